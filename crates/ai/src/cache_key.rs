@@ -1,42 +1,39 @@
-//! The key under which two requests are the same request.
+//! The semantic cache key of a model request.
 //!
-//! SHA-256 of the canonical JSON of what decides the reply, under the recipe [`RECIPE`]. What only decides how the reply is
-//! sent is not looked at.
+//! SHA-256 of the canonical JSON of every field that affects the reply, computed with the recipe [`RECIPE`]. Fields
+//! that only affect how the reply is delivered, such as streaming, are ignored.
 
 use canon::digest::Digest;
 use serde_json::{Map, Value};
 
-/// The name of the recipe. It is a part of what is hashed.
+/// The name of the recipe. It is part of the hashed document.
 pub const RECIPE: &str = "openwop-semantic-request-v2";
 
-/// Why a request has no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CacheKeyError {
-    /// A member is missing or wrong.
-    #[error("`{0}` is missing or wrong")]
+    #[error("`{0}` is missing or invalid")]
     InvalidArgument(&'static str),
-    /// A number cannot be written in one way only.
-    #[error("the request has no canonical form")]
+    #[error("the request has no canonical JSON form")]
     NotCanonical,
 }
 
 impl CacheKeyError {
-    /// The code on the wire.
+    /// The wire code.
     pub const fn code(&self) -> &'static str {
         "invalid_argument"
     }
 }
 
-/// The key of a request: 64 digits.
+/// Returns the cache key of a request: 64 hexadecimal digits.
 ///
 /// # Errors
-/// `provider`, `model` or `messages` is missing or wrong, or the request has no canonical form.
+/// `provider`, `model` or `messages` is missing or invalid, or the request has no canonical form.
 pub fn cache_key(request: &Value) -> Result<String, CacheKeyError> {
     let semantic = project(request)?;
     Digest::of_canonical(&semantic).map(Digest::to_hex).map_err(|_| CacheKeyError::NotCanonical)
 }
 
-/// What decides the reply.
+/// Keeps only the fields that affect the reply.
 fn project(raw: &Value) -> Result<Value, CacheKeyError> {
     let text = |name: &'static str| {
         let given = raw.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -98,13 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn the_recipe_is_hashed_as_it_is_written() {
+    fn matches_the_reference_digest() {
         let text = r#"{"model":"gpt-4","provider":"openai","recipe":"openwop-semantic-request-v2","request":{"messages":[{"content":"hi","role":"user"}],"temperature":0.5}}"#;
         assert_eq!(cache_key(&base()).unwrap(), Digest::of_bytes(text.as_bytes()).to_hex());
     }
 
     #[test]
-    fn what_decides_only_the_sending_changes_nothing_and_the_rest_does() {
+    fn delivery_options_do_not_change_the_key() {
         let key = cache_key(&base()).unwrap();
         for name in ["stream", "metadata", "user", "x-request-id", "traceparent", "tenantId", "timeoutMs"] {
             assert_eq!(with(name, json!("x")), key, "{name}");
@@ -125,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_without_a_key() {
+    fn rejects_incomplete_requests() {
         for name in ["provider", "model", "messages"] {
             let mut request = base();
             request.as_object_mut().unwrap().remove(name);

@@ -1,14 +1,14 @@
-//! What a model says, piece by piece, as events.
+//! Streams a model's output as `output.chunk` events.
 
 use serde_json::Value;
 
 use crate::event::{EventKind, RunEvent};
 use crate::redact::Redactor;
 
-/// The pieces of one reply.
+/// The chunks of one streamed reply.
 ///
-/// As much as may be the beginning of a secret is held back until more has come; without secrets to look for, a piece is
-/// told as it comes. What is told, joined, is the reply without secrets.
+/// Text that may be the start of a secret is held back until more text arrives. If there are no secrets to redact, each
+/// chunk is emitted immediately. The emitted chunks, joined, are the redacted reply.
 #[derive(Clone, Debug)]
 pub struct Chunks {
     run_id: String,
@@ -18,25 +18,24 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The pieces of a reply that begins.
     pub fn new(run_id: impl Into<String>, node_id: impl Into<String>, redactor: Redactor) -> Self {
         Self { run_id: run_id.into(), node_id: node_id.into(), redactor, held: String::new() }
     }
 
-    /// The next piece, as an event if anything of it can be told.
+    /// Adds a chunk and returns an event if any of the text can be emitted now.
     pub fn piece(&mut self, text: &str) -> Option<RunEvent> {
         self.held.push_str(text);
         let settled = self.redactor.settled(&self.held);
         let rest = self.held.split_off(settled);
-        let told = std::mem::replace(&mut self.held, rest);
-        (!told.is_empty()).then(|| self.event(self.redactor.clean(&told), false, Value::Null))
+        let emitted = std::mem::replace(&mut self.held, rest);
+        (!emitted.is_empty()).then(|| self.event(self.redactor.clean(&emitted), false, Value::Null))
     }
 
-    /// The last piece: `text`, with what was held back before it, and what is known now.
+    /// Emits the last chunk: the held-back text, `text`, and the metadata of the reply.
     pub fn last(mut self, text: &str, meta: Value) -> RunEvent {
         self.held.push_str(text);
-        let told = self.redactor.clean(&self.held);
-        self.event(told, true, meta)
+        let emitted = self.redactor.clean(&self.held);
+        self.event(emitted, true, meta)
     }
 
     fn event(&self, chunk: String, is_last: bool, meta: Value) -> RunEvent {
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
     use crate::redact::Secret;
 
-    fn told(redactor: &Redactor, pieces: &[&str]) -> Vec<String> {
+    fn emitted(redactor: &Redactor, pieces: &[&str]) -> Vec<String> {
         let mut chunks = Chunks::new("r", "n", redactor.clone());
         let (last, first) = pieces.split_last().unwrap();
         let mut events: Vec<RunEvent> = first.iter().filter_map(|piece| chunks.piece(piece)).collect();
@@ -67,27 +66,27 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_told_as_they_come_where_there_are_no_secrets() {
-        assert_eq!(told(&Redactor::default(), &["mock", "", " res", "ponse"]), ["mock", " res", "ponse"]);
+    fn without_secrets_chunks_are_emitted_immediately() {
+        assert_eq!(emitted(&Redactor::default(), &["mock", "", " res", "ponse"]), ["mock", " res", "ponse"]);
     }
 
     #[test]
-    fn nothing_is_held_back_that_is_no_beginning_of_a_secret() {
+    fn only_a_possible_secret_prefix_is_held_back() {
         let redactor = Redactor::new([Secret::new("k", "super-secret")]);
         assert_eq!(
-            told(&redactor, &["The signal", " is set, sup", "posedly", "."]),
+            emitted(&redactor, &["The signal", " is set, sup", "posedly", "."]),
             ["The signal", " is set, ", "supposedly", "."]
         );
     }
 
     #[test]
-    fn a_secret_that_comes_in_pieces_is_not_told() {
+    fn a_split_secret_is_redacted() {
         let redactor = Redactor::new([Secret::new("k", "super-secret"), Secret::new("l", "secret-longer")]);
         let whole = "a super-secret-longer b super-secret. super-secr";
         for size in 1..whole.len() {
             let pieces: Vec<&str> =
                 whole.as_bytes().chunks(size).map(|piece| std::str::from_utf8(piece).unwrap()).collect();
-            let seen = told(&redactor, &pieces).concat();
+            let seen = emitted(&redactor, &pieces).concat();
             assert_eq!(seen, redactor.clean(whole), "in pieces of {size}");
         }
     }

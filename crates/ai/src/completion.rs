@@ -1,20 +1,20 @@
-//! The machine of one call: which request is due, and what follows from its reply.
+//! The state machine of one model call: which request to send next, and what follows from its reply.
 //!
 //! ```text
-//!             ┌───────────────── truncated: more room, nothing said ──────────────┐
+//!             ┌───────── truncated: larger token limit, no correction ────────────┐
 //!             ▼                                                                   │
 //!  start ─▶ call ─▶ reply ─▶ refused ──────────────────────────▶ failed           │
 //!             ▲        │                                                          │
-//!             │        ├─▶ cut off ───────────────────────────────────────────────┤
-//!             │        ├─▶ a document that fits ────────────────▶ done            │
-//!             │        └─▶ no document, or one that does not fit ─┐               │
-//!             └──────────── what was wrong is said ◀──────────────┤               │
-//!                                                     budget spent ▼ ◀────────────┘
-//!                        prose every time: one more call that only formats, else ▶ failed
+//!             │        ├─▶ truncated ─────────────────────────────────────────────┤
+//!             │        ├─▶ valid document ──────────────────────▶ done            │
+//!             │        └─▶ no document, or an invalid one ────────┐               │
+//!             └──────────── correction message ◀──────────────────┤               │
+//!                                                 budget exhausted ▼ ◀────────────┘
+//!                        only prose so far: one formatting call, otherwise ▶ failed
 //! ```
 //!
-//! The machine is fed replies and knows nothing of where they come from. Fed the same replies again, from a record, it
-//! gives the same events; so a run that crashed, and a replay, go through it without a call.
+//! The machine receives replies and does no I/O. The same replies, read from a record, produce the same events, so
+//! recovery after a crash and replay need no model call.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ use crate::provider::{Message, Output, ProviderError, ProviderErrorKind, Reply, 
 use crate::redact::Redactor;
 use crate::schema::{self, Schema};
 use crate::usage;
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
 mod budget;
 mod clean;
@@ -37,49 +37,48 @@ pub mod reliability;
 pub use budget::{Budget, Counter, DEFAULT_ATTEMPTS, MAX_ATTEMPTS, MAX_OUTPUT_TOKENS};
 pub use clean::redacted;
 pub(crate) use correct::instruction;
-pub use envelopes::{ENVELOPES_PER_TURN, Judging, Taken};
+pub use envelopes::{AcceptedEnvelope, ENVELOPES_PER_TURN, EnvelopeRules};
 
-words! {
-    /// Why a reply is asked for again, or is not.
+wire_enum! {
+    /// Why a reply is requested again, or why retries stop.
     pub enum Reason {
-        /// The document does not fit.
+        /// The document does not match the schema.
         SchemaViolation => "schema-violation",
-        /// The reply was cut off.
+        /// The provider truncated the reply.
         Truncation => "truncation",
-        /// The envelope is of another kind than before.
+        /// The envelope has a different kind than the previous one.
         TypeDrift => "type-drift",
-        /// A value is of another type than declared.
+        /// A value has a different type than declared.
         TypeMismatch => "type-mismatch",
-        /// The provider refused.
+        /// The provider refused to answer.
         Refusal => "refusal",
-        /// There is no document in the reply.
+        /// The reply contains no JSON document.
         ParseError => "parse-error",
-        /// Something else.
         Unknown => "unknown",
     }
 }
 
-/// What a call is made under.
+/// Configuration of one model call.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The node that asks.
+    /// The node that makes the call.
     pub node_id: String,
-    /// The provider, as events name it.
+    /// The provider name used in events.
     pub provider: String,
-    /// What kind of thing the reply is, as events name it.
+    /// The kind of the reply, used in events.
     pub envelope_type: String,
-    /// How often, and with how much room.
+    /// The retry and output-token budget.
     pub budget: Budget,
-    /// Whether prose is turned into a document by one more call, when nothing else helped.
+    /// Whether to send one more call that converts prose to a document after all retries failed.
     pub nl_to_format: bool,
-    /// What must not be recorded.
+    /// Removes secrets from everything that is recorded.
     pub redactor: Redactor,
-    /// How replies that are envelopes are judged. Without it they are replies as any other.
-    pub envelopes: Option<Judging>,
+    /// How to validate replies that are envelopes. If `None`, an envelope is treated as any other reply.
+    pub envelopes: Option<EnvelopeRules>,
 }
 
 impl Settings {
-    /// Settings with the usual budget.
+    /// Settings with the default budget.
     pub fn new(node_id: impl Into<String>, provider: impl Into<String>) -> Self {
         Self {
             node_id: node_id.into(),
@@ -93,105 +92,94 @@ impl Settings {
     }
 }
 
-/// A call that is due.
+/// A model call to make now.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
-    /// The how-many-eth call of this node this is, from 0. It is a part of the identity under which the call is paid for
-    /// once; asking again after a failure of the network has the same number.
+pub struct ModelCall {
+    /// Zero-based index of this call in the node. It is part of the idempotency key: a retry after a network failure
+    /// keeps the number, so the call is billed once.
     pub ordinal: u32,
-    /// The request.
     pub request: Request,
-    /// Whether the request says what was wrong with the reply before.
+    /// Whether the request includes a correction of the previous reply.
     pub corrective: bool,
-    /// How long to wait before, in milliseconds.
+    /// How long to wait before the call, in milliseconds.
     pub wait_ms: u64,
 }
 
-/// What came of a call.
+/// The result of a model call.
 #[derive(Clone, Debug)]
 pub enum Attempt {
-    /// A reply.
     Reply(Reply),
-    /// A reply that was recorded before: nobody was asked, and nothing was paid.
+    /// A reply from the record. No call was made and nothing was billed.
     Recorded(Reply),
-    /// No reply.
     Failed(ProviderError),
 }
 
-/// The end of a call that went well.
+/// A successful completion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Done {
-    /// The document; the text, where no document was asked for.
+    /// The document, or the text if no document was requested.
     pub value: Value,
-    /// The last reply.
     pub reply: Reply,
-    /// The envelope that the reply is, where it is one.
-    pub envelope: Option<Taken>,
-    /// What all calls together counted.
+    /// The envelope, if the reply is one.
+    pub envelope: Option<AcceptedEnvelope>,
+    /// Total usage of all calls.
     pub usage: Usage,
 }
 
-/// The end of a call that did not. The message repeats nothing that a model or a person said.
+/// A failed completion. The message never quotes text of a model or a user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failed {
-    /// Why.
     pub code: FailureCode,
-    /// Why, for people.
     pub message: String,
-    /// More of it, for programs.
+    /// Machine-readable details.
     pub details: Option<Value>,
-    /// Whether the node may be tried again.
+    /// Whether the node may be retried.
     pub retryable: bool,
-    /// What all calls together counted.
+    /// Total usage of all calls.
     pub usage: Usage,
 }
 
-/// What follows.
+/// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// Another call.
-    Call(Call),
-    /// The reply is this envelope. It is [judged](Completion::judge), and the judgement [taken](Completion::take).
+    /// Make another model call.
+    Call(ModelCall),
+    /// The reply is this envelope: call [`Completion::judge`], then [`Completion::take`] with the verdict.
     Judge(Value),
-    /// The model asks a person. The last event says what; the [answers](Completion::answered) go on from here.
+    /// The model asks a person; the last event has the questions. Continue with [`Completion::answered`].
     Waits,
-    /// A value.
     Done(Done),
-    /// None.
     Failed(Failed),
 }
 
-/// The events of an attempt, in order, and what follows.
+/// The events of one attempt, in order, and what to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// To be recorded before anything follows.
+    /// Record these before acting on `next`.
     pub events: Vec<RunEvent>,
-    /// What follows.
     pub next: Next,
 }
 
-/// One call of a node, from its first request to its end.
+/// The state of one model call of a node, from the first request to the end.
 #[derive(Clone, Debug)]
 pub struct Completion {
     settings: Settings,
-    /// What is asked, as the node asks it.
+    /// The request as the node configured it.
     request: Request,
     schema: Option<Schema>,
-    /// The call that is under way.
-    current: Call,
-    /// Replies so far, those of the formatting call not counted.
+    /// The call in progress.
+    current: ModelCall,
+    /// Replies so far, without the formatting call.
     attempts: u32,
-    /// Failures of the network since the last reply.
+    /// Network failures since the last reply.
     failures: u32,
-    /// Whether every reply so far was prose.
     only_prose: bool,
     formatting: bool,
-    /// How many envelopes came.
-    letters: envelopes::Letters,
+    /// How many envelopes arrived.
+    envelope_count: envelopes::EnvelopeCount,
     usage: Usage,
 }
 
-/// What is wrong with a reply.
 struct Problem {
     reason: Reason,
     text: String,
@@ -199,32 +187,38 @@ struct Problem {
 }
 
 impl Completion {
-    /// A machine, and the first call that is due. Without a schema any text is a value.
-    pub fn start(settings: Settings, mut request: Request, schema: Option<Schema>) -> (Self, Call) {
+    /// Creates the machine and the first call. Without a schema, any text is a valid value.
+    pub fn start(settings: Settings, mut request: Request, schema: Option<Schema>) -> (Self, ModelCall) {
         request.max_output_tokens = request.max_output_tokens.clamp(1, settings.budget.output_ceiling());
         Self::begin(settings, request, schema, 0)
     }
 
-    /// The first turn of a conversation: any text is a value.
-    pub(crate) fn turn(settings: Settings, mut request: Request) -> (Self, Call) {
+    /// Starts the first turn of a conversation. Any text is a valid value.
+    pub(crate) fn turn(settings: Settings, mut request: Request) -> (Self, ModelCall) {
         request.max_output_tokens = request.max_output_tokens.clamp(1, settings.budget.output_ceiling());
         Self::begin(settings, request, None, 0)
     }
 
-    /// The next turn of the same conversation.
-    pub(crate) fn next_turn(&mut self, more: impl IntoIterator<Item = Message>) -> Call {
+    /// Starts the next turn of the same conversation.
+    pub(crate) fn next_turn(&mut self, more: impl IntoIterator<Item = Message>) -> ModelCall {
         self.request.messages.extend(more);
         (self.attempts, self.failures, self.usage) = (0, 0, Usage::default());
         let request = self.request.clone();
-        self.current = Call { ordinal: self.current.ordinal + 1, request, corrective: false, wait_ms: 0 };
+        self.current =
+            ModelCall { ordinal: self.current.ordinal + 1, request, corrective: false, wait_ms: 0 };
         self.current.clone()
     }
 
-    fn begin(mut settings: Settings, request: Request, schema: Option<Schema>, ordinal: u32) -> (Self, Call) {
+    fn begin(
+        mut settings: Settings,
+        request: Request,
+        schema: Option<Schema>,
+        ordinal: u32,
+    ) -> (Self, ModelCall) {
         if let (Some(judging), Some(schema)) = (&mut settings.envelopes, &schema) {
             judging.take_document(&settings.envelope_type, schema.clone());
         }
-        let current = Call { ordinal, request: request.clone(), corrective: false, wait_ms: 0 };
+        let current = ModelCall { ordinal, request: request.clone(), corrective: false, wait_ms: 0 };
         let completion = Self {
             settings,
             request,
@@ -234,18 +228,18 @@ impl Completion {
             failures: 0,
             only_prose: true,
             formatting: false,
-            letters: envelopes::Letters::default(),
+            envelope_count: envelopes::EnvelopeCount::default(),
             usage: Usage::default(),
         };
         (completion, current)
     }
 
-    /// What all calls so far counted.
+    /// Total usage of all calls so far.
     pub const fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// Takes what came of the call that is under way.
+    /// Processes the result of the call in progress.
     pub fn on(&mut self, attempt: Attempt) -> Step {
         match attempt {
             Attempt::Failed(error) => self.failed(&error),
@@ -254,7 +248,7 @@ impl Completion {
         }
     }
 
-    /// The network or the provider failed: the same call again, if that may help.
+    /// Retries the same call after a network or provider failure, if the failure is retryable.
     fn failed(&mut self, error: &ProviderError) -> Step {
         self.failures += 1;
         if error.is_retryable() && self.failures <= self.settings.budget.failures {
@@ -273,12 +267,12 @@ impl Completion {
     }
 
     fn replied(&mut self, reply: Reply, recorded: bool) -> Step {
-        // A model may repeat what it was told. What was recorded is clean already, and stays as it is.
+        // A model may repeat secrets from its prompt. A recorded reply is already redacted and does not change.
         let reply = redacted(reply, &self.settings.redactor);
         self.failures = 0;
         self.count(reply.usage);
         let mut events = vec![usage::event(
-            usage::Call {
+            usage::CallRecord {
                 provider: &self.settings.provider,
                 model: &self.current.request.model,
                 node_id: Some(&self.settings.node_id),
@@ -300,11 +294,11 @@ impl Completion {
         let read = recover::read(&reply.text);
         if reply.stop.is_truncation() {
             events.push(self.truncated(&reply, read.is_some()));
-            return self.cut_off(events);
+            return self.retry_truncated(events);
         }
         let problem = match read {
             Some(found) => {
-                if found.path != recover::Path::Direct {
+                if found.path != recover::RecoveryPath::Direct {
                     events.push(reliability::recovery_applied(&self.settings.node_id, &found));
                 }
                 match schema.issues(&found.value) {
@@ -314,10 +308,10 @@ impl Completion {
             }
             None => Problem::of_text(&reply.text),
         };
-        self.unfit(events, &problem, &reply.text)
+        self.retry_invalid(events, &problem, &reply.text)
     }
 
-    /// Refusals are final. Asking again in other words would look for a way around the provider's rules.
+    /// A refusal is final. Rephrasing the request would try to circumvent the provider's rules.
     fn refused(&self, mut events: Vec<RunEvent>, reply: &Reply) -> Step {
         let refusal = reply.refusal.clone().unwrap_or_default();
         let text = refusal.text.map(|text| self.settings.redactor.clean(&text));
@@ -334,7 +328,7 @@ impl Completion {
         self.end(events, FailureCode::EnvelopeRefusal, "the provider refused to answer".to_owned(), false)
     }
 
-    /// A refusal may repeat what it refuses. Whoever reads the event need not be one who may read the prompt.
+    /// Removes quotes of the prompt from a refusal: readers of the event may not be allowed to read the prompt.
     fn without_prompt(&self, text: &str) -> String {
         const LONGEST: usize = 1024;
         const TELLING: usize = 16;
@@ -363,10 +357,10 @@ impl Completion {
         )
     }
 
-    /// A reply that was cut off needs room, not advice.
-    fn cut_off(&mut self, events: Vec<RunEvent>) -> Step {
+    /// A truncated reply needs a larger token limit, not a correction.
+    fn retry_truncated(&mut self, events: Vec<RunEvent>) -> Step {
         if self.formatting {
-            return self.exhausted(events, Reason::Truncation, "the reply was cut off");
+            return self.exhausted(events, Reason::Truncation, "the reply was truncated");
         }
         self.attempts += 1;
         self.only_prose = false;
@@ -375,13 +369,13 @@ impl Completion {
             Some(room) if self.may_retry() => {
                 self.request.max_output_tokens = room;
                 let request = self.request.clone();
-                self.again(events, request, false, Reason::Truncation, "the reply was cut off")
+                self.again(events, request, false, Reason::Truncation, "the reply was truncated")
             }
-            _ => self.exhausted(events, Reason::Truncation, "the reply was cut off"),
+            _ => self.exhausted(events, Reason::Truncation, "the reply was truncated"),
         }
     }
 
-    fn unfit(&mut self, mut events: Vec<RunEvent>, problem: &Problem, text: &str) -> Step {
+    fn retry_invalid(&mut self, mut events: Vec<RunEvent>, problem: &Problem, text: &str) -> Step {
         if self.formatting {
             return self.exhausted(events, problem.reason, &problem.text);
         }
@@ -402,16 +396,17 @@ impl Completion {
     }
 
     fn may_retry(&self) -> bool {
-        self.attempts + self.letters.schemas < self.settings.budget.attempts() && !self.rounds_are_spent()
+        self.attempts + self.envelope_count.schemas < self.settings.budget.attempts()
+            && !self.rounds_are_spent()
     }
 
     fn rounds_are_spent(&self) -> bool {
         self.rounds().is_some_and(Counter::is_reached)
     }
 
-    /// The rounds of the run, with those that this call took: each reply that was asked for again, and each schema.
+    /// The schema rounds of the run, including the retries and schema requests of this call.
     fn rounds(&self) -> Option<Counter> {
-        let taken = (self.attempts + self.letters.schemas).saturating_sub(1);
+        let taken = (self.attempts + self.envelope_count.schemas).saturating_sub(1);
         self.settings.budget.schema_rounds.map(|rounds| rounds.plus(taken))
     }
 
@@ -429,7 +424,7 @@ impl Completion {
     }
 
     fn call(&mut self, events: Vec<RunEvent>, request: Request, corrective: bool) -> Step {
-        self.current = Call { ordinal: self.current.ordinal + 1, request, corrective, wait_ms: 0 };
+        self.current = ModelCall { ordinal: self.current.ordinal + 1, request, corrective, wait_ms: 0 };
         Step { events, next: Next::Call(self.current.clone()) }
     }
 
@@ -447,10 +442,10 @@ impl Completion {
         let (code, message) = match reason {
             Reason::Truncation => {
                 let room = self.request.max_output_tokens;
-                let message = format!("every reply was cut off, the last one with room for {room} tokens");
+                let message = format!("every reply was truncated, the last one at a limit of {room} tokens");
                 (FailureCode::EnvelopeTruncationUnrecoverable, message)
             }
-            _ => (FailureCode::EnvelopeInvalid, format!("no reply was a document that fits: {error}")),
+            _ => (FailureCode::EnvelopeInvalid, format!("no reply was a valid document: {error}")),
         };
         self.end(events, code, message, false)
     }
@@ -460,7 +455,13 @@ impl Completion {
         Step { events, next: Next::Failed(failed) }
     }
 
-    fn done(&self, events: Vec<RunEvent>, value: Value, reply: Reply, envelope: Option<Taken>) -> Step {
+    fn done(
+        &self,
+        events: Vec<RunEvent>,
+        value: Value,
+        reply: Reply,
+        envelope: Option<AcceptedEnvelope>,
+    ) -> Step {
         Step { events, next: Next::Done(Done { value, reply, envelope, usage: self.usage }) }
     }
 
@@ -468,12 +469,12 @@ impl Completion {
         self.usage = self.usage.plus(usage);
     }
 
-    /// Whether a document was asked for.
+    /// Whether a document was requested.
     pub const fn is_structured(&self) -> bool {
         matches!(self.request.output, Output::Json { .. })
     }
 
-    /// The messages of the call that is under way.
+    /// The messages of the call in progress.
     pub fn messages(&self) -> &[Message] {
         &self.current.request.messages
     }
@@ -488,11 +489,8 @@ impl Problem {
 
     fn of_text(text: &str) -> Self {
         let prose = recover::is_prose(text);
-        let text = if text.trim().is_empty() {
-            "the reply is empty"
-        } else {
-            "there is no JSON document in the reply"
-        };
+        let text =
+            if text.trim().is_empty() { "the reply is empty" } else { "the reply contains no JSON document" };
         Self { reason: Reason::ParseError, text: text.to_owned(), prose }
     }
 }

@@ -1,6 +1,7 @@
-//! What a model says to the engine: a closed document, judged before anything of it is believed.
+//! Envelopes: closed documents that a model sends to the engine, validated before use.
 //!
-//! [`accept()`] is the pipeline, in the order of the protocol. [`project()`] says which events of the run follow.
+//! [`accept()`] is the validation pipeline, in the order of the protocol. [`project()`] returns the run events that
+//! follow.
 
 pub mod accept;
 pub mod caps;
@@ -14,7 +15,7 @@ pub mod timestamp;
 pub use accept::{Acceptance, Prior, Strictness, Verdict, accept};
 pub use caps::{CapKind, Counters};
 pub use contract::{Contract, RefusalMode};
-pub use document::{Around, Envelope};
+pub use document::{Envelope, EnvelopeDefaults};
 pub use kind::{Kinds, Universal};
 pub use outcome::{Detail, Outcome};
 pub use project::{Projection, project};

@@ -1,74 +1,70 @@
-//! What a run records of a call, as pairs of a type and a payload.
+//! Run events about model calls, as pairs of type and payload.
 //!
-//! The host adds the rest of an event: its id, its order, its time, and the cause.
+//! The host adds the id, sequence number, time and cause.
 
 use serde_json::{Map, Value};
 
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
-words! {
-    /// The types of the events that calls of models give.
+wire_enum! {
+    /// The types of events that model calls emit.
     pub enum EventKind {
-        /// One layer after another was asked for a prompt.
+        /// A prompt was resolved through the layers.
         PromptResolved => "agent.promptResolved",
-        /// A prompt was put together.
+        /// A prompt was composed from its template.
         PromptComposed => "prompt.composed",
-        /// A provider was called, and this is what it counted.
+        /// A provider was called; this is the usage.
         ProviderUsage => "provider.usage",
-        /// The reply is asked for again.
+        /// The reply is requested again.
         RetryAttempted => "envelope.retry.attempted",
-        /// It is not asked for again.
+        /// Retries are exhausted.
         RetryExhausted => "envelope.retry.exhausted",
         /// The provider refused.
         Refusal => "envelope.refusal",
-        /// The reply was cut off.
+        /// The reply was truncated.
         Truncated => "envelope.truncated",
-        /// Prose is turned into a document by a call of its own.
+        /// A formatting call converts prose to a document.
         NlToFormatEngaged => "envelope.nlToFormat.engaged",
-        /// The reply was read although it was not quite a document.
+        /// A document was recovered from a reply with other text.
         RecoveryApplied => "envelope.recovery.applied",
         /// A limit was reached.
         CapBreached => "cap.breached",
-        /// A part of what a model thought.
+        /// A chunk of the model's reasoning.
         ReasoningDelta => "agent.reasoning.delta",
-        /// What a model thought.
+        /// The complete reasoning.
         Reasoned => "agent.reasoned",
-        /// A model wants a tool to be called.
+        /// The model requested a tool call.
         ToolCalled => "agent.toolCalled",
-        /// What came of that.
+        /// The result of the tool call.
         ToolReturned => "agent.toolReturned",
-        /// A part of what a model said.
+        /// A chunk of the model's output.
         OutputChunk => "output.chunk",
-        /// Another model is asked than the one that was meant.
+        /// A fallback model is used.
         ModelSubstituted => "model.capability.substituted",
-        /// No model that could be asked is able to do it.
+        /// Neither the model nor its fallback has the required capabilities.
         ModelInsufficient => "model.capability.insufficient",
-        /// A model asks a person.
+        /// The model asks a person.
         ClarificationRequested => "clarification.requested",
-        /// Somebody has to answer.
+        /// The run waits for a person.
         InterruptRequested => "interrupt.requested",
-        /// A line for whoever watches.
         LogAppended => "log.appended",
-        /// The node failed.
         NodeFailed => "node.failed",
-        /// A replay was refused where the run was not, or the other way round.
+        /// A replay was refused where the run was not, or the reverse.
         DivergedAtRefusal => "replay.divergedAtRefusal",
     }
 }
 
-/// One event, without what the host adds.
+/// An event without the attributes that the host adds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunEvent {
-    /// Its type.
     pub kind: EventKind,
-    /// Its payload.
     pub payload: Map<String, Value>,
-    /// What it follows from, where that is no event: the correlation id of an envelope.
+    /// The cause, if it is not an event: the correlation id of an envelope.
     pub causation_id: Option<String>,
 }
 
 impl RunEvent {
-    /// An event of these members; those that are null are left out.
+    /// Creates an event. Members that are null are left out.
     pub fn new<const N: usize>(kind: EventKind, members: [(&str, Value); N]) -> Self {
         let members = members.into_iter().filter(|(_, value)| !value.is_null());
         let payload = members.map(|(name, value)| (name.to_owned(), value)).collect();
@@ -76,7 +72,7 @@ impl RunEvent {
     }
 }
 
-/// A limit that was reached, as an event.
+/// A `cap.breached` event.
 pub fn cap_breached(kind: &str, limit: u64, observed: u64, node_id: Option<&str>) -> RunEvent {
     RunEvent::new(
         EventKind::CapBreached,
@@ -89,7 +85,7 @@ pub fn cap_breached(kind: &str, limit: u64, observed: u64, node_id: Option<&str>
     )
 }
 
-/// A line for whoever watches, as an event.
+/// A `log.appended` event.
 pub fn log(level: &str, message: String, node_id: Option<&str>, fields: Map<String, Value>) -> RunEvent {
     let fields = if fields.is_empty() { Value::Null } else { Value::Object(fields) };
     RunEvent::new(

@@ -1,47 +1,46 @@
-//! Why a node that calls a model fails: a closed list.
+//! Failure codes of nodes that call models: a closed list.
 
 canon::error_codes! {
-    /// Why a node that calls a model fails.
     pub enum FailureCode {
-        /// No reply was a document that fits, however often it was asked for.
+        /// No attempt returned a valid document.
         EnvelopeInvalid => "envelope_payload_invalid",
         /// The provider refused to answer.
         EnvelopeRefusal => "envelope_refused_by_provider",
-        /// Every reply was cut off, however much room it was given.
+        /// Every reply was truncated, up to the highest token limit.
         EnvelopeTruncationUnrecoverable => "envelope_truncation_unrecoverable",
-        /// The node does not take envelopes of this kind.
+        /// The node does not accept envelopes of this kind.
         EnvelopeContractViolation => "envelope_contract_violation",
-        /// An envelope was not what its kind has to be.
+        /// An envelope does not match the schema of its kind.
         EnvelopeValidationFailed => "envelope_validation_failed",
-        /// A limit of envelopes was reached.
+        /// A limit on envelopes was reached.
         CapBreached => "cap_breached",
-        /// A variable that a prompt needs has no value.
+        /// A required prompt variable has no value.
         PromptVariableUnresolved => "prompt_variable_unresolved",
-        /// A reference names two prompts.
+        /// A prompt reference matches templates in two libraries.
         PromptRefAmbiguous => "prompt_ref_ambiguous",
-        /// There is no such prompt.
+        /// The prompt does not exist.
         PromptTemplateNotFound => "template_not_found",
-        /// The model cannot do what the node needs.
+        /// The model does not have a capability that the node requires.
         CapabilityNotProvided => "capability_not_provided",
-        /// A message is not text.
+        /// A message has content other than text.
         UnsupportedModality => "unsupported_modality",
-        /// The configuration or an input of the node is not what it has to be.
+        /// The configuration or an input of the node is invalid.
         ValidationError => "validation_error",
-        /// The provider wants a credential, or another one.
+        /// The provider rejected the credential or requires one.
         CredentialRequired => "credential_required",
-        /// The provider did not take the request.
+        /// The provider rejected the request.
         ProviderRejected => "provider_rejected",
-        /// The provider could not be reached, or could not answer.
+        /// The provider was unreachable or failed.
         ProviderUnavailable => "provider_unavailable",
-        /// The provider wants to be asked less often.
+        /// The provider's rate limit was reached.
         ProviderRateLimited => "provider_rate_limited",
-        /// What the provider sent is not what its protocol says.
+        /// The provider's response violates its protocol.
         ProviderReplyInvalid => "provider_reply_invalid",
-        /// The model still wanted tools when its rounds were spent.
+        /// The model requested tools after the last allowed round.
         ToolRoundsExceeded => "tool_rounds_exceeded",
-        /// Too much was said to and by tools.
+        /// Tool arguments and results exceed the size limit of a conversation.
         ToolBytesExceeded => "tool_bytes_exceeded",
-        /// The replay was refused where the run was not, or the other way round.
+        /// The replay was refused where the run was not, or the reverse.
         ReplayDivergedAtRefusal => "replay_diverged_at_refusal",
     }
 }

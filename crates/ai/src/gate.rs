@@ -1,62 +1,56 @@
-//! Whether a model can do what a node needs, and which one is asked instead.
+//! Selects a model with the capabilities that a node requires.
 
 use serde_json::{Map, Value, json};
 
 use crate::event::{EventKind, RunEvent};
 
-/// The most abilities that a node may need.
+/// The maximum number of required capabilities.
 pub const MAX_CAPABILITIES: usize = 32;
 
-/// A model of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// The provider.
     pub provider: String,
-    /// The model.
     pub model: String,
 }
 
-/// What is asked.
+/// A capability query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
-    /// What the node needs.
+pub struct CapabilityQuery {
     pub required: Vec<String>,
-    /// Which model may be asked instead.
+    /// The fallback model.
     pub fallback: Option<Model>,
-    /// The model that is meant.
+    /// The configured model.
     pub active: Model,
-    /// Whether this host asks another model at all.
+    /// Whether this host uses fallback models.
     pub substitution_supported: bool,
-    /// The providers that can be called.
+    /// The providers that the host can call.
     pub supported_providers: Vec<String>,
-    /// The node.
     pub node_id: String,
 }
 
-/// Why a question is none.
+/// An invalid query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is missing or wrong")]
-pub struct QuestionError(pub &'static str);
+#[error("`{0}` is missing or invalid")]
+pub struct QueryError(pub &'static str);
 
-impl Question {
-    /// Reads a question.
+impl CapabilityQuery {
+    /// Reads a query.
     ///
     /// # Errors
-    /// A member is missing or wrong.
-    pub fn read(value: &Value) -> Result<Self, QuestionError> {
+    /// A member is missing or invalid.
+    pub fn read(value: &Value) -> Result<Self, QueryError> {
         let text = |from: &Value, name: &'static str| {
             let given = from.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-            given.map(ToOwned::to_owned).ok_or(QuestionError(name))
+            given.map(ToOwned::to_owned).ok_or(QueryError(name))
         };
-        let module =
-            value.get("module").filter(|module| module.is_object()).ok_or(QuestionError("module"))?;
+        let module = value.get("module").filter(|module| module.is_object()).ok_or(QueryError("module"))?;
         let fallback = match module.get("fallbackModel") {
             None | Some(Value::Null) => None,
             Some(model) => Some(Model { provider: text(model, "provider")?, model: text(model, "model")? }),
         };
         let required = texts(module.get("requiredModelCapabilities"), "requiredModelCapabilities")?;
         if required.len() > MAX_CAPABILITIES {
-            return Err(QuestionError("requiredModelCapabilities"));
+            return Err(QueryError("requiredModelCapabilities"));
         }
         Ok(Self {
             required,
@@ -72,37 +66,36 @@ impl Question {
     }
 }
 
-fn texts(value: Option<&Value>, name: &'static str) -> Result<Vec<String>, QuestionError> {
+fn texts(value: Option<&Value>, name: &'static str) -> Result<Vec<String>, QueryError> {
     let Some(value) = value else { return Ok(Vec::new()) };
-    let items = value.as_array().ok_or(QuestionError(name))?;
-    items.iter().map(|item| item.as_str().map(ToOwned::to_owned).ok_or(QuestionError(name))).collect()
+    let items = value.as_array().ok_or(QueryError(name))?;
+    items.iter().map(|item| item.as_str().map(ToOwned::to_owned).ok_or(QueryError(name))).collect()
 }
 
-/// Which model is asked.
+/// Which model to call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// The one that was meant.
+    /// The configured model.
     Dispatch,
-    /// The other one.
+    /// The fallback model.
     Substitute(Model),
-    /// None. The node fails with `capability_not_provided`.
+    /// Neither. The node fails with `capability_not_provided`.
     Refuse {
-        /// Whether the other one was looked at.
+        /// Whether the fallback was considered.
         fallback_attempted: bool,
     },
 }
 
-/// The answer.
+/// The result of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Which model is asked.
+pub struct RoutingDecision {
     pub route: Route,
-    /// What the model that was meant cannot do.
+    /// The capabilities that the configured model lacks.
     pub missing: Vec<String>,
 }
 
-/// Answers a question. `able` says what a model can do; a fallback has no fallback of its own.
-pub fn evaluate<'c>(question: &Question, able: impl Fn(&Model) -> &'c [&'c str]) -> Answer {
+/// Evaluates a query. `able` returns the capabilities of a model; a fallback has no further fallback.
+pub fn evaluate<'c>(question: &CapabilityQuery, able: impl Fn(&Model) -> &'c [&'c str]) -> RoutingDecision {
     let lacks = |model: &Model| {
         let able = able(model);
         let mut missing: Vec<String> = Vec::new();
@@ -125,12 +118,12 @@ pub fn evaluate<'c>(question: &Question, able: impl Fn(&Model) -> &'c [&'c str])
         }
         Some(_) | None => Route::Refuse { fallback_attempted: false },
     };
-    Answer { route, missing }
+    RoutingDecision { route, missing }
 }
 
-impl Answer {
-    /// The event of the answer; none where all is as it was meant.
-    pub fn event(&self, question: &Question) -> Option<RunEvent> {
+impl RoutingDecision {
+    /// The event of the result; `None` if the configured model is used.
+    pub fn event(&self, question: &CapabilityQuery) -> Option<RunEvent> {
         let missing: Value = self.missing.clone().into();
         let active = &question.active;
         match &self.route {
@@ -159,8 +152,8 @@ impl Answer {
         }
     }
 
-    /// The answer as it is sent: `{outcome, event}`.
-    pub fn to_value(&self, question: &Question) -> Value {
+    /// The result as sent: `{outcome, event}`.
+    pub fn to_value(&self, question: &CapabilityQuery) -> Value {
         let event = self.event(question);
         let mut outcome = event.as_ref().map_or_else(Map::new, |event| event.payload.clone());
         outcome.remove("nodeId");
@@ -175,7 +168,7 @@ impl Answer {
     }
 }
 
-/// What the models of the providers that this crate speaks to can do. Of others nothing is known, so nothing is promised.
+/// The capabilities of well-known models of the supported providers. Unknown models have none.
 pub fn known_capabilities(model: &Model) -> &'static [&'static str] {
     match model.provider.as_str() {
         "anthropic" | "openai" => &[
@@ -196,9 +189,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_and_their_answers() {
+    fn routes_by_capability() {
         let ask = |required: Value, fallback: Value, provider: &str, substitution: bool, supported: Value| {
-            let question = Question::read(&json!({
+            let question = CapabilityQuery::read(&json!({
                 "module": {"requiredModelCapabilities": required, "fallbackModel": fallback},
                 "activeProvider": provider, "activeModel": "m", "substitutionSupported": substitution,
                 "supportedProviders": supported, "nodeId": "n",
@@ -216,11 +209,11 @@ mod tests {
         let all = json!(["anthropic", "unknown"]);
         let cases = [
             ("able", needs.clone(), Value::Null, "openai", true, "dispatch", Value::Null),
-            ("nothing needed", json!([]), Value::Null, "unknown", true, "dispatch", Value::Null),
-            ("the other one", needs.clone(), other.clone(), "unknown", true, "substitute", Value::Null),
-            ("not here", needs.clone(), other.clone(), "unknown", false, "refuse", json!(false)),
-            ("no other one", needs.clone(), Value::Null, "unknown", true, "refuse", json!(false)),
-            ("another as unable", needs.clone(), unable, "mock", true, "refuse", json!(true)),
+            ("nothing required", json!([]), Value::Null, "unknown", true, "dispatch", Value::Null),
+            ("the fallback", needs.clone(), other.clone(), "unknown", true, "substitute", Value::Null),
+            ("not supported here", needs.clone(), other.clone(), "unknown", false, "refuse", json!(false)),
+            ("no fallback", needs.clone(), Value::Null, "unknown", true, "refuse", json!(false)),
+            ("the fallback lacks it too", needs.clone(), unable, "mock", true, "refuse", json!(true)),
         ];
         for (name, required, fallback, provider, substitution, route, attempted) in cases {
             assert_eq!(
@@ -234,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_that_are_none() {
+    fn rejects_invalid_queries() {
         let cases = [
             (json!({}), "module"),
             (json!({"module": {"requiredModelCapabilities": [1]}}), "requiredModelCapabilities"),
@@ -242,7 +235,7 @@ mod tests {
             (json!({"module": {}, "activeModel": "m"}), "activeProvider"),
         ];
         for (question, name) in cases {
-            assert_eq!(Question::read(&question), Err(QuestionError(name)), "{question}");
+            assert_eq!(CapabilityQuery::read(&question), Err(QueryError(name)), "{question}");
         }
     }
 }

@@ -1,15 +1,13 @@
-//! Calls of models: envelopes, contracts, prompts, and the providers behind them.
+//! Model calls: envelopes, contracts, prompts and providers.
 //!
-//! A node that asks a model goes through four rooms of this crate. [`node`] reads its configuration. [`prompt`] resolves
-//! and composes what the model is told. [`completion`] is the machine of one call: it says which request is due, takes
-//! the reply, and says what follows, another request, a value, or a failure. [`provider`] writes a request as HTTP for a
-//! family of servers, and reads what came back. The host between them does the sending, and records every
-//! [`event`] that the machine gives, in order.
+//! A node that calls a model uses four modules. [`node`] reads its configuration. [`prompt`] resolves and composes the
+//! prompts. [`completion`] is the state machine of one call: it returns the next request, processes the reply, and
+//! returns another request, a value or a failure. [`provider`] encodes a request as HTTP for a family of servers and
+//! decodes the response. The host sends the requests and records every [`event`] in order.
 //!
-//! [`tools`] is the machine around it where a model may have tools called, over several rounds.
+//! [`tools`] is the state machine of a conversation with tools, over several rounds.
 //!
-//! [`envelope`] is the other direction: what a model says to the engine, judged by one pipeline before anything of it is
-//! believed.
+//! [`envelope`] validates messages from the model to the engine before they are used.
 //!
 //! ```
 //! use ai::completion::{Attempt, Completion, Next, Settings};
@@ -35,13 +33,13 @@
 //! ```
 //!
 //! # Invariants
+//!
 //! * No I/O, clock, randomness or async: the same input gives the same output on every machine.
-//! * No text of a model or of a person gets into an error, and no credential is ever printed.
-//! * What comes from outside is bounded before it is looked into, and is never read twice.
+//! * Errors never contain text of a model or a user, and credentials are never printed.
+//! * External input is checked against its limits before it is parsed, and is parsed once.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
-mod words;
+mod wire_enum;
 
 pub mod cache_key;
 pub mod chunks;

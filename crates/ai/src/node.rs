@@ -1,12 +1,11 @@
-//! What nodes that call models are told, read strictly.
+//! Strict configuration of nodes that call models.
 //!
-//! A configuration is closed: a member that nobody knows is a problem, with the place where it stands. All problems of a
-//! configuration are told at once.
+//! Unknown members are errors. All errors of a configuration are reported together, each with its JSON Pointer.
 
 use serde_json::{Map, Value};
 
 use crate::completion::{
-    self, Budget, Completion, DEFAULT_ATTEMPTS, Judging, MAX_ATTEMPTS, MAX_OUTPUT_TOKENS, Settings,
+    self, Budget, Completion, DEFAULT_ATTEMPTS, EnvelopeRules, MAX_ATTEMPTS, MAX_OUTPUT_TOKENS, Settings,
 };
 use crate::event::{self, RunEvent};
 use crate::gate::{MAX_CAPABILITIES, Model};
@@ -16,7 +15,7 @@ use crate::provider::{Message, Output, Request, Role};
 use crate::redact::Redactor;
 use crate::schema::Schema;
 use crate::tools::{self, Conversation, Toolbox};
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
 mod credential;
 mod messages;
@@ -31,103 +30,91 @@ pub use reader::Problem;
 
 use reader::Reader;
 
-words! {
-    /// The types of nodes that call models.
+wire_enum! {
+    /// The node types that call models.
     pub enum NodeType {
-        /// Asks for a text.
+        /// Requests text.
         CallPrompt => "core.ai.callPrompt",
-        /// Asks for a document.
+        /// Requests a JSON document.
         StructuredOutput => "core.ai.structuredOutput",
-        /// Puts prompts together and asks the mock.
+        /// Composes prompts and calls the mock provider.
         MockAi => "local.sample.demo.mock-ai",
     }
 }
 
-/// What every call can be told.
+/// The configuration common to all model nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallConfig {
-    /// The provider, by the name under which the host knows it.
+    /// The provider name configured on the host.
     pub provider: Option<String>,
-    /// The model.
     pub model: Option<String>,
-    /// The credential, by its name. There is no place for a credential itself.
+    /// The name of the credential. A workflow never contains the credential itself.
     pub credential: Option<CredentialRef>,
-    /// The prompts that the node names.
+    /// References to prompt templates.
     pub prompts: NodePrompts,
-    /// How to behave, as a text.
+    /// The system prompt as text.
     pub system_prompt: Option<String>,
-    /// What to do, as a text.
+    /// The user prompt as text.
     pub user_prompt: Option<String>,
-    /// The agent of the node.
     pub agent_id: Option<String>,
-    /// How much room the reply gets, in tokens.
+    /// The maximum number of output tokens.
     pub max_tokens: Option<u32>,
-    /// How freely the model chooses.
     pub temperature: Option<f64>,
-    /// Among how much of what is likely it chooses.
+    /// The nucleus sampling threshold.
     pub top_p: Option<f64>,
-    /// Texts at which it stops.
+    /// Stop sequences.
     pub stop: Vec<String>,
-    /// What its choices follow from.
     pub seed: Option<u64>,
-    /// What the model has to be able to do.
+    /// Capabilities that the model must have.
     pub required_capabilities: Vec<String>,
-    /// Which model is asked when the one that is meant cannot.
+    /// The model to use if the configured one lacks a capability.
     pub fallback: Option<Model>,
 }
 
-/// A tool of a server of the host, called in the place of a model.
+/// A tool of an MCP server, called instead of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpCall {
-    /// The server; the host's own choice where there is none.
+    /// The server; the host chooses one if `None`.
     pub server: Option<String>,
-    /// The tool.
     pub tool: String,
-    /// What it gets.
     pub arguments: Map<String, Value>,
 }
 
-/// A node that asks for a text.
+/// A node that requests text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallPrompt {
-    /// What every call can be told.
     pub call: CallConfig,
-    /// A prompt of a library, by an older way to name it. It is what the node asks, unless a reference says otherwise.
+    /// A prompt reference in the older form. Used if no other reference is set.
     pub prompt_id: Option<PromptRef>,
-    /// Whether the reply is wanted piece by piece.
+    /// Whether the reply is streamed.
     pub streaming: bool,
-    /// A tool to call instead.
+    /// A tool to call instead of a model.
     pub mcp: Option<McpCall>,
 }
 
-/// A node that asks for a document.
+/// A node that requests a JSON document.
 #[derive(Clone, Debug)]
 pub struct StructuredOutput {
-    /// What every call can be told.
     pub call: CallConfig,
-    /// What the document has to fit.
+    /// The schema of the document.
     pub schema: Schema,
-    /// How often a reply is asked for beyond what the host does anyway.
+    /// Additional attempts after an invalid reply.
     pub retry_on_invalid_json: u32,
-    /// What kind of thing the document is.
+    /// The kind of the document.
     pub envelope_type: String,
 }
 
-/// A node that puts prompts together and asks the mock.
+/// A node that composes prompts and calls the mock provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MockAi {
-    /// The prompts.
     pub call: CallConfig,
 }
 
-/// A node that calls a model.
+/// The configuration of a model node.
 #[derive(Clone, Debug)]
 pub enum Node {
-    /// Asks for a text.
     CallPrompt(CallPrompt),
-    /// Asks for a document.
     StructuredOutput(StructuredOutput),
-    /// Puts prompts together and asks the mock.
     MockAi(MockAi),
 }
 
@@ -135,7 +122,7 @@ impl Node {
     /// Reads the configuration of a node.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// Every problem of the configuration.
     pub fn read(kind: NodeType, config: &Value) -> Result<Self, Vec<Problem>> {
         let mut reader = Reader::new(config);
         let node = match kind {
@@ -173,7 +160,7 @@ impl Node {
         }
     }
 
-    /// What every call can be told.
+    /// The configuration common to all model nodes.
     pub const fn call(&self) -> &CallConfig {
         match self {
             Self::CallPrompt(node) => &node.call,
@@ -182,25 +169,25 @@ impl Node {
         }
     }
 
-    /// Whether the reply is wanted piece by piece.
+    /// Whether the reply is streamed.
     pub const fn is_streaming(&self) -> bool {
         matches!(self, Self::CallPrompt(CallPrompt { streaming: true, .. }))
     }
 
-    /// The machine of the node's call, and the first request. `prompts` are the prompts that were put together, `inputs` the
-    /// messages that the node was given, `budget` is the host's.
-    pub fn start(&self, calling: Calling<'_>) -> (Completion, completion::Call) {
+    /// Starts the state machine of the node's call and returns the first request.
+    pub fn start(&self, calling: Calling<'_>) -> (Completion, completion::ModelCall) {
         let (settings, request, schema) = self.asking(calling);
         Completion::start(settings, request, schema)
     }
 
-    /// The machine of a conversation with tools, and the first request. Whatever the model says in the end is the value.
+    /// Starts the state machine of a conversation with tools and returns the first request. The final reply is the
+    /// value.
     pub fn converse(
         &self,
         calling: Calling<'_>,
         settings: tools::Settings,
         toolbox: Toolbox,
-    ) -> (Conversation, completion::Call) {
+    ) -> (Conversation, completion::ModelCall) {
         let (turns, request, _) = self.asking(calling);
         Conversation::start(settings, toolbox, turns, request)
     }
@@ -208,7 +195,7 @@ impl Node {
     fn asking(&self, calling: Calling<'_>) -> (Settings, Request, Option<Schema>) {
         let config = self.call();
         let mut messages: Vec<Message> = calling.prompts;
-        // A reference wins over a text; see `warnings`.
+        // A reference takes precedence over a text; see `warnings`.
         if let Some(text) = config.system_prompt.as_ref().filter(|_| config.prompts.system.is_none()) {
             messages.insert(0, Message::system(text.clone()));
         }
@@ -233,11 +220,12 @@ impl Node {
         request.stop.clone_from(&config.stop);
         request.seed = config.seed;
         request.stream = self.is_streaming();
-        // A model that is held to a document, word for word, can say nothing else.
+        // A model with an enforced output schema cannot send an envelope.
         if let Some(contract) = calling.envelopes.as_ref().and_then(|judging| judging.contract.as_ref()) {
             let place = request.messages.iter().take_while(|message| message.role == Role::System).count();
-            let told = completion::instruction(&request.output).into_iter().chain([contract.instruction()]);
-            request.messages.splice(place..place, told.map(Message::system));
+            let instructions =
+                completion::instruction(&request.output).into_iter().chain([contract.instruction()]);
+            request.messages.splice(place..place, instructions.map(Message::system));
             request.output = Output::Text;
         }
         let attempts = calling.budget.attempts().saturating_add(extra);
@@ -251,7 +239,7 @@ impl Node {
         (settings, request, schema)
     }
 
-    /// What an author should know: a text that a reference stands in front of is not used.
+    /// Warns about texts that are ignored because a reference takes precedence.
     pub fn warnings(&self, node_id: &str) -> Vec<RunEvent> {
         let call = self.call();
         let pairs = [
@@ -262,7 +250,7 @@ impl Node {
             let fields = Map::from_iter([("code".to_owned(), "prompt_ref_supersedes_inline".into())]);
             event::log(
                 "warn",
-                format!("`{name}` is not used: `{name}Ref` stands beside it"),
+                format!("`{name}` is ignored because `{name}Ref` is set"),
                 Some(node_id),
                 fields,
             )
@@ -271,30 +259,28 @@ impl Node {
     }
 }
 
-/// What a call is started with.
+/// The arguments of a model call.
 #[derive(Debug)]
 pub struct Calling<'c> {
-    /// The node.
     pub node_id: &'c str,
-    /// The provider that is asked, as events name it.
+    /// The provider name used in events.
     pub provider: &'c str,
-    /// The model that is asked.
     pub model: &'c str,
-    /// The prompts that were put together.
+    /// The composed prompts.
     pub prompts: Vec<Message>,
-    /// The messages that the node was given.
+    /// The messages from the node's inputs.
     pub inputs: Vec<Message>,
-    /// What the caller of the run says.
+    /// Overrides from the caller of the run.
     pub overrides: &'c Overrides,
-    /// How often, and with how much room.
+    /// The retry and output-token budget.
     pub budget: Budget,
-    /// What must not be recorded.
+    /// Removes secrets from everything that is recorded.
     pub redactor: Redactor,
-    /// How replies that are envelopes are judged. Without it they are replies as any other.
-    pub envelopes: Option<Judging>,
+    /// How to validate replies that are envelopes. If `None`, an envelope is treated as any other reply.
+    pub envelopes: Option<EnvelopeRules>,
 }
 
-/// How often a host asks for a reply when nobody says otherwise.
+/// The default number of attempts of a host.
 pub const ATTEMPTS: u32 = DEFAULT_ATTEMPTS;
 
 fn call(reader: &mut Reader<'_>) -> CallConfig {
@@ -303,7 +289,7 @@ fn call(reader: &mut Reader<'_>) -> CallConfig {
         model: reader.text("model", 256),
         credential: reader.with(
             "credentialRef",
-            "it is the name of a secret, such as `secret:model-key`",
+            "must be the name of a secret, such as `secret:model-key`",
             |value| value.as_str().and_then(CredentialRef::parse),
         ),
         prompts: NodePrompts {
@@ -321,9 +307,9 @@ fn call(reader: &mut Reader<'_>) -> CallConfig {
         temperature: reader.number("temperature", 2.0),
         top_p: reader.number("topP", 1.0),
         stop: reader.texts("stop", 16),
-        seed: reader.with("seed", "it is a whole number from 0", Value::as_u64),
+        seed: reader.with("seed", "must be a non-negative integer", Value::as_u64),
         required_capabilities: reader.texts("requiredModelCapabilities", MAX_CAPABILITIES),
-        fallback: reader.with("fallbackModel", "it is `{provider, model}`", |value| {
+        fallback: reader.with("fallbackModel", "must be `{provider, model}`", |value| {
             let text = |name: &str| {
                 value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(ToOwned::to_owned)
             };
@@ -334,7 +320,7 @@ fn call(reader: &mut Reader<'_>) -> CallConfig {
 }
 
 fn mcp(reader: &mut Reader<'_>) -> Option<McpCall> {
-    reader.with("mcp", "it is `{tool, arguments?, server?}`", |value| {
+    reader.with("mcp", "must be `{tool, arguments?, server?}`", |value| {
         let members = value.as_object()?;
         if members.keys().any(|name| !["tool", "arguments", "server"].contains(&name.as_str())) {
             return None;
@@ -356,7 +342,7 @@ fn mcp(reader: &mut Reader<'_>) -> Option<McpCall> {
     })
 }
 
-/// The schema of the document, and what it calls the document.
+/// The schema of the document and the document's name.
 fn schema(reader: &mut Reader<'_>) -> Option<(Schema, String)> {
     let source = reader.needed("outputSchema")?;
     match Schema::compile(source) {

@@ -1,9 +1,9 @@
-//! Prompts: templates with variables, where they come from, and what a model is told in the end.
+//! Prompts: templates with variables, their sources, and the text sent to a model.
 //!
-//! [`resolve()`] asks one layer after another which template a node gets. [`compose()`] puts values into it, twice: as the
-//! model reads it, and as people may, without secrets. [`assemble()`] does both for all prompts of a node.
+//! [`resolve()`] selects the template for a node from several layers. [`compose()`] inserts values twice: into the text
+//! for the model, and into a redacted text for people. [`assemble()`] does both for all prompts of a node.
 
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
 pub mod assemble;
 pub mod compose;
@@ -21,16 +21,13 @@ pub use reference::PromptRef;
 pub use resolve::{Layer, Layers, Resolution, Slot, resolve};
 pub use template::Template;
 
-words! {
-    /// What a prompt is for.
+wire_enum! {
+    /// The purpose of a prompt.
     pub enum PromptKind {
-        /// How the model behaves.
         System => "system",
-        /// What it is asked.
         User => "user",
-        /// Examples.
         FewShot => "few-shot",
-        /// What the reply looks like.
+        /// The format of the reply.
         SchemaHint => "schema-hint",
     }
 }

@@ -1,13 +1,13 @@
-//! Requests to models and their replies, whoever the provider is.
+//! Requests to models and their replies, independent of the provider.
 //!
-//! [`openai`] and [`anthropic`] write a [`Request`] as [HTTP](http) and read what came back; [`mock`] answers without
-//! asking anybody. None of them sends anything.
+//! [`openai`] and [`anthropic`] encode a [`Request`] as [HTTP](http) and decode the response; [`mock`] generates
+//! replies locally. None of them does I/O.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
 pub mod anthropic;
 pub mod http;
@@ -19,31 +19,29 @@ mod tools;
 
 pub use tools::{Exchange, MAX_TOOL_CALLS, Tool, ToolCall};
 
-/// The most a reply may have, in bytes: text, thoughts, or the body around them.
+/// The maximum size of a reply, in bytes: text, reasoning, or HTTP body.
 pub const MAX_REPLY_BYTES: usize = 4 << 20;
-/// How much room a reply gets when nobody says otherwise, in tokens.
+/// The default output-token limit.
 pub const DEFAULT_OUTPUT_TOKENS: u32 = 4096;
 
-words! {
-    /// Whose words a message are.
+wire_enum! {
+    /// The author of a message.
     pub enum Role {
-        /// The author's: how to behave.
+        /// The workflow author.
         System => "system",
-        /// A person's, or whatever speaks for one.
+        /// A person, or a program on behalf of one.
         User => "user",
-        /// The model's.
+        /// The model.
         Assistant => "assistant",
     }
 }
 
-/// One message of a conversation. It prints how long it is: a prompt may hold a secret.
+/// A message of a conversation. `Debug` prints only its length, because a prompt may contain a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Whose words.
     pub role: Role,
-    /// The words.
     pub content: String,
-    /// What it has to do with tools.
+    /// Tool calls or a tool result, if the message has any.
     pub exchange: Exchange,
 }
 
@@ -54,33 +52,32 @@ impl fmt::Debug for Message {
 }
 
 impl Message {
-    /// Words of somebody.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self { role, content: content.into(), exchange: Exchange::Words }
     }
 
-    /// A message of a person.
+    /// A user message.
     pub fn user(content: impl Into<String>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// A message of the author.
+    /// A system message.
     pub fn system(content: impl Into<String>) -> Self {
         Self::new(Role::System, content)
     }
 
-    /// A message of the model that wants tools to be called.
+    /// A model message that requests tool calls.
     pub fn calls(content: impl Into<String>, calls: Vec<ToolCall>) -> Self {
         Self { exchange: Exchange::Calls(calls), ..Self::new(Role::Assistant, content) }
     }
 
-    /// What came of a call.
+    /// A tool result.
     pub fn result(call_id: impl Into<String>, content: impl Into<String>, is_error: bool) -> Self {
         let exchange = Exchange::Result { call_id: call_id.into(), is_error };
         Self { exchange, ..Self::new(Role::User, content) }
     }
 
-    /// What the [cache key](crate::cache_key) of a request has of it.
+    /// The part of the message in the [cache key](crate::cache_key).
     fn semantic(&self) -> Value {
         let mut message = json!({"role": self.role.as_str(), "content": self.content});
         match &self.exchange {
@@ -96,22 +93,19 @@ impl Message {
     }
 }
 
-/// What a reply has to be.
+/// The required form of a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
-    /// Anything.
     Text,
-    /// One JSON document.
     Json {
-        /// What the document is called: letters, digits, `_` and `-`, at most 64.
+        /// The document name: letters, digits, `_` and `-`, at most 64.
         name: String,
-        /// What it has to fit.
         schema: Value,
     },
 }
 
 impl Output {
-    /// A document of this name and schema. Characters that names do not have become `_`.
+    /// A document with this name and schema. Invalid characters of the name become `_`.
     pub fn json(name: &str, schema: Value) -> Self {
         let letter =
             |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
@@ -120,33 +114,31 @@ impl Output {
     }
 }
 
-/// What a model is asked.
+/// A model request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// The model.
     pub model: String,
-    /// The conversation, the author's words first.
+    /// The conversation, system messages first.
     pub messages: Vec<Message>,
-    /// The tools that the model may want to be called.
+    /// The offered tools.
     pub tools: Vec<Tool>,
-    /// How much the reply may have, in tokens.
+    /// The maximum number of output tokens.
     pub max_output_tokens: u32,
-    /// How freely the model chooses.
     pub temperature: Option<f64>,
-    /// Among how much of what is likely the model chooses.
+    /// The nucleus sampling threshold.
     pub top_p: Option<f64>,
-    /// Texts at which the model stops.
+    /// Stop sequences.
     pub stop: Vec<String>,
-    /// What the model's choices follow from, where the provider takes it.
+    /// The sampling seed, if the provider supports one.
     pub seed: Option<u64>,
-    /// What the reply has to be.
+    /// The required form of the reply.
     pub output: Output,
-    /// Whether the reply is wanted piece by piece.
+    /// Whether the reply is streamed.
     pub stream: bool,
 }
 
 impl Request {
-    /// A request with nothing special about it.
+    /// A request with default options.
     pub fn new(model: impl Into<String>, messages: Vec<Message>, output: Output) -> Self {
         Self {
             model: model.into(),
@@ -162,14 +154,14 @@ impl Request {
         }
     }
 
-    /// The author's words, joined.
+    /// The system messages, joined.
     pub fn system(&self) -> Option<String> {
         let texts: Vec<&str> =
             self.of(|role| role == Role::System).map(|message| message.content.as_str()).collect();
         (!texts.is_empty()).then(|| texts.join("\n\n"))
     }
 
-    /// The conversation without the author's words.
+    /// The conversation without system messages.
     pub fn conversation(&self) -> impl Iterator<Item = &Message> {
         self.of(|role| role != Role::System)
     }
@@ -178,7 +170,7 @@ impl Request {
         self.messages.iter().filter(move |message| wanted(message.role))
     }
 
-    /// What the [cache key](crate::cache_key) of this request is made of.
+    /// The part of the request in the [cache key](crate::cache_key).
     pub fn semantic(&self, provider: &str) -> Value {
         let messages: Vec<Value> = self.messages.iter().map(Message::semantic).collect();
         let mut request = json!({
@@ -207,33 +199,32 @@ impl Request {
     }
 }
 
-words! {
+wire_enum! {
     /// Why a model stopped.
     pub enum StopReason {
-        /// It was done.
+        /// The reply is complete.
         EndTurn => "end_turn",
-        /// It met a text at which it has to stop.
         StopSequence => "stop_sequence",
-        /// It wants a tool to be called.
+        /// The model requested a tool call.
         ToolUse => "tool_use",
-        /// It reached the limit that it was given.
+        /// The requested token limit was reached.
         MaxTokens => "max_tokens",
-        /// It reached a limit of its own.
+        /// The model's own limit was reached.
         Length => "length",
-        /// It was not allowed to go on.
+        /// A safety filter stopped the reply.
         Safety => "safety",
-        /// The provider gives another reason, or none.
+        /// The provider gave an unknown reason or none.
         Unknown => "unknown",
     }
 }
 
 impl StopReason {
-    /// Whether the reply was cut off.
+    /// Whether the reply was truncated.
     pub const fn is_truncation(self) -> bool {
         matches!(self, Self::MaxTokens | Self::Length)
     }
 
-    /// The reason as chunks of a stream spell it.
+    /// The reason as spelled in stream chunks.
     pub const fn finish_reason(self) -> Option<&'static str> {
         match self {
             Self::EndTurn | Self::StopSequence => Some("stop"),
@@ -245,21 +236,19 @@ impl StopReason {
     }
 }
 
-/// What a provider counted, as it counted it.
+/// Token counts reported by the provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens that went in.
     pub input_tokens: u64,
-    /// Tokens that came out.
     pub output_tokens: u64,
-    /// Tokens that were read from a cache of prefixes.
+    /// Tokens read from a prompt cache.
     pub cache_read_tokens: Option<u64>,
-    /// Tokens that were written to one.
+    /// Tokens written to a prompt cache.
     pub cache_write_tokens: Option<u64>,
 }
 
 impl Usage {
-    /// What both counted together.
+    /// The sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         const fn both(all: Option<u64>, one: Option<u64>) -> Option<u64> {
@@ -277,36 +266,33 @@ impl Usage {
     }
 }
 
-/// That a provider refused.
+/// A refusal by the provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusal {
-    /// What it said. It may repeat the prompt.
+    /// The provider's text. It may quote the prompt.
     pub text: Option<String>,
-    /// The rule behind it, as the provider calls it.
+    /// The provider's name of the violated rule.
     pub category: Option<String>,
 }
 
-/// What came back.
+/// The reply of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// What the model said. For a document, its text.
+    /// The output text, or the text of the document.
     pub text: String,
-    /// What it thought, where the provider tells.
+    /// The model's reasoning, if the provider returns it.
     pub reasoning: Option<String>,
-    /// Why it stopped.
     pub stop: StopReason,
-    /// That it refused.
     pub refusal: Option<Refusal>,
-    /// The tools that it wants to be called.
+    /// Requested tool calls.
     pub tool_calls: Vec<ToolCall>,
-    /// What was counted.
     pub usage: Usage,
-    /// The model that answered, as it calls itself.
+    /// The model name reported by the provider.
     pub model: Option<String>,
 }
 
 impl Reply {
-    /// A plain text of a model that was done.
+    /// A complete text reply.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -319,12 +305,12 @@ impl Reply {
         }
     }
 
-    /// Whether the provider refused, in whatever way it says so.
+    /// Whether the provider refused, in any of the ways that providers report it.
     pub const fn is_refusal(&self) -> bool {
         self.refusal.is_some() || matches!(self.stop, StopReason::Safety)
     }
 
-    /// The reply as it is recorded, so that it is never paid for twice.
+    /// The reply as stored, so that it is never billed twice.
     pub fn to_record(&self) -> Value {
         let mut record = json!({
             "text": self.text, "stop": self.stop.as_str(),
@@ -346,7 +332,7 @@ impl Reply {
         record
     }
 
-    /// The reply that was recorded; nothing where the record is none.
+    /// Reads a stored reply; `None` if the record is invalid.
     pub fn from_record(record: &Value) -> Option<Self> {
         let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
         let count = |name: &str| record["usage"].get(name).and_then(Value::as_u64);
@@ -376,47 +362,43 @@ impl Reply {
     }
 }
 
-/// A piece of a reply that comes piece by piece.
+/// A chunk of a streamed reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delta {
-    /// Of what the model says.
     Text(String),
-    /// Of what it thinks.
     Reasoning(String),
 }
 
-/// What kind of failure it was.
+/// The kind of a provider failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProviderErrorKind {
-    /// The provider wants to be asked less often.
     RateLimited,
-    /// It could not be reached, or could not answer.
+    /// The provider was unreachable or failed.
     Unavailable,
-    /// It wants a credential, or another one.
+    /// The credential is missing or was rejected.
     Unauthorized,
-    /// It did not take the request.
+    /// The provider rejected the request.
     Rejected,
-    /// What it sent is not what its protocol says, or is too much.
+    /// The response violates the protocol or is too large.
     InvalidReply,
 }
 
-/// Why there is no reply. It holds nothing that a provider said in its own words: those may repeat a credential.
+/// Why there is no reply. It contains no text from the provider, which may quote a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderError {
-    /// What kind of failure.
     pub kind: ProviderErrorKind,
-    /// The status of the answer, if there was one.
+    /// The HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// The provider's own name for the failure, where it is one word.
+    /// The provider's error code, if it is one word.
     pub code: Option<String>,
-    /// How long to wait, in milliseconds, where the provider says so.
+    /// The wait requested by the provider, in milliseconds.
     pub retry_after_ms: Option<u64>,
-    /// What is wrong with the reply, where that is the failure.
+    /// What is wrong with an invalid response.
     pub detail: Option<&'static str>,
 }
 
 impl ProviderError {
-    /// A failure without an answer: no connection, no time left.
+    /// A failure without a response: no connection, or a timeout.
     pub const fn unavailable() -> Self {
         Self {
             kind: ProviderErrorKind::Unavailable,
@@ -427,7 +409,7 @@ impl ProviderError {
         }
     }
 
-    /// A reply that cannot be read.
+    /// An invalid response.
     pub const fn invalid(detail: &'static str) -> Self {
         Self {
             kind: ProviderErrorKind::InvalidReply,
@@ -438,7 +420,7 @@ impl ProviderError {
         }
     }
 
-    /// Whether asking again, with the same identity, may help.
+    /// Whether a retry with the same idempotency key may succeed.
     pub const fn is_retryable(&self) -> bool {
         matches!(self.kind, ProviderErrorKind::RateLimited | ProviderErrorKind::Unavailable)
     }
@@ -447,11 +429,11 @@ impl ProviderError {
 impl fmt::Display for ProviderError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self.kind {
-            ProviderErrorKind::RateLimited => "the provider wants to be asked less often",
-            ProviderErrorKind::Unavailable => "the provider could not answer",
-            ProviderErrorKind::Unauthorized => "the provider did not accept the credential",
-            ProviderErrorKind::Rejected => "the provider did not take the request",
-            ProviderErrorKind::InvalidReply => "the reply of the provider cannot be read",
+            ProviderErrorKind::RateLimited => "the provider's rate limit is reached; retry later",
+            ProviderErrorKind::Unavailable => "the provider is unavailable; retry later",
+            ProviderErrorKind::Unauthorized => "the provider rejected the credential",
+            ProviderErrorKind::Rejected => "the provider rejected the request",
+            ProviderErrorKind::InvalidReply => "the response of the provider is invalid",
         })?;
         if let Some(detail) = self.detail {
             write!(formatter, ": {detail}")?;

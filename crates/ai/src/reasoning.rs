@@ -1,46 +1,43 @@
-//! What a model thought: piece by piece while it thinks, and as a whole when it is done.
+//! Records a model's reasoning, in chunks and as a whole.
 
 use serde_json::Value;
 
 use crate::event::{EventKind, RunEvent};
 use crate::redact::Redactor;
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
-words! {
-    /// How much of it is recorded.
+wire_enum! {
+    /// How much is recorded.
     pub enum Verbosity {
-        /// Its beginning.
+        /// The beginning.
         Summary => "summary",
-        /// All of it.
         Full => "full",
-        /// Nothing.
         Off => "off",
     }
 }
 
-/// How much of a summary is kept when nobody says otherwise, in tokens.
+/// The default size of a summary, in tokens.
 pub const DEFAULT_TOKEN_LIMIT: usize = 512;
-/// How many bytes stand for a token.
+/// The assumed bytes per token.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// How thoughts are recorded.
+/// How reasoning is recorded.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Who thinks: at least three characters, at most 256.
+    /// The agent: 3 to 256 characters.
     pub agent_id: String,
-    /// How much.
     pub verbosity: Verbosity,
-    /// How much of a summary is kept, in tokens of four bytes.
+    /// The maximum size of a summary, in tokens of four bytes.
     pub token_limit: usize,
-    /// Whether pieces are recorded too.
+    /// Whether chunks are recorded too.
     pub streaming: bool,
-    /// What must not be recorded.
+    /// Removes secrets.
     pub redactor: Redactor,
 }
 
-/// One block of thoughts, from its beginning to its end.
+/// One block of reasoning.
 ///
-/// Pieces are held back until the block is over where secrets are looked for: a secret may be cut in two.
+/// If there are secrets to redact, chunks are held back until the end of the block: a secret may be split.
 #[derive(Clone, Debug)]
 pub struct Block {
     settings: Settings,
@@ -50,12 +47,11 @@ pub struct Block {
 }
 
 impl Block {
-    /// A block that begins.
     pub const fn new(settings: Settings) -> Self {
         Self { settings, whole: String::new(), pieces: Vec::new(), sequence: 0 }
     }
 
-    /// The next piece, as an event if it is recorded now.
+    /// Adds a chunk and returns an event if it is recorded now.
     pub fn piece(&mut self, text: &str) -> Option<RunEvent> {
         if self.settings.verbosity == Verbosity::Off || text.is_empty() {
             return None;
@@ -66,14 +62,14 @@ impl Block {
         if text.is_empty() || !self.settings.streaming {
             return None;
         }
-        if self.settings.redactor.was_asked() {
+        if self.settings.redactor.has_secrets() {
             self.pieces.push(text.to_owned());
             return None;
         }
         Some(self.delta(text.to_owned()))
     }
 
-    /// The end of the block: what was held back, and the whole. Where no pieces came, the whole may be given.
+    /// Ends the block: returns the held-back chunks and the whole text. `whole` is used if no chunks arrived.
     pub fn close(mut self, whole: Option<&str>) -> Vec<RunEvent> {
         if self.settings.verbosity == Verbosity::Off {
             return Vec::new();
@@ -87,7 +83,7 @@ impl Block {
         let (clean, replaced) = self.settings.redactor.text(&self.whole);
         let clean = clean.into_owned();
         let pieces = std::mem::take(&mut self.pieces);
-        // Pieces that had a secret in them, or between them, are told as one.
+        // Chunks with a secret in or between them are recorded as one.
         let pieces = if replaced > 0 && !pieces.is_empty() { vec![clean.clone()] } else { pieces };
         let mut events: Vec<RunEvent> = pieces.into_iter().map(|piece| self.delta(piece)).collect();
         events.push(RunEvent::new(
@@ -124,7 +120,7 @@ impl Block {
     }
 }
 
-/// The beginning of a text, between two characters.
+/// The longest prefix of at most `bytes` bytes that ends at a character boundary.
 fn up_to(text: &str, bytes: usize) -> &str {
     let mut end = text.len().min(bytes);
     while !text.is_char_boundary(end) {
@@ -148,7 +144,7 @@ mod tests {
         }
     }
 
-    fn told(events: &[RunEvent]) -> Vec<String> {
+    fn texts(events: &[RunEvent]) -> Vec<String> {
         let text = |event: &RunEvent| {
             event
                 .payload
@@ -163,34 +159,34 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_numbered_and_the_whole_is_all_of_them() {
+    fn chunks_are_numbered_and_the_whole_is_recorded() {
         let mut block = Block::new(settings(Verbosity::Full, Vec::new()));
         let mut events: Vec<_> = ["a", "", "b", "c"].iter().filter_map(|piece| block.piece(piece)).collect();
         let sequence: Vec<_> = events.iter().map(|event| event.payload["sequence"].clone()).collect();
         assert_eq!(sequence, [0, 1, 2]);
         events.extend(block.close(None));
-        assert_eq!(told(&events), ["a", "b", "c", "abc"]);
+        assert_eq!(texts(&events), ["a", "b", "c", "abc"]);
     }
 
     #[test]
-    fn a_summary_is_cut_and_off_is_silence() {
+    fn summary_is_shortened_and_off_records_nothing() {
         let mut block = Block::new(settings(Verbosity::Summary, Vec::new()));
-        assert_eq!(told(&[block.piece("12345ü7890").unwrap()]), ["12345ü7"]);
+        assert_eq!(texts(&[block.piece("12345ü7890").unwrap()]), ["12345ü7"]);
         assert_eq!(block.piece("more"), None);
-        assert_eq!(told(&block.close(None)), ["12345ü7"]);
+        assert_eq!(texts(&block.close(None)), ["12345ü7"]);
         let mut block = Block::new(settings(Verbosity::Off, Vec::new()));
         assert_eq!((block.piece("x"), block.close(Some("x"))), (None, Vec::new()));
     }
 
     #[test]
-    fn a_secret_that_was_cut_in_two_is_not_told() {
+    fn a_split_secret_is_redacted() {
         let secrets = vec![Secret::new("k", "super-secret")];
         let mut block = Block::new(settings(Verbosity::Full, secrets.clone()));
         assert_eq!((block.piece("the super-"), block.piece("secret is out")), (None, None));
-        assert_eq!(told(&block.close(None)), ["the [REDACTED:k] is out", "the [REDACTED:k] is out"]);
+        assert_eq!(texts(&block.close(None)), ["the [REDACTED:k] is out", "the [REDACTED:k] is out"]);
         let mut block = Block::new(settings(Verbosity::Full, secrets));
         block.piece("plain");
         block.piece(" words");
-        assert_eq!(told(&block.close(None)), ["plain", " words", "plain words"]);
+        assert_eq!(texts(&block.close(None)), ["plain", " words", "plain words"]);
     }
 }

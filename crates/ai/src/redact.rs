@@ -1,8 +1,8 @@
-//! No secret gets into anything that is kept or sent on.
+//! Removes secrets from everything that is stored or forwarded.
 //!
-//! Every occurrence of every secret goes, as `[REDACTED:<secretId>]`. Where occurrences overlap, all of them go together,
-//! under the name of the longest: cutting out only one of them would leave a piece of the other. Values shorter than
-//! [`MIN_CHARACTERS`] are not looked for, because they would be found everywhere.
+//! Every occurrence of every secret becomes `[REDACTED:<secretId>]`. Overlapping occurrences are replaced together,
+//! with the name of the longest one: replacing only one would leave a part of the other. Values shorter than
+//! [`MIN_CHARACTERS`] are not redacted, because they would match everywhere.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,10 +10,10 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-/// The shortest value that is looked for.
+/// The minimum length of a redacted value.
 pub const MIN_CHARACTERS: usize = 8;
 
-/// A secret: its name may be shown, its value may not.
+/// A secret: the name may be shown, the value must not.
 #[derive(Clone)]
 pub struct Secret {
     id: String,
@@ -21,17 +21,15 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// A secret of this name and value.
     pub fn new(id: impl Into<String>, value: impl Into<String>) -> Self {
         Self { id: id.into(), value: value.into() }
     }
 
-    /// Its name.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its value, for whoever has to send it.
+    /// The value. Use it only to send a request.
     pub fn expose(&self) -> &str {
         &self.value
     }
@@ -43,19 +41,19 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What replaces the secrets of a call.
+/// Replaces the secrets of a call.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
     needles: Vec<Needle>,
-    /// Whether there was anything to look for at all.
-    asked: bool,
+    /// Whether any secrets were given.
+    has_secrets: bool,
 }
 
 impl Redactor {
-    /// A redactor of these secrets.
+    /// A redactor for these secrets.
     pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
         let mut secrets: Vec<Secret> = secrets.into_iter().collect();
-        let asked = !secrets.is_empty();
+        let has_secrets = !secrets.is_empty();
         secrets.retain(|secret| secret.value.chars().count() >= MIN_CHARACTERS);
         secrets.sort_by(|a, b| {
             b.value
@@ -66,24 +64,25 @@ impl Redactor {
         });
         secrets.dedup_by(|a, b| a.value == b.value);
         let mark = |secret: &Secret| {
-            // A name that gives a secret away is not shown either.
+            // A secret name that contains a secret is not shown either.
             let gives_away = secrets.iter().any(|other| secret.id.contains(&other.value));
             if gives_away { "[REDACTED]".to_owned() } else { format!("[REDACTED:{}]", secret.id) }
         };
         let marks: Vec<String> = secrets.iter().map(mark).collect();
-        // A value that is a part of the marks would be found in them again; it says nothing that they do not say.
+        // A value that is part of a marker would match the markers again. It reveals no more than they do.
         let hidden = |value: &str| !marks.iter().any(|mark| mark.contains(value));
         let needles = secrets.into_iter().zip(&marks).filter(|(secret, _)| hidden(&secret.value));
         let needles = needles.map(|(secret, mark)| Needle::new(secret.value, mark.clone()));
-        Self { needles: needles.collect(), asked }
+        Self { needles: needles.collect(), has_secrets }
     }
 
-    /// Whether there were secrets to look for, long enough or not.
-    pub const fn was_asked(&self) -> bool {
-        self.asked
+    /// Whether secrets were given, even if too short to redact.
+    pub const fn has_secrets(&self) -> bool {
+        self.has_secrets
     }
 
-    /// How much of a text that goes on can be told: up to where a secret may have begun, and never up to the middle of one.
+    /// The length of the prefix that can be emitted while more text follows: it ends before a possible secret and never
+    /// inside one.
     pub fn settled(&self, text: &str) -> usize {
         let begun = |secret: &[u8]| {
             let most = text.len().min(secret.len() - 1);
@@ -91,7 +90,7 @@ impl Redactor {
         };
         let begun = self.needles.iter().map(|needle| begun(&needle.value)).max().unwrap_or(0);
         let mut settled = text.len() - begun;
-        // What overlaps goes together, so none of it is told before all of it is there.
+        // Overlapping occurrences are replaced together, so none is emitted before all are complete.
         for range in self.occurrences(text).into_iter().rev() {
             if range.0.start < settled && settled < range.0.end {
                 settled = range.0.start;
@@ -100,7 +99,7 @@ impl Redactor {
         settled
     }
 
-    /// A text without secrets, and how often one was replaced. It takes time in proportion to the text for each secret.
+    /// Redacts a text and returns the number of replacements. Takes linear time in the text for each secret.
     pub fn text<'t>(&self, text: &'t str) -> (Cow<'t, str>, usize) {
         let found = self.occurrences(text);
         if found.is_empty() {
@@ -118,7 +117,7 @@ impl Redactor {
         (Cow::Owned(clean), count)
     }
 
-    /// Where secrets stand, from left to right, those that overlap as one, with the rank of the longest.
+    /// The ranges of secrets from left to right, overlapping ones merged, with the rank of the longest.
     fn occurrences(&self, text: &str) -> Vec<(Range<usize>, usize)> {
         let mut found: Vec<(Range<usize>, usize)> = Vec::new();
         for (rank, needle) in self.needles.iter().enumerate() {
@@ -139,18 +138,18 @@ impl Redactor {
         joined
     }
 
-    /// A text without secrets.
+    /// Redacts a text.
     pub fn clean(&self, text: &str) -> String {
         self.text(text).0.into_owned()
     }
 
-    /// Takes the secrets out of a document, names of members included, and says how many.
+    /// Redacts a document, including member names, and returns the number of replacements.
     pub fn value(&self, value: &mut Value) -> usize {
         if self.needles.is_empty() {
             return 0;
         }
         let mut count = 0;
-        // A stack of its own: documents may be nested as deeply as the reader allows.
+        // An explicit stack: documents can be nested as deeply as the reader allows.
         let mut open = vec![value];
         while let Some(value) = open.pop() {
             match value {
@@ -182,12 +181,12 @@ impl Redactor {
     }
 }
 
-/// A value to look for, prepared so that finding all of its occurrences takes linear time.
+/// A value to search for, prepared for linear-time search (Knuth-Morris-Pratt).
 #[derive(Clone)]
 struct Needle {
     value: Vec<u8>,
     mark: String,
-    /// For each beginning of the value, how much of it is also its own ending.
+    /// For each prefix of the value, the length of its longest proper border.
     borders: Vec<usize>,
 }
 
@@ -208,7 +207,8 @@ impl Needle {
         Self { value, mark, borders }
     }
 
-    /// Calls back for every occurrence, overlapping ones too. A match of UTF-8 in UTF-8 begins and ends between characters.
+    /// Calls `found` for every occurrence, including overlapping ones. A UTF-8 match starts and ends at character
+    /// boundaries.
     fn find(&self, text: &str, mut found: impl FnMut(Range<usize>)) {
         let mut matched = 0;
         for (place, byte) in text.bytes().enumerate() {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_what_is_left_of_them() {
+    fn redacts_texts() {
         let cases = [
             ("nothing", "nothing", 0),
             ("seven77", "seven77", 0),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn occurrences_that_overlap_go_together() {
+    fn overlapping_occurrences_are_merged() {
         let redactor = Redactor::new([Secret::new("a", "xx123456"), Secret::new("b", "12345678ABCDEFGH")]);
         assert_eq!(redactor.text("-xx12345678ABCDEFGH-"), (Cow::Borrowed("-[REDACTED:b]-"), 1));
         let repeating = Redactor::new([Secret::new("r", "aaaaaaaa")]);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_of_a_document_is_looked_at() {
+    fn redacts_names_and_values_of_documents() {
         let mut document = json!({"a": ["eightchr", {"eightchr": [1, null, "x eightchr/eightchr"]}]});
         assert_eq!(redactor().value(&mut document), 4);
         assert_eq!(
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_prints_a_value() {
+    fn debug_output_hides_values() {
         let text = format!("{:?} {:?}", Secret::new("id", "the-value-itself"), redactor());
         assert!(!text.contains("the-value-itself") && !text.contains("eightchr-and-more"), "{text}");
     }

@@ -1,7 +1,7 @@
-//! Schemas that authors write, bounded before they are used.
+//! Author-provided JSON Schemas, bounded before use.
 //!
-//! A schema is small, refers only to its own definitions, and never to itself; patterns take linear time. So no schema
-//! that was accepted makes judging a reply expensive.
+//! A schema is small, has only local references without cycles, and its patterns take linear time. Validating a reply
+//! is therefore never expensive.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,59 +10,48 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Map, Value};
 
-/// The most values of a schema, each reference counted as what it leads to.
+/// The maximum number of values in a schema, with references expanded.
 pub const MAX_VALUES: usize = 20_000;
-/// The deepest nesting of a schema.
+/// The maximum nesting depth of a schema.
 pub const MAX_DEPTH: usize = 64;
-/// The most a compiled pattern may take.
+/// The maximum size of a compiled pattern.
 const PATTERN_BYTES: usize = 1 << 20;
-/// The most problems that are told of one document.
+/// The maximum number of problems reported for one document.
 pub const MAX_ISSUES: usize = 16;
-/// The most problems that a message names.
+/// The maximum number of problems in a message.
 const NAMED_ISSUES: usize = 5;
 
-/// Why a schema is not used. The message does not repeat what is in it.
+/// Why a schema is rejected. The schema is not quoted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    /// Too many values.
-    #[error("the schema has more than {MAX_VALUES} values, its references followed")]
+    #[error("the schema has more than {MAX_VALUES} values with its references expanded")]
     Values,
-    /// Too deep.
     #[error("the schema is nested deeper than {MAX_DEPTH} levels")]
     Depth,
-    /// A reference to somewhere else.
-    #[error("the schema uses `{keyword}` to something other than its own `#/$defs/…`")]
-    Reference {
-        /// The keyword.
-        keyword: &'static str,
-    },
-    /// A reference that leads back to itself.
-    #[error("a definition of the schema leads back to itself")]
+    #[error("`{keyword}` of the schema must refer to its own `#/$defs/…`")]
+    Reference { keyword: &'static str },
+    #[error("a definition of the schema refers to itself")]
     Cycle,
-    /// It is no JSON Schema.
-    #[error("the schema is no JSON Schema of 2020-12, at {path:?} (rule `{keyword}`)")]
+    #[error("not a valid JSON Schema (2020-12): {path:?} violates rule `{keyword}`")]
     Invalid {
-        /// Where.
         path: String,
-        /// The rule that it breaks.
+        /// The violated rule.
         keyword: String,
     },
 }
 
-/// A problem of a document. It says where and which rule, and nothing of what is there, except for names in the path.
+/// A problem of a document: position and rule. Only member names in the path come from the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// Where in the document.
     pub instance_path: String,
-    /// Where in the schema.
     pub schema_path: String,
-    /// The rule that is broken.
+    /// The violated rule.
     pub keyword: String,
-    /// What is missing, for the rule `required`: a name from the schema.
+    /// The missing member for the rule `required`: a name from the schema.
     pub missing: Option<String>,
 }
 
-/// A schema that was checked and compiled.
+/// A validated and compiled schema.
 #[derive(Clone, Debug)]
 pub struct Schema {
     source: Value,
@@ -70,13 +59,13 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Checks and compiles a schema.
+    /// Validates and compiles a schema.
     ///
     /// # Errors
-    /// It is too large or too deep, refers to something other than its own definitions or to itself, or is no schema.
+    /// The schema is too large, too deep or invalid, or has cyclic or non-local references.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         check(schema)?;
-        // An author's `$id` names a place from which nothing is fetched, and would change what `#` means.
+        // `$id` would change the meaning of `#`, and nothing is fetched from it.
         let mut source = schema.clone();
         if let Some(members) = source.as_object_mut() {
             members.remove("$id");
@@ -93,17 +82,17 @@ impl Schema {
         Ok(Self { source, validator })
     }
 
-    /// The schema as the author wrote it, without its `$id`.
+    /// The original schema without its `$id`.
     pub const fn source(&self) -> &Value {
         &self.source
     }
 
-    /// Whether a document fits.
+    /// Whether a document is valid.
     pub fn is_valid(&self, document: &Value) -> bool {
         self.validator.is_valid(document)
     }
 
-    /// The problems of a document, at most [`MAX_ISSUES`] of them.
+    /// The problems of a document, at most [`MAX_ISSUES`].
     pub fn issues(&self, document: &Value) -> Vec<Issue> {
         let errors = self.validator.iter_errors(document).take(MAX_ISSUES);
         let issue = |error: jsonschema::ValidationError<'_>| Issue {
@@ -119,16 +108,16 @@ impl Schema {
     }
 }
 
-/// Problems as one line that repeats nothing of the document: places in the schema and rules.
+/// The problems in one line: schema paths and rules, nothing from the document.
 pub fn summary(issues: &[Issue]) -> String {
     let mut text = String::new();
     for issue in issues.iter().take(NAMED_ISSUES) {
         let separator = if text.is_empty() { "" } else { "; " };
         let path = clipped(&issue.schema_path);
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = match &issue.missing {
-            Some(name) => write!(text, "{separator}`{}` is missing ({path})", clipped(name)),
-            None => write!(text, "{separator}rule `{}` is not met ({path})", issue.keyword),
+            Some(name) => write!(text, "{separator}`{}` is required ({path})", clipped(name)),
+            None => write!(text, "{separator}rule `{}` is violated ({path})", issue.keyword),
         };
     }
     if issues.len() > NAMED_ISSUES {
@@ -145,7 +134,7 @@ fn clipped(text: &str) -> String {
     text.chars().take(LONGEST).chain(['…']).collect()
 }
 
-/// Bounds, and references to own definitions only.
+/// Checks size, depth and references.
 fn check(schema: &Value) -> Result<(), SchemaError> {
     if !canon::json::within_depth(schema, MAX_DEPTH) {
         return Err(SchemaError::Depth);
@@ -157,7 +146,7 @@ fn check(schema: &Value) -> Result<(), SchemaError> {
             definitions.insert(format!("#/{home}/{}", escaped(name)), definition);
         }
     }
-    // What stands at the root, without the definitions: they count where they are referred to.
+    // The root without the definitions, which count where they are referenced.
     let mut sizes = BTreeMap::new();
     let mut total = 0_usize;
     let root = schema.as_object();
@@ -171,7 +160,7 @@ fn check(schema: &Value) -> Result<(), SchemaError> {
         }
     }
     for reference in definitions.keys() {
-        // A definition that nobody refers to is compiled all the same.
+        // Unused definitions are compiled too.
         size(reference, &definitions, &mut sizes, 0)?;
     }
     let definitions: usize =
@@ -183,7 +172,7 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// How many values a reference stands for. Definitions lead to others at most [`MAX_DEPTH`] deep.
+/// The number of values behind a reference. Definitions refer to others at most [`MAX_DEPTH`] deep.
 fn size<'s>(
     reference: &'s str,
     definitions: &BTreeMap<String, &'s Value>,
@@ -212,7 +201,7 @@ fn size<'s>(
     Ok(total)
 }
 
-/// The values below a part of a schema, and the references in it.
+/// The values and references in a part of a schema.
 struct Parts<'s> {
     values: usize,
     references: Vec<&'s str>,
@@ -246,7 +235,7 @@ impl<'s> Parts<'s> {
 
     fn member(&mut self, name: &str, value: &'s Value) -> Result<(), SchemaError> {
         match (name, value) {
-            // `properties` may well have a member of the name `$ref`; then its value is no text.
+            // `properties` may have a member named `$ref`; its value is not a string.
             ("$ref", Value::String(reference)) => {
                 let own = reference.starts_with("#/$defs/") || reference.starts_with("#/definitions/");
                 if !own || reference.splitn(4, '/').count() > 3 {
@@ -273,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schemas_that_are_refused() {
+    fn rejects_unsafe_schemas() {
         let doubling: Map<String, Value> = (0..30)
             .map(|n| (format!("d{n}"), json!({"allOf": [{"$ref": format!("#/$defs/d{}", n + 1)}, {"$ref": format!("#/$defs/d{}", n + 1)}]})))
             .chain([("d30".to_owned(), json!({"type": "string"}))])
@@ -315,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_repeats_nothing_of_the_document() {
+    fn summary_does_not_quote_the_document() {
         let schema = Schema::compile(&json!({
             "$id": "https://example.test/a", "$defs": {"t": {"type": "string"}},
             "type": "object", "required": ["steps"], "properties": {"a": {"$ref": "#/$defs/t"}}, "additionalProperties": false
@@ -323,7 +312,7 @@ mod tests {
         .unwrap();
         let issues = schema.issues(&json!({"a": 1, "SECRET-NAME": "SECRET-VALUE"}));
         let text = summary(&issues);
-        assert!(text.contains("`steps` is missing"), "{text}");
+        assert!(text.contains("`steps` is required"), "{text}");
         assert!(!text.contains("SECRET"), "{text}");
         assert!(!schema.is_valid(&json!({"a": "x", "steps": 1})));
     }

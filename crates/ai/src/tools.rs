@@ -1,33 +1,32 @@
-//! The machine of a conversation with tools: what is asked next, given the replies and the results so far.
+//! The state machine of a conversation with tools: what to do next, given the replies and tool results so far.
 //!
 //! ```text
-//!  start ─▶ model ─▶ reply ─┬─ wants no tool ─────────────────────────────▶ done
-//!            ▲              ├─ wants tools, and the rounds are spent ─────▶ failed
-//!            │              └─ wants tools: each call in turn
-//!            │                    ├─ not offered ───────▶ told `forbidden`, never made
-//!            │                    ├─ arguments unfit ───▶ told what is wrong, never made
-//!            │                    └─ due ─▶ tool ─▶ result, between marks
-//!            └───────────── all of the round are answered ◀┘
+//!  start ─▶ model ─▶ reply ─┬─ no tool call ──────────────────────────────▶ done
+//!            ▲              ├─ tool calls, but no rounds left ────────────▶ failed
+//!            │              └─ tool calls, one after another
+//!            │                    ├─ tool not offered ────▶ `forbidden` result, not executed
+//!            │                    ├─ invalid arguments ───▶ error result, not executed
+//!            │                    └─ valid ─▶ execute ─▶ result, marked as untrusted
+//!            └───────────── all calls of the round have results ◀┘
 //! ```
 //!
-//! A round is one reply that wants tools, and all that came of its calls. Calls are made one after another, in the
-//! order of the reply, so that the events of a conversation have one order. Replies and calls are numbered on their
-//! own; with its number each has an identity under which it is paid for, or made, once. Fed the same replies and
-//! results again, from a record, the machine gives the same events.
+//! A round is one reply with tool calls, and their results. Calls run one after another in the order of the reply, so
+//! the events of a conversation have one order. Replies and calls are numbered; the number is part of the idempotency
+//! key, so each is billed or executed once. The same replies and results, read from a record, produce the same events.
 //!
-//! Everything has a bound, and who reaches one is told which: see [`Bounds`]. What is wrong with a call is told to the
-//! model, which may do better; that costs a round. What is wrong with the conversation as a whole ends it.
+//! Everything has a limit; see [`Bounds`]. A problem of a call is reported to the model, which may correct it in the
+//! next round. A problem of the whole conversation ends it.
 //!
-//! A reply that is an envelope is judged as that of any other call: see [`crate::completion::envelopes`].
+//! Envelopes are validated as in a single call: see [`crate::completion::envelopes`].
 //!
-//! Whatever a tool says is from outside. It is marked before the model sees it, and what the model says from then on is
-//! no more to be believed than that: see [`Finished::trust`].
+//! Tool results are untrusted. They are marked before the model sees them, and the model's later output is untrusted
+//! too: see [`Finished::trust`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, Value};
 
-use crate::completion::{self, Attempt, Completion, Counter, Failed, Taken};
+use crate::completion::{self, AcceptedEnvelope, Attempt, Completion, Counter, Failed};
 use crate::envelope::{Prior, Verdict};
 use crate::event::{self, RunEvent};
 use crate::failure::FailureCode;
@@ -42,112 +41,103 @@ mod returned;
 mod toolbox;
 
 pub use bounds::{Bounds, DEFAULT_ROUNDS, MAX_ROUNDS};
-pub use returned::{Returned, Status};
-pub use toolbox::{MAX_DESCRIPTION_BYTES, MAX_TOOLS, Offered, Toolbox, ToolboxError, Transport};
+pub use returned::{Status, ToolResult};
+pub use toolbox::{MAX_DESCRIPTION_BYTES, MAX_TOOLS, OfferedTool, Toolbox, ToolboxError, Transport};
 
-use arguments::{Judged, Unfit};
-use returned::Pair;
+use arguments::{CallCheck, RejectedCall};
+use returned::CallEvents;
 
-/// What a conversation is held under.
+/// Configuration of a conversation.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The agent, as events name it.
+    /// The agent id used in events.
     pub agent_id: String,
-    /// What the ids of calls begin with: the identity of the work that the conversation is.
+    /// Prefix of the call ids: identifies the work that the conversation does.
     pub call_prefix: String,
-    /// How much of everything.
     pub bounds: Bounds,
-    /// How much of what the model thinks is recorded.
+    /// How much of the model's reasoning is recorded.
     pub verbosity: Verbosity,
 }
 
-/// A call of a tool that is due.
+/// A tool call to execute.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Due {
-    /// The how-many-eth call of this conversation this is, from 0.
+pub struct PendingToolCall {
+    /// Zero-based index of this call in the conversation.
     pub ordinal: u32,
-    /// The identity under which it is made once.
+    /// The idempotency key: the call is executed once under this id.
     pub call_id: String,
-    /// The tool.
     pub tool: String,
-    /// What it gets. It fits the schema of the tool.
+    /// The arguments, valid for the tool's schema.
     pub arguments: Value,
-    /// The digest of the arguments.
     pub args_hash: String,
 }
 
-/// What follows.
+/// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// The model is asked.
-    Model(completion::Call),
-    /// The reply is this envelope. It is [judged](Conversation::judge), and the judgement [taken](Conversation::take).
+    /// Call the model.
+    Model(completion::ModelCall),
+    /// The reply is this envelope: call [`Conversation::judge`], then [`Conversation::take`] with the verdict.
     Judge(Value),
-    /// The model asks a person. The last event says what; the [answers](Conversation::answered) go on from here.
+    /// The model asks a person; the last event has the questions. Continue with [`Conversation::answered`].
     Waits,
-    /// A tool is called.
-    Tool(Due),
-    /// The model has said what it had to say.
+    /// Execute a tool.
+    Tool(PendingToolCall),
+    /// The conversation is complete.
     Done(Finished),
-    /// It will not.
+    /// The conversation failed.
     Failed(Failed),
 }
 
-/// The end of a conversation that went well.
+/// A successful conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finished {
-    /// The last reply.
     pub reply: Reply,
-    /// The envelope that it is, where it is one.
-    pub envelope: Option<Taken>,
-    /// What all calls of the model together counted.
+    /// The envelope, if the last reply is one.
+    pub envelope: Option<AcceptedEnvelope>,
+    /// Total usage of all model calls.
     pub usage: Usage,
-    /// Whether what the model said may be believed: not once it was told what a tool gave, or what another server says
-    /// of its tools.
+    /// Whether the output is trusted: not after the model saw a tool result or another server's tool descriptions.
     pub trust: Trust,
 }
 
-/// The events of a step, in order, and what follows.
+/// The events of a step, in order, and what to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// To be recorded before anything follows.
+    /// Record these before acting on `next`.
     pub events: Vec<RunEvent>,
-    /// What follows.
     pub next: Next,
 }
 
-/// A conversation, from its first request to its end.
+/// The state of a conversation.
 #[derive(Clone, Debug)]
 pub struct Conversation {
     settings: Settings,
     toolbox: Toolbox,
-    /// What each turn is asked under.
+    /// The settings of each turn.
     turns: completion::Settings,
     turn: Completion,
-    /// What the model is told with the next turn.
-    unsaid: Vec<Message>,
-    /// Replies so far.
+    /// Messages for the next turn.
+    next_messages: Vec<Message>,
     replies: u32,
-    /// Rounds so far.
     rounds: u32,
-    /// Calls of tools so far.
     calls: u32,
-    /// What was said to and by tools so far, in bytes.
+    /// Total size of tool arguments and results, in bytes.
     bytes: usize,
     usage: Usage,
     trust: Trust,
     waiting: VecDeque<ToolCall>,
-    current: Option<(ToolCall, Pair)>,
+    current: Option<(ToolCall, CallEvents)>,
 }
 
 impl Conversation {
-    /// A machine, and the first call of the model that is due. The request offers what is in the box.
+    /// Creates the machine and the first model call. The request offers the tools of the toolbox.
     pub fn start(
         settings: Settings,
         toolbox: Toolbox,
         turns: completion::Settings,
         mut request: Request,
-    ) -> (Self, completion::Call) {
+    ) -> (Self, completion::ModelCall) {
         request.tools = toolbox.declarations();
         let (mut turn, first) = Completion::turn(turns.clone(), request);
         let trust = if toolbox.has_foreign() { Trust::Untrusted } else { Trust::Trusted };
@@ -159,7 +149,7 @@ impl Conversation {
             toolbox,
             turns,
             turn,
-            unsaid: Vec::new(),
+            next_messages: Vec::new(),
             replies: 0,
             rounds: 0,
             calls: 0,
@@ -172,24 +162,24 @@ impl Conversation {
         (conversation, first)
     }
 
-    /// Takes what came of the call of the model that is under way.
+    /// Processes the result of the model call in progress.
     pub fn on_reply(&mut self, attempt: Attempt) -> Step {
         let step = self.turn.on(attempt);
         self.turned(step)
     }
 
-    /// Judges an envelope, as [`Completion::judge`] does.
+    /// Validates an envelope; see [`Completion::judge`].
     pub fn judge(&self, document: &Value, prior: Option<&Prior>, questions: Option<Counter>) -> Verdict {
         self.turn.judge(document, prior, questions)
     }
 
-    /// Takes the judgement of an envelope.
+    /// Applies the verdict on an envelope.
     pub fn take(&mut self, verdict: &Verdict) -> Step {
         let step = self.turn.take(verdict);
         self.turned(step)
     }
 
-    /// Takes the answers to what the model asked a person.
+    /// Sends the answers of a person to the model.
     pub fn answered(&mut self, answers: &Value) -> Step {
         let step = self.turn.answered(answers);
         self.turned(step)
@@ -213,26 +203,31 @@ impl Conversation {
         }
     }
 
-    /// Takes what came of the tool that is under way. Without one, nothing changes but that the model is asked.
-    pub fn on_returned(&mut self, returned: &Returned) -> Step {
+    /// Processes the result of the tool call in progress. Without one, it only continues with the next call.
+    pub fn on_returned(&mut self, returned: &ToolResult) -> Step {
         let mut events = Vec::new();
         if let Some((call, pair)) = self.current.take() {
             let returned = returned.clone().redacted(&self.turns.redactor);
-            let told = returned.for_model(&pair.tool, self.settings.bounds.result_bytes);
-            self.answer(&call, told, returned.status != Status::Ok);
+            let text = returned.for_model(&pair.tool, self.settings.bounds.result_bytes);
+            self.answer(&call, text, returned.status != Status::Ok);
             self.trust = Trust::Untrusted;
             self.turn.distrust();
             events.push(pair.returned(&returned));
         }
-        self.go_on(events)
+        self.next_call(events)
     }
 
-    /// What takes secrets out of whatever is recorded.
+    /// The redactor for everything that is recorded.
     pub const fn redactor(&self) -> &Redactor {
         &self.turns.redactor
     }
 
-    fn replied(&mut self, mut events: Vec<RunEvent>, reply: Reply, envelope: Option<Taken>) -> Step {
+    fn replied(
+        &mut self,
+        mut events: Vec<RunEvent>,
+        reply: Reply,
+        envelope: Option<AcceptedEnvelope>,
+    ) -> Step {
         if reply.tool_calls.is_empty() {
             let finished = Finished { reply, envelope, usage: self.usage, trust: self.trust };
             return Step { events, next: Next::Done(finished) };
@@ -249,37 +244,37 @@ impl Conversation {
         self.number(&mut calls);
         let said: usize = calls.iter().map(|call| call.arguments.len()).sum();
         self.bytes = self.bytes.saturating_add(said).saturating_add(reply.text.len());
-        self.unsaid.push(Message::calls(reply.text.clone(), self.as_sent(&calls)));
-        // Each call is two events of the run, so that those beyond a round are told of as one.
+        self.next_messages.push(Message::calls(reply.text.clone(), self.as_sent(&calls)));
+        // Each call has two events, so the calls above the limit are reported in one.
         let beyond = calls.split_off(calls.len().min(bounds.calls_per_round));
         self.leave_out(&mut events, &beyond);
         if reply.stop.is_truncation() {
-            // Nobody knows what else the calls would have said.
-            let unfit = Unfit::cut_off();
+            // A truncated reply may have lost further arguments.
+            let unfit = RejectedCall::truncated();
             for call in &calls {
                 self.refuse(&mut events, call, &unfit);
             }
         } else {
             self.waiting.extend(calls);
         }
-        self.go_on(events)
+        self.next_call(events)
     }
 
-    /// Calls beyond those of a round: the model is told, and so is the run.
+    /// Reports the calls above the limit to the model and to the run.
     fn leave_out(&mut self, events: &mut Vec<RunEvent>, beyond: &[ToolCall]) {
         if beyond.is_empty() {
             return;
         }
         let limit = self.settings.bounds.calls_per_round;
-        let unfit = Unfit::too_many(limit);
+        let unfit = RejectedCall::too_many(limit);
         for call in beyond {
             self.answer(call, unfit.for_model(&arguments::shown(&call.name)), true);
         }
-        let message = format!("{} calls of tools were not made: a round has at most {limit}", beyond.len());
+        let message = format!("{} tool calls were skipped; a round can have at most {limit}", beyond.len());
         events.push(event::log("warn", message, Some(&self.turns.node_id), Map::new()));
     }
 
-    /// Gives calls ids where the provider gave none, or one twice: an answer has to find its call.
+    /// Assigns ids to calls without a unique one, so that each result matches its call.
     fn number(&self, calls: &mut [ToolCall]) {
         let mut seen = BTreeSet::new();
         for (place, call) in calls.iter_mut().enumerate() {
@@ -290,14 +285,15 @@ impl Conversation {
         }
     }
 
-    /// The same calls as a provider takes them back: one that refuses a name would refuse the rest of the conversation.
+    /// The calls with names that the provider accepts: an invalid name would make it reject the rest of the
+    /// conversation.
     fn as_sent(&self, calls: &[ToolCall]) -> Vec<ToolCall> {
         let sent = |call: &ToolCall| ToolCall { name: self.toolbox.name_on_wire(&call.name), ..call.clone() };
         calls.iter().map(sent).collect()
     }
 
-    /// The next call that is due; the model again where there is none.
-    fn go_on(&mut self, mut events: Vec<RunEvent>) -> Step {
+    /// The next tool call, or the next model call if none is left.
+    fn next_call(&mut self, mut events: Vec<RunEvent>) -> Step {
         if self.bytes > self.settings.bounds.total_bytes {
             self.waiting.clear();
             return self.failed(
@@ -308,10 +304,10 @@ impl Conversation {
         }
         while let Some(call) = self.waiting.pop_front() {
             match arguments::judge(&self.toolbox, &call, self.settings.bounds.argument_bytes) {
-                Judged::Unfit(unfit) => self.refuse(&mut events, &call, &unfit),
-                Judged::Fit { tool, arguments } => {
+                CallCheck::Rejected(unfit) => self.refuse(&mut events, &call, &unfit),
+                CallCheck::Valid { tool, arguments } => {
                     let pair = self.pair(tool.id.clone(), Some(tool.transport), &call);
-                    let due = Due {
+                    let due = PendingToolCall {
                         ordinal: self.calls - 1,
                         call_id: pair.call_id.clone(),
                         tool: pair.tool.clone(),
@@ -324,12 +320,12 @@ impl Conversation {
                 }
             }
         }
-        let call = self.turn.next_turn(std::mem::take(&mut self.unsaid));
+        let call = self.turn.next_turn(std::mem::take(&mut self.next_messages));
         Step { events, next: Next::Model(call) }
     }
 
-    /// A call that is not made: the model is told why.
-    fn refuse(&mut self, events: &mut Vec<RunEvent>, call: &ToolCall, unfit: &Unfit) {
+    /// Skips a call and reports the reason to the model.
+    fn refuse(&mut self, events: &mut Vec<RunEvent>, call: &ToolCall, unfit: &RejectedCall) {
         let known = self.toolbox.find(&call.name).map(|tool| (tool.id.clone(), tool.transport));
         let (tool, transport) = match known {
             Some((tool, transport)) => (tool, Some(transport)),
@@ -341,17 +337,17 @@ impl Conversation {
         self.answer(call, unfit.for_model(&pair.tool), true);
     }
 
-    fn pair(&mut self, tool: String, transport: Option<Transport>, call: &ToolCall) -> Pair {
+    fn pair(&mut self, tool: String, transport: Option<Transport>, call: &ToolCall) -> CallEvents {
         let number = self.calls;
         self.calls += 1;
         let call_id = format!("{}.t{number}", self.settings.call_prefix);
         let limit = self.settings.bounds.argument_bytes;
-        Pair::new(&self.settings.agent_id, tool, transport, call_id, &call.arguments, limit)
+        CallEvents::new(&self.settings.agent_id, tool, transport, call_id, &call.arguments, limit)
     }
 
-    fn answer(&mut self, call: &ToolCall, told: String, is_error: bool) {
-        self.bytes = self.bytes.saturating_add(told.len());
-        self.unsaid.push(Message::result(call.id.clone(), told, is_error));
+    fn answer(&mut self, call: &ToolCall, text: String, is_error: bool) {
+        self.bytes = self.bytes.saturating_add(text.len());
+        self.next_messages.push(Message::result(call.id.clone(), text, is_error));
     }
 
     fn thoughts(&self, reply: &Reply) -> Vec<RunEvent> {
@@ -371,7 +367,7 @@ impl Conversation {
     }
 }
 
-/// Text from outside, marked with the tool that said it.
+/// Untrusted text, marked with the tool name.
 fn marked(tool: &str, text: &str) -> String {
     trust::wrap_with(text, &BTreeMap::from([("tool".to_owned(), tool.to_owned())]))
 }

@@ -1,25 +1,23 @@
-//! What a call cost, as it is recorded.
+//! Usage records of model calls.
 
 use serde_json::{Map, Value};
 
 use crate::event::{EventKind, RunEvent};
 use crate::provider::Usage;
 
-/// A call, as far as its record names it.
+/// The attributes of a call in its usage record.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'c> {
-    /// The provider.
+pub struct CallRecord<'c> {
     pub provider: &'c str,
-    /// The model.
     pub model: &'c str,
-    /// The node that asked.
+    /// The node that made the call.
     pub node_id: Option<&'c str>,
-    /// Whether the reply was recorded before and nobody was asked.
+    /// Whether the reply came from the record without a call.
     pub cache_hit: bool,
 }
 
-/// The event of one call: counters and names, nothing else.
-pub fn event(call: Call<'_>, usage: Usage) -> RunEvent {
+/// The `provider.usage` event: counters and names only.
+pub fn event(call: CallRecord<'_>, usage: Usage) -> RunEvent {
     RunEvent::new(
         EventKind::ProviderUsage,
         [
@@ -36,19 +34,19 @@ pub fn event(call: Call<'_>, usage: Usage) -> RunEvent {
     )
 }
 
-/// Why a payload is not recorded.
+/// Why a payload is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// A member is missing, is wrong, or does not belong there.
-    #[error("`{0}` is missing, is wrong, or does not belong there")]
+pub enum PayloadError {
+    /// A member is missing, invalid or unknown.
+    #[error("`{0}` is missing, invalid or unknown")]
     InvalidArgument(String),
-    /// It names a credential.
-    #[error("the payload names a credential")]
+    /// The payload contains the name of a credential field.
+    #[error("the payload contains a credential")]
     CredentialLeak,
 }
 
-impl Refused {
-    /// The code on the wire.
+impl PayloadError {
+    /// The wire code.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::InvalidArgument(_) => "invalid_argument",
@@ -57,15 +55,15 @@ impl Refused {
     }
 }
 
-/// Checks a payload that somebody else made.
+/// Validates a payload from another producer.
 ///
 /// # Errors
-/// It names a credential, or is not what the event may say.
-pub fn check(payload: &Value) -> Result<Map<String, Value>, Refused> {
+/// The payload contains a credential or does not match the event.
+pub fn check(payload: &Value) -> Result<Map<String, Value>, PayloadError> {
     if names_a_credential(payload) {
-        return Err(Refused::CredentialLeak);
+        return Err(PayloadError::CredentialLeak);
     }
-    let wrong = |name: &str| Refused::InvalidArgument(name.chars().take(64).collect());
+    let wrong = |name: &str| PayloadError::InvalidArgument(name.chars().take(64).collect());
     let members = payload.as_object().ok_or_else(|| wrong("payload"))?;
     for name in ["provider", "model", "inputTokens", "outputTokens"] {
         if !members.contains_key(name) {
@@ -91,9 +89,9 @@ pub fn check(payload: &Value) -> Result<Map<String, Value>, Refused> {
     Ok(members.clone())
 }
 
-/// Whether a document names a credential, anywhere.
+/// Whether a document contains the name of a credential field.
 pub(crate) fn names_a_credential(document: &Value) -> bool {
-    // The text of a document has every name and every value of it.
+    // The serialized document has every name and value.
     let text = document.to_string();
     text.contains("credentialRef") || text.contains("secret:")
 }
@@ -109,20 +107,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn payloads_that_are_refused() {
+    fn rejects_invalid_payloads() {
         let with = |name: &str, value: Value| {
             let mut payload = json!({"provider": "mock", "model": "m", "inputTokens": 1, "outputTokens": 2});
             payload[name] = value;
             payload
         };
-        let invalid = |name: &str| Some(Refused::InvalidArgument(name.to_owned()));
+        let invalid = |name: &str| Some(PayloadError::InvalidArgument(name.to_owned()));
         let cases = [
             (json!({"model": "m", "inputTokens": 1, "outputTokens": 2}), invalid("provider")),
             (with("inputTokens", json!(-1)), invalid("inputTokens")),
             (with("currency", json!("usd")), invalid("currency")),
             (with("prompt", json!("text")), invalid("prompt")),
-            (with("traceId", json!("secret:key")), Some(Refused::CredentialLeak)),
-            (with("credentialRef", json!("x")), Some(Refused::CredentialLeak)),
+            (with("traceId", json!("secret:key")), Some(PayloadError::CredentialLeak)),
+            (with("credentialRef", json!("x")), Some(PayloadError::CredentialLeak)),
             (json!([]), invalid("payload")),
             (with("costEstimateUsd", json!(0.5)), None),
         ];

@@ -1,22 +1,20 @@
-//! UTF-8 byte budgets, and the one mark that says text was cut.
+//! UTF-8 byte budgets and the truncation marker.
 //!
-//! Every size limit on text counts UTF-8 bytes: not characters, not tokens. Bytes are
-//! what is stored and sent, and two implementations always count them alike.
+//! Every size limit on text counts UTF-8 bytes, not characters or tokens. Bytes are what is stored and sent, and all
+//! implementations count them alike.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
-/// What stands at the end of a text that was cut to fit its budget.
+/// Appended to a text that was truncated to fit its budget.
 pub const TRUNCATION_MARKER: &str = "\n\n[TRUNCATED]";
 
-/// Cuts `text` so that the result, marker included, is at most `max_bytes` long.
+/// Truncates `text` so that the result, including the marker, has at most `max_bytes`.
 ///
-/// A text that fits comes back unchanged and unallocated. Otherwise the longest prefix
-/// that ends between two characters and leaves room for [`TRUNCATION_MARKER`] is kept,
-/// and the marker follows it. When `max_bytes` has no room even for the marker, the
-/// result is the plain prefix that fits, without it: the budget is a promise to whoever
-/// stores the text, the marker only a courtesy to whoever reads it.
+/// A text that fits is returned unchanged without allocation. Otherwise the longest prefix that ends at a character
+/// boundary and leaves room for [`TRUNCATION_MARKER`] is kept, followed by the marker. If `max_bytes` has no room for
+/// the marker, the result is the longest prefix that fits, without it: the limit always holds.
 ///
 /// ```
 /// use canon::budget::truncate;
@@ -35,7 +33,7 @@ pub fn truncate(text: &str, max_bytes: usize) -> Cow<'_, str> {
     }
 }
 
-/// How many UTF-8 bytes a text may have.
+/// A maximum number of UTF-8 bytes.
 ///
 /// ```
 /// use canon::budget::Budget;
@@ -51,25 +49,22 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// How every budget counts, as reports name it.
+    /// The counting method as named in reports.
     pub const METHOD: &'static str = "utf8-bytes";
 
-    /// A budget of `max_bytes` UTF-8 bytes.
     pub const fn new(max_bytes: usize) -> Self {
         Self { max_bytes }
     }
 
-    /// The most bytes a text within this budget has.
     pub const fn max_bytes(self) -> usize {
         self.max_bytes
     }
 
-    /// What `text` costs.
     pub const fn measure(text: &str) -> usize {
         text.len()
     }
 
-    /// Refuses a text that is over budget, and says by how much.
+    /// Returns an error with both sizes if the text is over budget.
     pub const fn check(self, text: &str) -> Result<(), OverBudget> {
         let measured = Self::measure(text);
         if measured <= self.max_bytes {
@@ -78,21 +73,19 @@ impl Budget {
         Err(OverBudget { measured, maximum: self.max_bytes, method: Self::METHOD })
     }
 
-    /// Cuts a text that is over budget, as [`truncate`] does.
+    /// Truncates a text that is over budget; see [`truncate`].
     pub fn truncate(self, text: &str) -> Cow<'_, str> {
         truncate(text, self.max_bytes)
     }
 }
 
-/// A text was longer than its [`Budget`].
+/// A text is longer than its [`Budget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
-#[error("the text has {measured} UTF-8 bytes, and at most {maximum} are allowed")]
+#[error("the text is {measured} UTF-8 bytes; the limit is {maximum}")]
 pub struct OverBudget {
-    /// What the text has.
     pub measured: usize,
-    /// What it may have.
     pub maximum: usize,
-    /// How both were counted: always [`Budget::METHOD`].
+    /// Always [`Budget::METHOD`].
     pub method: &'static str,
 }
 
@@ -105,14 +98,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_at_every_interesting_budget() {
+    fn truncates_at_every_boundary() {
         let marker = TRUNCATION_MARKER.len();
         let cases = [
-            ("nothing into nothing", "", 0, String::new()),
+            ("empty text, no budget", "", 0, String::new()),
             ("an exact fit", "abcd", 4, "abcd".into()),
-            ("no room at all", "abcd", 0, String::new()),
-            ("room for less than the marker", "a text of some length", 5, "a tex".into()),
-            ("room for the marker only", "a text of some length", marker, TRUNCATION_MARKER.into()),
+            ("no budget", "abcd", 0, String::new()),
+            ("a budget smaller than the marker", "a text of some length", 5, "a tex".into()),
+            ("a budget of the marker only", "a text of some length", marker, TRUNCATION_MARKER.into()),
             ("the marker and one byte", "a text of some length", marker + 1, format!("a{TRUNCATION_MARKER}")),
             (
                 "a four-byte character does not fit in three",
@@ -128,10 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn an_over_budget_report_names_both_numbers_and_the_method() {
+    fn over_budget_errors_have_both_sizes() {
         let over = Budget::new(3).check("four").unwrap_err();
         assert_eq!(over, OverBudget { measured: 4, maximum: 3, method: "utf8-bytes" });
-        assert_eq!(over.to_string(), "the text has 4 UTF-8 bytes, and at most 3 are allowed");
+        assert_eq!(over.to_string(), "the text is 4 UTF-8 bytes; the limit is 3");
         assert_eq!(Budget::new(4).check("four"), Ok(()));
     }
 }

@@ -1,6 +1,6 @@
-//! Names for bytes: `sha256:` and 64 lower-case hexadecimal digits.
+//! Content digests: `sha256:` and 64 lowercase hexadecimal digits.
 //!
-//! There is one spelling of a digest, so digests compare as text and as bytes alike.
+//! There is one spelling, so digests can be compared as text.
 
 use std::{fmt, str::FromStr};
 
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::canonical::{self, CanonicalError};
 use crate::encoding;
 
-/// The SHA-256 digest of some bytes.
+/// A SHA-256 digest.
 ///
 /// ```
 /// use canon::digest::Digest;
@@ -25,10 +25,8 @@ use crate::encoding;
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// What every digest begins with.
     pub const PREFIX: &'static str = "sha256:";
 
-    /// The digest of exactly these bytes.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
@@ -36,17 +34,16 @@ impl Digest {
     /// The digest of the [canonical] bytes of `value`.
     ///
     /// # Errors
-    /// As [`canonical::to_vec`]: a value without one canonical form has no digest.
+    /// As [`canonical::to_vec`]: a value without a canonical form has no digest.
     pub fn of_canonical<T: Serialize + ?Sized>(value: &T) -> Result<Self, CanonicalError> {
         canonical::to_vec(value).map(|bytes| Self::of_bytes(&bytes))
     }
 
-    /// Takes bytes that are already a SHA-256 digest.
+    /// Wraps an existing SHA-256 digest.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The 32 bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -56,10 +53,10 @@ impl Digest {
         encoding::hex(&self.0)
     }
 
-    /// Reads the one spelling: the prefix, then 64 digits of `0-9a-f`.
+    /// Parses the prefix and 64 digits of `0-9a-f`.
     ///
     /// # Errors
-    /// Anything else, upper-case digits and surrounding spaces included.
+    /// Anything else, including uppercase digits and surrounding spaces.
     pub fn parse(text: &str) -> Result<Self, DigestError> {
         let digits = text.strip_prefix(Self::PREFIX).ok_or(DigestError::Prefix)?;
         match encoding::from_lower_hex(digits) {
@@ -79,7 +76,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// A list of 32 numbers helps nobody: the debug form is the text.
+/// `Debug` prints the text form.
 impl fmt::Debug for Digest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, formatter)
@@ -111,19 +108,16 @@ impl From<Digest> for String {
 /// Why a text is not a [`Digest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
-    /// It does not begin with [`Digest::PREFIX`].
-    #[error("a digest begins with `sha256:`")]
+    #[error("a digest must start with `sha256:`")]
     Prefix,
-    /// The part behind the prefix has another length.
-    #[error("a digest has 64 hexadecimal digits after `sha256:`, not {measured} bytes")]
+    #[error("a digest must have 64 hexadecimal digits after `sha256:`, not {measured} bytes")]
     Length {
-        /// Bytes behind the prefix.
+        /// Bytes after the prefix.
         measured: usize,
     },
-    /// A byte behind the prefix is not one of `0-9a-f`.
     #[error("byte {offset} of the digest is not one of `0-9` and `a-f`")]
     Digit {
-        /// Where, counted from the start of the text.
+        /// The byte offset in the text.
         offset: usize,
     },
 }
@@ -133,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_that_are_refused() {
+    fn rejects_invalid_digests() {
         let good = Digest::of_bytes(b"abc").to_string();
         let cases = [
             ("nothing", String::new(), DigestError::Prefix),
@@ -155,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_known_answer_for_abc_in_every_form() {
+    fn known_digest_in_every_form() {
         let text = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let digest = Digest::of_bytes(b"abc");
         assert_eq!(digest.to_string(), text);

@@ -1,10 +1,8 @@
-//! Bytes as text: hexadecimal digits and base32, in lower case and without padding.
-//!
-//! Ids, file names and signatures are made of these, so there is one spelling of each.
+//! Binary-to-text encodings: hexadecimal and base32, lowercase and without padding.
 
 use data_encoding::{BASE32_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
 
-/// Two hexadecimal digits for each byte.
+/// Two hexadecimal digits per byte.
 ///
 /// ```
 /// assert_eq!(canon::encoding::hex(&[0x0f, 0xa0]), "0fa0");
@@ -13,12 +11,12 @@ pub fn hex(bytes: &[u8]) -> String {
     HEXLOWER.encode(bytes)
 }
 
-/// Adds [`hex`] to a text.
+/// Appends [`hex`] to a string.
 pub fn push_hex(text: &mut String, bytes: &[u8]) {
     HEXLOWER.encode_append(bytes, text);
 }
 
-/// Writes [`hex`] into a buffer of exactly twice the length of `bytes`.
+/// Writes [`hex`] to a buffer of exactly twice the length of `bytes`.
 ///
 /// # Panics
 /// If the buffer has another length.
@@ -26,7 +24,7 @@ pub fn write_hex(bytes: &[u8], digits: &mut [u8]) {
     HEXLOWER.encode_mut(bytes, digits);
 }
 
-/// Exactly `N` bytes out of hexadecimal digits of either case.
+/// Decodes exactly `N` bytes from hexadecimal digits of either case.
 ///
 /// ```
 /// assert_eq!(canon::encoding::from_hex("0FA0"), Some([0x0f, 0xa0]));
@@ -36,7 +34,8 @@ pub fn from_hex<const N: usize>(digits: &str) -> Option<[u8; N]> {
     decode(&HEXLOWER_PERMISSIVE, digits).ok()
 }
 
-/// As [`from_hex`], for digits in lower case only. The error is where the first other byte is, if the length is right.
+/// As [`from_hex`], for lowercase digits only. The error has the offset of the first invalid byte, if the length is
+/// right.
 pub(crate) fn from_lower_hex<const N: usize>(digits: &str) -> Result<[u8; N], Option<usize>> {
     decode(&HEXLOWER, digits)
 }
@@ -55,7 +54,7 @@ fn decode<const N: usize>(
     }
 }
 
-/// One character of `a-z` and `2-7` for each five bits.
+/// One character of `a-z` and `2-7` per five bits.
 ///
 /// ```
 /// assert_eq!(canon::encoding::base32(b"hello"), "nbswy3dp");

@@ -1,19 +1,17 @@
-//! The one error envelope.
+//! The common error envelope.
 //!
-//! Whatever goes wrong, a caller is told the same five things: a code a program can
-//! branch on, a message a person can read, a suggestion of what to do next, whether
-//! trying again can help, and a few bounded details. [`Envelope`] is that answer;
-//! [`render`] writes it in the shapes that particular protocols ask for.
+//! Every error has the same five parts: a code for programs, a message for people, a suggestion what to do next, a
+//! retry hint, and bounded details. [`Envelope`] holds them; [`render`] writes them in the format of a particular
+//! protocol.
 //!
-//! Codes are closed. [`error_codes!`](crate::error_codes) makes an enum of them, and an
-//! envelope is only ever built from a member of such an enum, so a code that nobody
-//! documented cannot reach a caller.
+//! Codes are closed lists. [`error_codes!`](crate::error_codes) declares an enum, and an envelope can only be built
+//! from a member of such an enum, so an undocumented code cannot reach a caller.
 //!
 //! ```
 //! use canon::error::{Envelope, Retry};
 //!
 //! canon::error_codes! {
-//!     /// Why a token is refused.
+//!     /// Why a token is rejected.
 //!     pub enum TokenErrorCode {
 //!         /// Another process is advancing the session.
 //!         SessionLocked => "TOKEN_SESSION_LOCKED",
@@ -46,29 +44,23 @@ use serde_json::{Map, Value};
 pub use self::codes::ErrorCode;
 use crate::{budget, canonical, json};
 
-/// The most bytes of a message; a longer one is cut with the truncation marker.
+/// The maximum size of a message, in bytes; longer ones are truncated with the marker.
 pub const MAX_MESSAGE_BYTES: usize = 2048;
-/// The most bytes of a suggestion; a longer one is cut with the truncation marker.
+/// The maximum size of a suggestion, in bytes; longer ones are truncated with the marker.
 pub const MAX_SUGGESTION_BYTES: usize = 2048;
-/// The most members of the details, [`DETAILS_TRUNCATED`] not counted.
+/// The maximum number of details, not counting [`DETAILS_TRUNCATED`].
 pub const MAX_DETAILS: usize = 32;
-/// The most canonical bytes of the details, [`DETAILS_TRUNCATED`] counted.
+/// The maximum canonical size of the details, in bytes, including [`DETAILS_TRUNCATED`].
 pub const MAX_DETAILS_BYTES: usize = 8192;
-/// The deepest nesting of one member of the details. An error is not the place to send
-/// a document back, and every [shape](render) stays well within [`json::MAX_DEPTH`].
+/// The maximum nesting depth of a detail. Errors do not return documents, and every [format](render) stays within
+/// [`json::MAX_DEPTH`].
 pub const MAX_DETAIL_DEPTH: usize = 32;
-/// The member, always `true`, that says other members were dropped.
+/// A detail, always `true`, that says others were dropped.
 pub const DETAILS_TRUNCATED: &str = "detailsTruncated";
 
-/// What went wrong, for programs and for people. It serialises as
-/// `{code, message, suggestion, retry: {kind, afterMs?}, details?}`.
+/// An error for programs and people. Serialized as `{code, message, suggestion, retry: {kind, afterMs?}, details?}`.
 ///
-/// # Bounds
-/// An envelope may end up in a log line or a model's context, so it has a greatest size
-/// whatever was put in. Message and suggestion are [cut](budget::truncate) at 2 KiB. Details
-/// keep the first 32 members that fit in 8 KiB of canonical bytes and are not nested
-/// deeper than 32 levels; a member that does not fit is left out whole, because half a value would be read as a whole
-/// one, and `detailsTruncated: true` says that it happened.
+/// # Bounds An envelope may become a log line or part of a model's context, so its size is limited. Message and suggestion are [truncated](budget::truncate) at 2 KiB. Details keep the first 32 members that fit in 8 KiB of canonical bytes and have at most 32 levels; a member that does not fit is left out, and `detailsTruncated: true` reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
     code: &'static str,
@@ -76,12 +68,12 @@ pub struct Envelope {
     suggestion: String,
     retry: Retry,
     details: Map<String, Value>,
-    /// Canonical bytes of the members in `details`, separators included.
+    /// The canonical size of `details`, including separators.
     details_bytes: usize,
 }
 
 impl Envelope {
-    /// An envelope that says only what happened: no suggestion, not retryable, no details.
+    /// An envelope without suggestion, retry and details.
     pub fn new(code: impl ErrorCode, message: impl AsRef<str>) -> Self {
         Self {
             code: code.as_str(),
@@ -93,24 +85,24 @@ impl Envelope {
         }
     }
 
-    /// Says what to do next, in a sentence that can be followed.
+    /// Sets what to do next, as an instruction.
     #[must_use]
     pub fn suggest(mut self, suggestion: impl AsRef<str>) -> Self {
         self.suggestion = budget::truncate(suggestion.as_ref(), MAX_SUGGESTION_BYTES).into_owned();
         self
     }
 
-    /// Says whether the same call can succeed later.
+    /// Sets whether the same call can succeed later.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Adds a member to the details, or replaces the one of that name.
+    /// Adds or replaces a detail.
     ///
-    /// A member over the [bounds](Envelope#bounds) is left out, and the one it would have
-    /// replaced with it. The name [`DETAILS_TRUNCATED`] is taken: giving it sets the mark.
+    /// A value over the [bounds](Envelope#bounds) is left out, together with the one it would replace. The name
+    /// [`DETAILS_TRUNCATED`] is reserved: using it sets the mark.
     #[must_use]
     pub fn detail(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         let (key, value) = (key.into(), value.into());
@@ -131,27 +123,25 @@ impl Envelope {
         self
     }
 
-    /// The code, one of a closed list. To branch on it, use [`Envelope::has_code`] or [`Envelope::code_in`].
+    /// The code. To branch on it, use [`Envelope::has_code`] or [`Envelope::code_in`].
     pub fn code(&self) -> &'static str {
         self.code
     }
 
-    /// Whether this is its code.
     pub fn has_code(&self, code: impl ErrorCode) -> bool {
         self.code == code.as_str()
     }
 
-    /// The code as a member of a closed list; nothing where it is of another list.
+    /// The code as a member of a list; `None` if it belongs to another list.
     pub fn code_in<C: ErrorCode>(&self) -> Option<C> {
         C::ALL.iter().copied().find(|code| self.has_code(*code))
     }
 
-    /// What happened.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do next; empty when there is nothing to say.
+    /// What to do next; may be empty.
     pub fn suggestion(&self) -> &str {
         &self.suggestion
     }
@@ -161,7 +151,7 @@ impl Envelope {
         self.retry
     }
 
-    /// The details; empty when there are none.
+    /// The details; may be empty.
     pub fn details(&self) -> &Map<String, Value> {
         &self.details
     }
@@ -171,12 +161,11 @@ impl Envelope {
     }
 }
 
-/// What is left of [`MAX_DETAILS_BYTES`] for members, each with a comma, once the braces
-/// and the mark `"detailsTruncated":true` are paid for. They are always paid for, so that the mark
-/// fits when it is needed.
+/// The space for members with commas: [`MAX_DETAILS_BYTES`] without the braces and the mark `"detailsTruncated":true`,
+/// which is always reserved so that it fits when needed.
 const DETAILS_ROOM: usize = MAX_DETAILS_BYTES - "{}".len() - "\"\":true".len() - DETAILS_TRUNCATED.len();
 
-/// The canonical bytes of one member, with its colon and one comma.
+/// The canonical size of a member with its colon and a comma.
 fn member_bytes(key: &str, value: &Value) -> usize {
     let key = canonical::string_of(&Value::String(key.to_owned()));
     key.len() + canonical::string_of(value).len() + ":,".len()
@@ -199,11 +188,11 @@ impl Serialize for Envelope {
     }
 }
 
-/// For people: the code and the message, then the help on a line of its own.
+/// The code and the message, then the suggestion on its own line.
 ///
 /// ```text
 /// error[JSON_SYNTAX]: expected a value, found `]`, at line 1, column 7 (byte 6)
-///   help: Correct the JSON text at that position and send it again.
+///   help: Fix the JSON text at that position and send it again.
 /// ```
 impl fmt::Display for Envelope {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -221,20 +210,20 @@ impl fmt::Display for Envelope {
 
 impl std::error::Error for Envelope {}
 
-/// Whether the call that failed can succeed when it is made again, unchanged.
+/// Whether the same call can succeed when it is repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {
     /// It fails again until something else changes.
     #[default]
     NotRetryable,
-    /// It may succeed at once.
+    /// It may succeed immediately.
     Immediate,
     /// It may succeed after this many milliseconds.
     AfterMs(u64),
 }
 
 impl Retry {
-    /// The name of the kind, as it is sent.
+    /// The wire name.
     pub const fn kind(self) -> &'static str {
         match self {
             Self::NotRetryable => "not_retryable",
@@ -243,7 +232,6 @@ impl Retry {
         }
     }
 
-    /// Whether trying again can help at all.
     pub const fn is_retryable(self) -> bool {
         match self {
             Self::NotRetryable => false,
@@ -251,7 +239,7 @@ impl Retry {
         }
     }
 
-    /// How long to wait first, where a wait is known.
+    /// The wait before a retry, if known.
     pub const fn after_ms(self) -> Option<u64> {
         match self {
             Self::NotRetryable | Self::Immediate => None,

@@ -1,54 +1,45 @@
-//! Typed ids: a prefix that says what is named, and a body that is safe everywhere.
+//! Typed ids: a prefix for the kind, and a body of safe characters.
 //!
-//! The body has 1 to 128 bytes of `A-Z a-z 0-9 _ -`, so an id is a file name, a URL
-//! segment and a log field without escaping. [`typed_id!`](crate::typed_id) makes one
-//! type per kind, and two kinds cannot be swapped by accident. [`opaque_id!`](crate::opaque_id) does the same
-//! for names that others chose, which have no prefix and no alphabet.
+//! The body has 1 to 128 bytes of `A-Z a-z 0-9 _ -`, so an id is valid as a file name, URL segment and log field
+//! without escaping. [`typed_id!`](crate::typed_id) declares one type per kind, so kinds cannot be confused.
+//! [`opaque_id!`](crate::opaque_id) does the same for externally chosen names without a fixed format.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The most bytes an id has behind its prefix.
+/// The maximum length after the prefix, in bytes.
 pub const MAX_BODY_BYTES: usize = 128;
 
-/// Why a text is not an id of the wanted kind.
+/// Why a text is not a valid id.
 ///
-/// The text itself is not repeated: what was sent where an id belongs may be a secret.
+/// The text is not quoted: it may be a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// It names another kind of thing, or nothing.
-    #[error("the id must begin with `{prefix}`")]
-    Prefix {
-        /// What it must begin with.
-        prefix: &'static str,
-    },
-    /// The part behind the prefix is empty or too long.
+    #[error("the id must start with `{prefix}`")]
+    Prefix { prefix: &'static str },
     #[error("the id must have 1 to {MAX_BODY_BYTES} bytes after `{prefix}`, not {measured}")]
     Length {
-        /// What the id begins with.
         prefix: &'static str,
-        /// Bytes behind it.
+        /// Bytes after the prefix.
         measured: usize,
     },
-    /// A character that ids do not have.
     #[error(
-        "byte {offset} of the id is {character:?}; only A-Z, a-z, 0-9, `_` and `-` may follow `{prefix}`"
+        "byte {offset} of the id is {character:?}; only A-Z, a-z, 0-9, `_` and `-` are allowed after \
+            `{prefix}`"
     )]
     Character {
-        /// What the id begins with.
         prefix: &'static str,
-        /// The first such character.
+        /// The first invalid character.
         character: char,
-        /// Where it is, counted in bytes from the start of the text.
+        /// Its byte offset in the text.
         offset: usize,
     },
 }
 
-/// Makes a type for one kind of id.
+/// Declares an id type.
 ///
-/// The type has `PREFIX`, `parse`, `as_str`, `Display`, `Debug` (the text), `FromStr`, `Ord` and
-/// `Hash`, and serde reads it through `parse`: a value of the type is the proof that
-/// its text was checked.
+/// The type has `PREFIX`, `parse`, `as_str`, `Display`, `Debug` (the text), `FromStr`, `Ord` and `Hash`, and serde uses
+/// `parse`: every value of the type is valid.
 ///
 /// ```
 /// canon::typed_id!(
@@ -69,19 +60,18 @@ macro_rules! typed_id {
         pub struct $name(::std::string::String);
 
         impl $name {
-            /// What every id of this kind begins with.
             pub const PREFIX: &'static str = $prefix;
 
-            /// Reads an id: the prefix, then 1 to 128 bytes of `A-Z a-z 0-9 _ -`.
+            /// Parses an id: the prefix, then 1 to 128 bytes of `A-Z a-z 0-9 _ -`.
             ///
             /// # Errors
-            /// Any other text; the error says what is wrong, and where.
+            /// Any other text.
             pub fn parse(text: &str) -> ::std::result::Result<Self, $crate::id::IdError> {
                 $crate::__private::check(text, $prefix)?;
                 ::std::result::Result::Ok(Self(::std::borrow::ToOwned::to_owned(text)))
             }
 
-            /// The id as text, prefix included.
+            /// The text with the prefix.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -144,16 +134,16 @@ macro_rules! typed_id {
     };
 }
 
-/// Makes a type for one kind of id whose text is not ours to check: authors or callers chose it, or an earlier version stored it.
+/// Declares an id type whose text is not validated: authors or callers chose it, or an earlier version stored it.
 ///
-/// A clone shares the text. There is no `Deref` and no `From`, so a value of one kind cannot become another by `.into()`;
-/// [`new`](#method.new) is where a text becomes an id.
+/// Clones share the text. There is no `Deref` and no `From`, so `.into()` cannot convert between kinds;
+/// [`new`](#method.new) creates an id from text.
 ///
 /// ```
 /// use std::collections::BTreeMap;
 ///
 /// canon::opaque_id!(
-///     /// A step of a workflow, as its author named it.
+///     /// A workflow step, as named by its author.
 ///     NodeId
 /// );
 ///
@@ -169,12 +159,10 @@ macro_rules! opaque_id {
         pub struct $name(::std::sync::Arc<str>);
 
         impl $name {
-            /// The id with that text.
             pub fn new(text: impl ::std::convert::Into<::std::sync::Arc<str>>) -> Self {
                 Self(text.into())
             }
 
-            /// The text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -235,7 +223,7 @@ macro_rules! opaque_id {
     )+};
 }
 
-/// Reads a text into memory that can be shared, copied once.
+/// Reads a string into shared memory with one copy.
 #[doc(hidden)]
 pub fn shared_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
     struct Text;
@@ -253,7 +241,7 @@ pub fn shared_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<
     deserializer.deserialize_str(Text)
 }
 
-/// The check behind every `parse` that [`typed_id!`](crate::typed_id) makes.
+/// The validation behind every `parse` of [`typed_id!`](crate::typed_id).
 #[doc(hidden)]
 pub fn check(text: &str, prefix: &'static str) -> Result<(), IdError> {
     let body = text.strip_prefix(prefix).ok_or(IdError::Prefix { prefix })?;
@@ -276,12 +264,12 @@ mod tests {
     use super::*;
 
     typed_id!(
-        /// A kind that only this test knows.
+        /// An id type for this test.
         SampleId, "sample_"
     );
 
     #[test]
-    fn ids_that_are_refused() {
+    fn rejects_invalid_ids() {
         let prefix = "sample_";
         let long = format!("sample_{}", "a".repeat(129));
         let cases = [
@@ -304,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_id_is_accepted_and_every_form_is_its_text() {
+    fn accepts_the_longest_id() {
         let text = format!("sample_{}", "aZ09_-bb".repeat(16));
         let id = SampleId::parse(&text).unwrap();
         assert_eq!(id.as_str(), text);

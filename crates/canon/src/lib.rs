@@ -1,13 +1,10 @@
-//! The small vocabulary that every other crate of the workspace shares.
+//! The shared vocabulary of the workspace.
 //!
-//! Two programs agree on a digest only when they agree on the bytes below it, so this
-//! crate owns the whole way from bytes to digest: [`json`] reads what came from
-//! outside and refuses whatever two readers could understand differently,
-//! [`canonical`] writes the one RFC 8785 form of a value, and [`digest`] names those
-//! bytes. Beside them live the other things that must be the same everywhere:
-//! [typed ids](crate::id), [byte budgets](crate::budget) with the one truncation
-//! marker, [the one error envelope](crate::error), and the way to guess what a misspelt
-//! name [was meant to be](crate::nearest), [bytes as text](crate::encoding), and [moments](crate::time) with their one spelling.
+//! Programs agree on a digest only if they agree on the bytes, so this crate covers the whole way from bytes to digest:
+//! [`json`] reads untrusted input and rejects ambiguous documents, [`canonical`] writes the RFC 8785 form of a value,
+//! and [`digest`] hashes those bytes. It also has [typed ids](crate::id), [byte budgets](crate::budget) with the
+//! truncation marker, [the error envelope](crate::error), [suggestions](crate::nearest) for misspelled names,
+//! [binary-to-text encodings](crate::encoding), and [timestamps](crate::time).
 //!
 //! ```
 //! use canon::{digest::Digest, json};
@@ -23,13 +20,11 @@
 //! ```
 //!
 //! # Invariants
-//! * No I/O, clock, randomness or environment: the same input gives the same output on
-//!   every machine.
-//! * No input overflows the stack: nesting is measured with a heap stack before
-//!   anything recursive sees a value.
-//! * An error code is a member of a closed enum; no code is made up at run time.
+//!
+//! * No I/O, clock, randomness or environment: the same input gives the same output on every machine.
+//! * Input cannot overflow the stack: nesting is measured with a heap stack before any recursion.
+//! * Error codes are members of closed enums.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 pub mod budget;
 pub mod canonical;
@@ -42,7 +37,7 @@ pub mod nearest;
 pub mod time;
 pub mod yaml;
 
-/// What the exported macros expand to. Not an interface: it changes without notice.
+/// Used by the exported macros. Not a public interface.
 #[doc(hidden)]
 pub mod __private {
     pub use serde;

@@ -1,13 +1,12 @@
-//! What a misspelt name was probably meant to be.
+//! Suggestions for misspelled names.
 
-/// How much is compared at the most, in pairs of characters: about a tenth of a second. A guess is not worth
-/// more time than the answer it goes with, so later candidates are not looked at.
+/// The maximum number of compared character pairs, about a tenth of a second. Further candidates are ignored.
 pub const MAX_COMPARISONS: usize = 40_000_000;
 
-/// The candidates that are most like `name`, best first, at most `count` of them.
+/// The candidates most similar to `name`, best first, at most `count`.
 ///
-/// Only what could be a slip is offered: up to a third of the characters may differ. Equally
-/// good candidates come in byte order, so that the same mistake gets the same answer.
+/// Only likely typos are returned: up to a third of the characters may differ. Equally good candidates are in byte
+/// order, so the result is deterministic.
 ///
 /// ```
 /// let keys = ["listen", "public_url", "trusted_proxies"];
@@ -22,7 +21,7 @@ pub fn nearest<T: AsRef<str>>(name: &str, candidates: impl IntoIterator<Item = T
         let text = candidate.as_ref();
         let other_length = text.chars().count();
         let allowed = (length.max(other_length) / 3).max(1);
-        // Lengths that differ by more cannot be that near.
+        // The distance is at least the difference in length.
         if other_length.abs_diff(length) > allowed {
             continue;
         }
@@ -44,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_found_and_strangers_are_not() {
+    fn finds_typos_only() {
         let names = ["home", "settings", "projects", "project"];
         let cases: [(&str, &[&str]); 5] = [
             ("hom", &["home"]),
@@ -57,7 +56,7 @@ mod tests {
             assert_eq!(nearest(name, names, 2), expected, "{name:?}");
         }
         let long = "x".repeat(100_000);
-        assert!(nearest(&long, names, 2).is_empty(), "a long name costs nothing");
-        assert!(nearest(&long, [long.clone()], 2).is_empty(), "and neither do long candidates");
+        assert!(nearest(&long, names, 2).is_empty(), "a long name is cheap");
+        assert!(nearest(&long, [long.clone()], 2).is_empty(), "and so are long candidates");
     }
 }

@@ -1,4 +1,4 @@
-//! Moments. Nothing here reads a clock: a moment is always passed in.
+//! Timestamps. Nothing here reads a clock.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use serde::{Deserialize, Serialize};
 
-/// A moment, in milliseconds since 1970-01-01 UTC.
+/// A point in time, in milliseconds since 1970-01-01 UTC.
 ///
-/// It is written as RFC 3339 in UTC, with milliseconds, and in that spelling only: texts order as moments do, and a moment that was
-/// read is written back as the same bytes.
+/// Written as RFC 3339 in UTC with milliseconds, in exactly one spelling: the text order is the time order, and parsing
+/// round-trips.
 ///
 /// ```
 /// use canon::time::Timestamp;
@@ -23,16 +23,15 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// The last moment with a spelling: the end of the year 9999. Later ones are written as this one.
+    /// The end of the year 9999. Later times are written as this one.
     pub const LAST_WRITTEN: Self = Self(253_402_300_799_999);
 
-    /// The moment that is `milliseconds` later.
     #[must_use]
     pub const fn plus(self, milliseconds: u64) -> Self {
         Self(self.0.saturating_add(milliseconds))
     }
 
-    /// The milliseconds from `earlier` to this moment, 0 when it is not earlier.
+    /// The milliseconds since `earlier`, or 0 if it is later.
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -42,12 +41,12 @@ impl Timestamp {
         self.written(Some(3))
     }
 
-    /// `2026-01-31T12:00:00Z`: what people are shown, to the second.
+    /// `2026-01-31T12:00:00Z`, for display.
     pub fn to_rfc3339_seconds(self) -> String {
         self.written(Some(0))
     }
 
-    /// Reads what [`Timestamp::to_rfc3339`] wrote. Any other spelling of a moment is not accepted.
+    /// Parses the form of [`Timestamp::to_rfc3339`] and no other.
     pub fn parse(text: &str) -> Option<Self> {
         let local = text.strip_suffix('Z').filter(|local| local.len() == 23)?;
         let civil: DateTime = local.parse().ok()?;
@@ -55,14 +54,14 @@ impl Timestamp {
         let of_day = civil.time().duration_since(jiff::civil::Time::midnight()).as_millis();
         let milliseconds = i128::from(days) * 86_400_000 + of_day;
         let moment = Self(u64::try_from(milliseconds).ok()?);
-        // Whatever is not written back as itself is another spelling.
+        // A text that does not round-trip is another spelling.
         (moment.to_rfc3339() == text).then_some(moment)
     }
 
     fn written(self, digits: Option<u8>) -> String {
         let mut text = String::with_capacity(24);
         let printer = jiff::fmt::temporal::DateTimePrinter::new().precision(digits);
-        printer.print_datetime(&self.civil(), &mut text).expect("a string takes every text");
+        printer.print_datetime(&self.civil(), &mut text).expect("writing to a string cannot fail");
         text.push('Z');
         text
     }
@@ -70,8 +69,8 @@ impl Timestamp {
     /// The date and time in UTC.
     fn civil(self) -> DateTime {
         let milliseconds = self.0.min(Self::LAST_WRITTEN.0);
-        // jiff's instants end a day before its calendar does, so that every time zone has a date for them. The last days of the
-        // year 9999 are therefore counted from two days earlier.
+        // jiff's instants end a day before its calendar, so that every time zone has a date for them. The last days of
+        // the year 9999 are therefore counted from two days earlier.
         let (instant, moved) = match milliseconds.checked_sub(LAST_INSTANT_MS) {
             Some(beyond) if beyond > 0 => (milliseconds - 2 * DAY_MS, true),
             Some(_) | None => (milliseconds, false),
@@ -82,7 +81,6 @@ impl Timestamp {
     }
 }
 
-/// The first day.
 const EPOCH: jiff::civil::Date = jiff::civil::date(1970, 1, 1);
 
 const DAY_MS: u64 = 86_400_000;
@@ -103,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_written_in_utc_with_milliseconds() {
+    fn writes_utc_with_milliseconds() {
         for (milliseconds, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_399_999, "2000-02-28T23:59:59.999Z"),
@@ -123,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn moments_beyond_the_year_9999_are_written_as_its_end() {
+    fn later_times_are_written_as_the_end_of_9999() {
         for beyond in [253_402_300_800_000, u64::MAX] {
             assert_eq!(Timestamp(beyond).to_rfc3339(), "9999-12-31T23:59:59.999Z");
         }
     }
 
     #[test]
-    fn people_read_whole_seconds() {
+    fn writes_whole_seconds() {
         for (milliseconds, text) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400_000, "2000-02-29T00:00:00Z"),
@@ -142,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_has_one_spelling() {
+    fn rejects_other_spellings() {
         for text in [
             "",
             "2026-02-30T00:00:00.000Z",
@@ -165,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back_and_orders_like_its_text(
+        fn timestamps_round_trip_and_sort_as_text(
             one in 0..=Timestamp::LAST_WRITTEN.0,
             other in 0..=Timestamp::LAST_WRITTEN.0,
         ) {
@@ -175,7 +173,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_reader_panic(text in ".{0,32}") {
+        fn parsing_is_total(text in ".{0,32}") {
             let _ = Timestamp::parse(&text);
         }
     }

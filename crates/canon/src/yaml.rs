@@ -1,7 +1,7 @@
-//! YAML, as far as it says what JSON can say.
+//! YAML restricted to JSON values.
 //!
-//! One document, keys that are texts and appear once, and aliases replayed within a budget: a file of a few lines must not become
-//! a gigabyte.
+//! One document, unique string keys, and aliases expanded within a budget, so that a small file cannot become a
+//! gigabyte.
 
 use std::fmt;
 
@@ -11,66 +11,63 @@ use serde_saphyr::{DuplicateKeyPolicy, Location};
 
 use crate::budget::truncate;
 
-/// The most bytes of an error's text, which may quote the file.
+/// The maximum size of an error text, in bytes; it may quote the file.
 const REASON_BYTES: usize = 300;
-/// How many aliases may lead through each other.
+/// The maximum depth of nested aliases.
 const ALIAS_DEPTH: usize = 16;
 
-/// How much a file may hold.
+/// Limits of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The most bytes of the file. Its texts may have four times as many once aliases are replaced.
+    /// The size of the file, in bytes. Its strings may have four times as many after alias expansion.
     pub max_bytes: usize,
-    /// The most levels.
+    /// The nesting depth.
     pub max_depth: usize,
-    /// The most values, those that aliases repeat included.
+    /// The number of values, including those repeated by aliases.
     pub max_nodes: usize,
-    /// The most anchors, the most aliases, and the most aliases of one anchor. Keys that merge objects count as ten.
+    /// The number of anchors, of aliases, and of aliases per anchor. Merge keys count ten times.
     pub max_aliases: usize,
-    /// What becomes of tags that are not YAML's own.
+    /// How custom tags are handled.
     pub tags: Tags,
     /// Which words are booleans.
     pub booleans: Booleans,
 }
 
-/// What becomes of tags that are not YAML's own.
+/// How custom tags are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tags {
-    /// The value behind the tag counts: files written by other tools have them.
+    /// The tag is ignored: files of other tools have them.
     Ignored,
-    /// The file is refused: where a file is the contract, nothing in it goes without effect.
+    /// The file is rejected, because an ignored tag could hide a mistake.
     Refused,
 }
 
 /// Which words are booleans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Booleans {
-    /// `true` and `false`, so that a value `no` stays a text.
+    /// `true` and `false`, so that `no` stays a string.
     TrueFalse,
-    /// The words of YAML 1.1 too, such as `yes` and `off`: for files that were always read like that.
+    /// Also the words of YAML 1.1, such as `yes` and `off`, for compatibility.
     Yaml11,
 }
 
-/// Why a text could not be read.
+/// Why a text cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct YamlError {
-    /// The line and the column, from 1, where they are known.
+    /// The one-based line and column, if known.
     pub position: Option<(u64, u64)>,
-    /// What is wrong there.
     pub fault: Fault,
     shown: String,
 }
 
-/// What is wrong with a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A key appears twice in one object.
     DuplicateKey(String),
-    /// Anything else, in a sentence without the position.
+    /// Anything else, as a sentence without the position.
     Other(String),
 }
 
-/// In a sentence with the position.
+/// A sentence with the position.
 impl fmt::Display for YamlError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.shown)
@@ -82,7 +79,7 @@ impl std::error::Error for YamlError {}
 /// Reads a text within the limits.
 ///
 /// # Errors
-/// When it is not YAML, breaks a limit or a rule above, or is not what `T` takes.
+/// The text is not YAML, exceeds a limit, violates a rule above, or does not match `T`.
 pub fn read<T: DeserializeOwned>(text: &str, limits: &Limits) -> Result<T, YamlError> {
     let Limits { max_bytes, max_depth, max_nodes, max_aliases, tags, booleans } = *limits;
     let mut alias_limits = AliasLimits::default();
@@ -108,7 +105,7 @@ pub fn read<T: DeserializeOwned>(text: &str, limits: &Limits) -> Result<T, YamlE
         reject_unsupported_tags: tags == Tags::Refused,
     };
     if text.len() > max_bytes {
-        let reason = format!("the text has {} bytes, and at most {max_bytes} are read", text.len());
+        let reason = format!("the text is {} bytes; the limit is {max_bytes}", text.len());
         return Err(YamlError { position: None, fault: Fault::Other(reason.clone()), shown: reason });
     }
     serde_saphyr::from_str_with_options(text, options).map_err(|error| refused(&error))

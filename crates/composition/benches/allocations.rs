@@ -1,4 +1,4 @@
-//! Counts what is allocated while somebody asks; otherwise it only passes on.
+//! An allocator that counts allocations while enabled.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::Relaxed};

@@ -5,7 +5,7 @@
 //! counts, so that a busy machine moves both or neither. Ends with 1 if a limit is broken.
 //! `cargo bench -p composition --bench ratio`; give the name of a shape to run only that one.
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
-#![expect(clippy::disallowed_methods, reason = "the kernel knows no clock; whoever measures it needs one")]
+#![expect(clippy::disallowed_methods, reason = "the kernel has no clock, but a benchmark needs one")]
 #![expect(clippy::cast_precision_loss, reason = "sizes and times are far below 2^52")]
 
 mod allocations;
@@ -115,7 +115,7 @@ struct Measured {
 fn measure(shape: Shape, size: usize) -> Measured {
     let value = (shape.build)(size);
     let bytes = serde_json::to_vec(&value).expect("a value is JSON");
-    // As a program has it: parsed from bytes, in the order in which they stand.
+    // As a program has it: parsed from bytes, in document order.
     drop(value);
     let parse = || serde_json::from_slice::<Value>(&bytes).expect("written by serde_json");
     let (_, parsing) = allocations::count(parse);

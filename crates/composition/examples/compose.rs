@@ -18,7 +18,7 @@ fn main() -> Result<(), composition::TooDeep> {
         .sidebar_item(SidebarItem::new("runs", "Runs").route_key("builtin-console:routes/runs"))
         .sidebar_item(SidebarItem::new("settings", "Settings").route_key("builtin-console:routes/settings"));
 
-    // A module that somebody installed, and that nobody has signed in to yet.
+    // An installed module without a signed-in user.
     let lab = Contributions::new()
         .route(Route::new("home", "/lab", Handle::new("page", "lab.home")))
         .fallback(Fallback::new("sign-in", FallbackStatus::AnyNonReady, Handle::new("page", "lab.sign-in")));

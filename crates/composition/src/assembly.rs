@@ -1,25 +1,25 @@
-//! The composition while policy is being applied to it: steps 10 to 15.
+//! The composition while policy is applied: steps 10 to 15.
 
 use crate::catalogue::{Catalogue, Rank};
 use crate::effect::Effect;
 use crate::groups::Lookup;
 use crate::steps::s07_gate::Candidates;
 
-/// What survives, and what policy did to it.
+/// The remaining contributions, and what policy changed.
 pub(crate) struct Assembly<'s, 'i> {
     pub(crate) catalogue: &'s Catalogue<'i>,
     pub(crate) candidates: &'s Candidates,
     shown: Vec<bool>,
     policy_ids: Vec<Vec<&'i str>>,
-    /// The alias of a route and the operation that gave it.
+    /// The alias of a route and its operation.
     pub(crate) aliases: Lookup<Rank, (&'i str, &'i str)>,
-    /// The operation that settled a claim.
+    /// The operation that decided a claim.
     pub(crate) overrides: Lookup<&'i str, &'i str>,
     pub(crate) effects: Vec<Effect<'i>>,
 }
 
 impl<'s, 'i> Assembly<'s, 'i> {
-    /// Everything that is active, untouched.
+    /// All active contributions, unchanged.
     pub(crate) fn new(catalogue: &'s Catalogue<'i>, candidates: &'s Candidates) -> Self {
         Self {
             catalogue,
@@ -40,12 +40,12 @@ impl<'s, 'i> Assembly<'s, 'i> {
         self.shown[rank]
     }
 
-    /// The surviving ranks, in the order of their keys.
+    /// The remaining ranks, in key order.
     pub(crate) fn shown(&self) -> impl Iterator<Item = Rank> {
         (0..self.shown.len()).filter(|rank| self.shown[*rank])
     }
 
-    /// Notes that `operation` affected the contribution.
+    /// Records that `operation` affected the contribution.
     pub(crate) fn touch(&mut self, rank: Rank, operation: &'i str) {
         self.policy_ids[rank].push(operation);
     }
@@ -58,7 +58,7 @@ impl<'s, 'i> Assembly<'s, 'i> {
         ids
     }
 
-    /// The path that a route answers.
+    /// The path of a route after aliases.
     pub(crate) fn effective_path(&self, rank: Rank, declared: &'i str) -> &'i str {
         self.aliases.get(&rank).map_or(declared, |(path, _)| path)
     }

@@ -1,4 +1,4 @@
-//! Every declared contribution, once barrier A has found them all in order.
+//! All declared contributions, valid after barrier A.
 
 use std::cmp::Ordering;
 
@@ -10,26 +10,25 @@ use crate::steps::s02_sources::Source;
 use crate::steps::s04_keys::{Front, KeyOrder};
 use crate::vocabulary::{ContributionKind, Key, Owner};
 
-/// A contribution's place in the order of all canonical keys.
+/// A contribution's position in the order of all canonical keys.
 ///
-/// Keys are sorted once; afterwards comparing ranks is comparing keys.
+/// Keys are sorted once; comparing ranks then compares keys.
 pub(crate) type Rank = usize;
 
 const KINDS: usize = ContributionKind::ALL.len();
 
-/// All declared contributions in the order of their keys, and the sources they came from.
+/// All declared contributions in key order, and their sources.
 pub(crate) struct Catalogue<'i> {
     pub(crate) sources: Vec<Source<'i>>,
     contributions: Vec<Contribution<'i>>,
-    /// The front of each local id, by which a search decides nearly always.
+    /// The first bytes of each local id, which usually decide a search.
     fronts: Vec<Front>,
-    /// Where the contributions of each owner begin, kind by kind, and where they end.
+    /// The start of each owner's contributions per kind, and their end.
     owners: Lookup<&'i str, [Rank; KINDS + 1]>,
 }
 
 impl<'i> Catalogue<'i> {
-    /// Takes what was declared, in the order that step 4 found. Barrier A has made sure that every
-    /// draft is whole and every key its own.
+    /// Takes the declarations in the order of step 4. After barrier A every draft is complete and every key unique.
     pub(crate) fn new(sources: Vec<Source<'i>>, drafts: &[Draft<'i>], order: KeyOrder) -> Self {
         let mut contributions: Vec<Contribution<'i>> = Vec::with_capacity(order.drafts.len());
         contributions.extend(order.drafts.iter().filter_map(|index| settle(&drafts[*index])));
@@ -47,22 +46,20 @@ impl<'i> Catalogue<'i> {
         Self { sources, contributions, fronts: order.fronts, owners }
     }
 
-    /// How many there are.
     pub(crate) const fn len(&self) -> usize {
         self.contributions.len()
     }
 
-    /// The contribution of a rank.
     pub(crate) fn get(&self, rank: Rank) -> &Contribution<'i> {
         &self.contributions[rank]
     }
 
-    /// All of them, in the order of their keys.
+    /// All contributions, in key order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Contribution<'i>> {
         self.contributions.iter()
     }
 
-    /// The rank of a key, if somebody declares it.
+    /// The rank of a declared key.
     pub(crate) fn rank(&self, key: Key<'i>) -> Option<Rank> {
         let bounds = self.owners.get(key.owner_id())?;
         let kind = usize::from(key.kind().name_rank());
@@ -82,7 +79,7 @@ impl<'i> Catalogue<'i> {
         None
     }
 
-    /// The rank of a key as an operation writes it; what is no key is declared by nobody.
+    /// The rank of a key written in an operation; `None` for invalid or undeclared keys.
     pub(crate) fn rank_of(&self, text: &'i str) -> Option<Rank> {
         self.rank(Key::parse(text)?)
     }
@@ -103,7 +100,7 @@ impl<'i> Catalogue<'i> {
         self.source(rank).owner()
     }
 
-    /// The contribution as diagnostics name it.
+    /// The contribution as a diagnostic subject.
     pub(crate) fn subject(&self, rank: Rank) -> Subject<'i> {
         let key = self.key(rank);
         Subject {
@@ -117,7 +114,7 @@ impl<'i> Catalogue<'i> {
 
 fn settle<'i>(draft: &Draft<'i>) -> Option<Contribution<'i>> {
     let whole = draft.key.zip(draft.body);
-    debug_assert!(whole.is_some(), "barrier A lets only whole drafts pass");
+    debug_assert!(whole.is_some(), "after barrier A every draft is complete");
     let (key, body) = whole?;
     Some(Contribution {
         key,

@@ -1,7 +1,6 @@
-//! The eighteen steps, in order, with the three barriers between them.
+//! The eighteen steps, in order, with three barriers.
 //!
-//! Inside a block all checks run and everything that is wrong is collected; at a barrier any
-//! finding ends the composition.
+//! All checks of a block run and their findings are collected; at a barrier any finding ends the composition.
 
 use crate::assembly::Assembly;
 use crate::catalogue::Catalogue;
@@ -12,7 +11,7 @@ use crate::input::Input;
 use crate::steps::s01_shape::{self, Draft, Operation};
 use crate::steps::s02_sources::{self, Source};
 use crate::steps::s07_gate::{self, Candidates};
-use crate::steps::s09_policy::{self, Claims, Scene};
+use crate::steps::s09_policy::{self, Claims, PolicyContext};
 use crate::steps::{
     s03_runtime, s04_keys, s05_grammar, s06_default_policy, s10_hide_and_replace, s11_path_aliases,
     s12_route_conflicts, s13_renderer_overrides, s14_claim_conflicts, s15_references, s16_reorder,
@@ -21,28 +20,28 @@ use crate::steps::{
 
 /// Composes an input: a pure and total function of its content.
 ///
-/// The order of built-ins, modules, contributions and operations in the input decides nothing.
-/// See the [crate's documentation](crate) for an example.
+/// The order of built-ins, modules, contributions and operations in the input has no effect. See the [crate
+/// documentation](crate) for an example.
 pub fn compose(input: &Input) -> Outcome<'_> {
     run(input).0
 }
 
-/// How far a composition came, and what it knew by then.
-pub(crate) enum Reached<'i> {
-    /// Nothing could be interpreted.
+/// How far a composition got, and its data.
+pub(crate) enum Progress<'i> {
+    /// The input could not be interpreted.
     Nothing,
-    /// Barrier A stopped it: these are the declarations, whole or not.
+    /// Barrier A stopped it; the declarations may be incomplete.
     Declarations { sources: Vec<Source<'i>>, drafts: Vec<Draft<'i>>, operations: Vec<Operation<'i>> },
-    /// Every declaration is in order; barrier B, barrier C or the end followed.
+    /// All declarations are valid; barrier B, barrier C or the end followed.
     Candidates { catalogue: Catalogue<'i>, candidates: Candidates, operations: Vec<Operation<'i>> },
 }
 
-/// Composes, and tells how far it came.
-pub(crate) fn run(input: &Input) -> (Outcome<'_>, Reached<'_>) {
+/// Composes, and returns how far it got.
+pub(crate) fn run(input: &Input) -> (Outcome<'_>, Progress<'_>) {
     let mut findings = Findings::default();
 
     let Some(shape) = s01_shape::read(input, &mut findings) else {
-        return (failed(findings, Vec::new()), Reached::Nothing);
+        return (failed(findings, Vec::new()), Progress::Nothing);
     };
     let mut sources = s02_sources::normalise(&shape.sources);
     s03_runtime::resolve(&mut sources, &shape.sources, &mut findings);
@@ -50,16 +49,16 @@ pub(crate) fn run(input: &Input) -> (Outcome<'_>, Reached<'_>) {
     s05_grammar::check(&sources, &shape.sources, shape.versions, &mut findings);
     let operations = s06_default_policy::normalise(shape.policy);
     s05_grammar::check_selected_handles(&sources, &shape.drafts, &operations, &mut findings);
-    // Barrier A: from here on every declaration is whole, named and grammatical.
+    // Barrier A: from here on every declaration is complete, named and valid.
     if !findings.is_empty() {
         let drafts = shape.drafts;
-        return (failed(findings, Vec::new()), Reached::Declarations { sources, drafts, operations });
+        return (failed(findings, Vec::new()), Progress::Declarations { sources, drafts, operations });
     }
 
     let catalogue = Catalogue::new(sources, &shape.drafts, order);
     let candidates = s07_gate::gate(&catalogue); // and step 8, for the fallbacks among them
     let outcome = apply(&catalogue, &candidates, &operations, findings);
-    (outcome, Reached::Candidates { catalogue, candidates, operations })
+    (outcome, Progress::Candidates { catalogue, candidates, operations })
 }
 
 /// Steps 9 to 18.
@@ -70,9 +69,9 @@ fn apply<'i>(
     mut findings: Findings<'i>,
 ) -> Outcome<'i> {
     let claims = Claims::gather(catalogue, candidates, operations);
-    let scene = Scene { catalogue, candidates, claims: &claims, operations };
+    let scene = PolicyContext { catalogue, candidates, claims: &claims, operations };
     let policy = s09_policy::validate(scene, &mut findings);
-    // Barrier B: from here on the policy can be carried out as a whole.
+    // Barrier B: from here on the whole policy can be applied.
     if !findings.is_empty() {
         return failed(findings, Vec::new());
     }
@@ -85,7 +84,7 @@ fn apply<'i>(
     s13_renderer_overrides::apply(&mut assembly, &policy);
     s14_claim_conflicts::check(&assembly, &mut findings);
     s15_references::check(&assembly, &mut findings);
-    // Barrier C: the effects shown are those from before the earliest step that failed.
+    // Barrier C: the effects are those before the earliest failed step.
     if !findings.is_empty() {
         let mut effects = assembly.effects;
         if !routes_agree {

@@ -1,7 +1,7 @@
-//! What comes out: the structure that a workspace shows.
+//! The composed workspace.
 //!
-//! Everything borrows from the [`Input`](crate::Input), and what modules share is shared. The
-//! members and their order on the wire are those of the specification.
+//! Everything borrows from the [`Input`](crate::Input), and shared data is not copied. The members and their order are
+//! those of the specification.
 
 mod entries;
 mod runtime;
@@ -21,54 +21,52 @@ use crate::vocabulary::{ContributionKind, Key, Owner};
 /// The result of composing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome<'i> {
-    /// The composition, unless something is wrong with the input.
+    /// The composition, if the input is valid.
     pub composition: Option<Composition<'i>>,
-    /// What is wrong, sorted by the stable key.
+    /// The diagnostics, sorted by their stable key.
     pub diagnostics: Vec<Diagnostic<'i>>,
-    /// What policy did, or had done before something else went wrong.
+    /// The effects of the policy up to the first failure.
     pub policy_effects: Vec<Effect<'i>>,
 }
 
 impl Outcome<'_> {
-    /// Whether there is a composition.
     pub const fn is_ok(&self) -> bool {
         self.composition.is_some()
     }
 }
 
-/// Everything that a workspace shows, in the order in which it shows it.
+/// Everything that a workspace shows, in display order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Composition<'i> {
     /// Every owner of the input, active or not.
     pub owners: Vec<Owner<'i>>,
     /// Every module of the input, active or not.
     pub modules: Vec<Module<'i>>,
-    /// Pages, by the path they answer.
+    /// Pages, by effective path.
     pub routes: Vec<Route<'i>>,
-    /// The sidebar.
     pub sidebar_items: Vec<SidebarItem<'i>>,
-    /// Places to configure something.
+    /// Configuration surfaces.
     pub configuration_surfaces: Vec<Surface<'i>>,
-    /// Places to connect something.
+    /// Integration surfaces.
     pub integration_surfaces: Vec<Surface<'i>>,
     /// One per claimed message type.
     pub message_renderers: Vec<Renderer<'i>>,
-    /// What is added around messages.
+    /// Content before or after messages.
     pub message_appenders: Vec<MessageAppender<'i>>,
     /// One per claimed tool.
     pub tool_renderers: Vec<Renderer<'i>>,
     /// One per claimed activity.
     pub activity_renderers: Vec<Renderer<'i>>,
-    /// What stands in for modules that are not ready.
+    /// Fallbacks for modules that are not ready.
     pub fallback_surfaces: Vec<FallbackSurface<'i>>,
-    /// Who draws what.
+    /// The renderer of each claim.
     pub renderer_claims: Vec<RendererClaimBinding<'i>>,
-    /// Every handle that a render runtime has to provide.
+    /// The handles that a render runtime must provide.
     pub required_render_handles: Vec<RequiredRenderHandle<'i>>,
 }
 
 impl<'i> Composition<'i> {
-    /// Every composed entry with its place in its collection.
+    /// Every entry with its position in its collection.
     pub fn entries(&self) -> impl Iterator<Item = (usize, &Entry<'i>)> {
         let routes = self.routes.iter().map(|route| &route.entry).enumerate();
         let sidebar_items = self.sidebar_items.iter().map(|item| &item.entry).enumerate();
@@ -83,12 +81,12 @@ impl<'i> Composition<'i> {
         routes.chain(sidebar_items).chain(surfaces).chain(renderers).chain(appenders).chain(fallbacks)
     }
 
-    /// The entry of a key, with its place in its collection.
+    /// The entry of a key, with its position in its collection.
     pub fn find(&self, key: Key<'_>) -> Option<(usize, &Entry<'i>)> {
         self.entries().find(|(_, entry)| entry.key == key)
     }
 
-    /// How many entries there are of a kind.
+    /// The number of entries of a kind.
     pub const fn count(&self, kind: ContributionKind) -> usize {
         match kind {
             ContributionKind::Routes => self.routes.len(),
@@ -104,7 +102,7 @@ impl<'i> Composition<'i> {
     }
 }
 
-/// The composition on the wire, where it repeats what the result says: its effects and its diagnostics.
+/// The composition on the wire, which repeats the effects and diagnostics of the result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WireComposition<'o, 'i> {

@@ -1,4 +1,4 @@
-//! Contributions that passed barrier A: whole, named and grammatical.
+//! Contributions after barrier A: complete, named and valid.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -7,14 +7,12 @@ use crate::vocabulary::{AppenderPosition, FallbackStatus, Key, StatusSet};
 
 /// An opaque render handle. The kernel validates and copies it, and never resolves it.
 ///
-/// It is written with its version, of which there is one.
+/// It is serialized with its only version.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RenderHandle<'i> {
-    /// What sort of thing it stands for.
     pub kind: &'i str,
-    /// Which one.
     pub id: &'i str,
-    /// Anything the renderer wants to know: an object.
+    /// Data for the renderer: an object.
     pub data: Option<&'i Value>,
 }
 
@@ -34,7 +32,7 @@ impl Serialize for RenderHandle<'_> {
 /// When a module's contribution is active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Activation {
-    /// As its kind has it.
+    /// The default of its kind.
     #[default]
     Default,
     /// In exactly these statuses.
@@ -52,7 +50,7 @@ pub(crate) struct Contribution<'i> {
     pub(crate) body: Body<'i>,
 }
 
-/// What the kinds of contribution do not have in common.
+/// The kind-specific part of a contribution.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Body<'i> {
     Route { path: &'i str, handle: RenderHandle<'i> },

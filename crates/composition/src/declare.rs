@@ -16,8 +16,8 @@
 //!     Workspace::new().module(Module::new("lab-prod", "@example/lab", runtime, contributions));
 //!
 //! let input = Input::declare(&workspace)?;
-//! let composition = compose(&input).composition.expect("nothing is wrong");
-//! assert!(composition.routes.is_empty(), "nobody is let in");
+//! let composition = compose(&input).composition.expect("the input is valid");
+//! assert!(composition.routes.is_empty(), "the module is unauthorized");
 //! assert_eq!(composition.fallback_surfaces[0].matched_status, NonReadyStatus::Unauthorized);
 //! # Ok::<(), composition::TooDeep>(())
 //! ```
@@ -32,7 +32,7 @@ pub use contributions::{Appender, Contributions, Fallback, Handle, Renderer, Rou
 pub use policy::Policy;
 pub use sources::{Builtin, Module, Runtime};
 
-/// A whole input: built-ins, modules and policy.
+/// A complete input: built-ins, modules and policy.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Workspace {
     builtins: Vec<Builtin>,
@@ -42,7 +42,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Nothing yet, which composes to nothing.
+    /// An empty workspace.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

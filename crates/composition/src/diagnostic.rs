@@ -1,8 +1,7 @@
-//! What is wrong with an input, as data.
+//! Diagnostics as data.
 //!
-//! A [`Diagnostic`] is a set of [`Details`] about some [`Subject`]s. Its code, category,
-//! severity, decisions and anchor all follow from the details, so they cannot disagree; the
-//! message is written only when somebody reads it.
+//! A [`Diagnostic`] is a set of [`Details`] about some [`Subject`]s. Its code, category, severity, decisions and anchor
+//! follow from the details, so they cannot disagree; the message is formatted on demand.
 
 mod code;
 mod details;
@@ -22,10 +21,10 @@ pub use details::{
 pub(crate) use findings::Findings;
 pub use subject::{Subject, SubjectOwner};
 
-/// The longest message, in characters.
+/// The maximum length of a message, in characters.
 pub const MAX_MESSAGE_CHARACTERS: usize = 512;
 
-/// One thing that is wrong with the input.
+/// A problem of the input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic<'i> {
     details: Details<'i>,
@@ -33,7 +32,7 @@ pub struct Diagnostic<'i> {
 }
 
 impl<'i> Diagnostic<'i> {
-    /// Sorts and dedupes `subjects`, as every diagnostic shows them.
+    /// Sorts and deduplicates `subjects`.
     pub(crate) fn new(details: Details<'i>, mut subjects: Vec<Subject<'i>>) -> Self {
         if subjects.len() > 1 {
             subject::normalise(&mut subjects);
@@ -41,37 +40,36 @@ impl<'i> Diagnostic<'i> {
         Self { details, subjects }
     }
 
-    /// The registered code.
     pub const fn code(&self) -> Code {
         self.details.code()
     }
 
-    /// How bad it is; the kernel knows only errors.
+    /// The severity; the kernel only reports errors.
     pub const fn severity(&self) -> Severity {
         Severity::Error
     }
 
-    /// The facts, in the shape that the code fixes.
+    /// The facts, in the shape of the code.
     pub const fn details(&self) -> &Details<'i> {
         &self.details
     }
 
-    /// Whom it is about, sorted; at least one.
+    /// The subjects, sorted; at least one.
     pub fn subjects(&self) -> &[Subject<'i>] {
         &self.subjects
     }
 
-    /// One English sentence or two, at most [`MAX_MESSAGE_CHARACTERS`] long.
+    /// One or two English sentences, at most [`MAX_MESSAGE_CHARACTERS`] long.
     pub fn message(&self) -> String {
         message::of(&self.details)
     }
 
-    /// What to do about it.
+    /// What to do.
     pub const fn advice(&self) -> &'static str {
         self.code().advice()
     }
 
-    /// The decisions that the rule rests on, sorted.
+    /// The decisions behind the rule, sorted.
     pub const fn decision_ids(&self) -> &'static [&'static str] {
         self.details.decision_ids()
     }
@@ -92,10 +90,10 @@ impl Serialize for Diagnostic<'_> {
     }
 }
 
-/// How many subjects are worth a person's time; the JSON has them all.
+/// The maximum number of subjects in the display form; the JSON has all.
 const SUBJECTS_SHOWN: usize = 8;
 
-/// For a person: the message, whom it is about, and what to do.
+/// The message, the subjects, and what to do.
 impl fmt::Display for Diagnostic<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}[{}]: {}", self.severity(), self.code(), self.message())?;

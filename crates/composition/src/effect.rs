@@ -1,7 +1,7 @@
-//! What a policy did.
+//! The effects of a policy.
 //!
-//! Step 9 hands the operations on in the order of the ordering contract, and every later step
-//! keeps it, so that effects are recorded in the order in which a result lists them.
+//! Step 9 sorts the operations by the ordering contract, and every later step keeps the order, so effects are recorded
+//! in result order.
 
 use serde::Serialize;
 
@@ -11,59 +11,44 @@ use crate::vocabulary::{ContributionKind, Key};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Effect<'i> {
-    /// A contribution is not shown.
+    /// A contribution is hidden.
     Hide {
-        /// The operation.
         policy_id: &'i str,
-        /// What it named.
+        /// The target.
         target: Key<'i>,
-        /// What went, which is the same.
+        /// The removed contribution, which is the target.
         removed: Key<'i>,
     },
-    /// A contribution stands in for another.
+    /// A contribution replaces another.
     Replace {
-        /// The operation.
         policy_id: &'i str,
-        /// What went.
+        /// The replaced contribution.
         target: Key<'i>,
-        /// What stays in its stead.
+        /// Its replacement.
         replacement: Key<'i>,
     },
-    /// A route answers another path than it declares.
+    /// A route has another path than declared.
     PathAlias {
-        /// The operation.
         policy_id: &'i str,
-        /// The route.
         target: Key<'i>,
-        /// The path it declares.
+        /// The declared path.
         original_path: &'i str,
-        /// The path it answers.
+        /// The new path.
         effective_path: &'i str,
     },
-    /// A claim goes to one renderer.
+    /// A claim is assigned to one renderer.
     RendererOverride {
-        /// The operation.
         policy_id: &'i str,
-        /// The claim.
         claim: &'i str,
-        /// Who has it.
         selected: Key<'i>,
-        /// Who has it no more, sorted.
+        /// The renderers that lost it, sorted.
         overridden: Vec<Key<'i>>,
     },
-    /// A contribution was given a place.
-    Reorder {
-        /// The operation.
-        policy_id: &'i str,
-        /// What was moved.
-        target: Key<'i>,
-        /// Within what.
-        collection: ContributionKind,
-    },
+    /// A contribution was moved.
+    Reorder { policy_id: &'i str, target: Key<'i>, collection: ContributionKind },
 }
 
 impl<'i> Effect<'i> {
-    /// The operation that did it.
     pub const fn policy_id(&self) -> &'i str {
         match self {
             Self::Hide { policy_id, .. }

@@ -25,7 +25,7 @@ use canon::nearest::nearest;
 use serde::Serialize;
 
 use crate::catalogue::{Catalogue, Rank};
-use crate::compose::{Reached, run};
+use crate::compose::{Progress, run};
 use crate::composition::Outcome;
 use crate::contribution::{Activation, Body};
 use crate::diagnostic::{Details, Diagnostic, Subject};
@@ -35,76 +35,68 @@ use crate::steps::s01_shape::{Operation, OperationKind};
 use crate::steps::s07_gate::{self, Candidates};
 use crate::vocabulary::{FallbackStatus, Key, RuntimeStatus, StatusSet};
 
-/// How many similar keys are offered for one that nobody declares.
+/// The number of suggestions for an undeclared key.
 const SIMILAR_KEYS: usize = 3;
 
 /// Everything that decides whether a key is shown.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation<'i> {
-    /// The key that was asked for.
+    /// The requested key.
     pub key: &'i str,
     /// Whether the composition shows it.
     pub shown: bool,
-    /// The reason in one.
+    /// The main reason.
     pub verdict: Verdict<'i>,
-    /// Who declares it, and how it is gated.
+    /// The declarations and their activation.
     pub declarations: Vec<Declaration<'i>>,
     /// The operations that name it, by id.
     pub operations: Vec<Mention<'i>>,
-    /// What was found that concerns it.
+    /// The diagnostics about it.
     pub diagnostics: Vec<Diagnostic<'i>>,
 }
 
-/// Why a key is shown, or not.
+/// Why a key is shown or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "reason", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Verdict<'i> {
-    /// It is shown, as the n-th of its collection.
+    /// It is shown at this position of its collection.
     Shown {
-        /// Which collection.
         collection: &'static str,
-        /// Its place, from 1.
+        /// The one-based position.
         place: usize,
-        /// How many there are.
         count: usize,
     },
-    /// The runtime status of its module keeps it inactive.
+    /// The runtime status of its module makes it inactive.
     Gated {
-        /// The status.
         #[serde(skip_serializing_if = "Option::is_none")]
         status: Option<RuntimeStatus>,
     },
     /// An operation hides it.
-    Hidden {
-        /// Which operation.
-        policy_id: &'i str,
-    },
-    /// An operation shows something else in its place.
+    Hidden { policy_id: &'i str },
+    /// An operation replaces it.
     Replaced {
-        /// Which operation.
         policy_id: &'i str,
-        /// What takes its place.
+        /// The replacement.
         replacement: Key<'i>,
     },
-    /// An operation gives its claim to another renderer.
+    /// An operation assigns its claim to another renderer.
     Overridden {
-        /// Which operation.
         policy_id: &'i str,
-        /// Who draws the claim.
+        /// The selected renderer.
         selected: Key<'i>,
     },
-    /// Nothing is shown at all, because something is wrong with the input.
+    /// Nothing is shown, because the input is invalid.
     Blocked {
-        /// How many diagnostics there are, those about this key included.
+        /// The number of diagnostics, including those about this key.
         diagnostics: usize,
     },
-    /// Nobody declares it.
+    /// It is not declared.
     Undeclared {
-        /// Declared keys that look like it.
+        /// Similar declared keys.
         similar: Vec<String>,
     },
-    /// It is no canonical key at all.
+    /// It is not a canonical key.
     NotAKey,
 }
 
@@ -112,29 +104,29 @@ pub enum Verdict<'i> {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Declaration<'i> {
-    /// Who declares it, and what.
+    /// The declaring owner and the contribution.
     pub subject: Subject<'i>,
-    /// How it is gated, once every declaration is known to be in order.
+    /// Its activation, if all declarations are valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateFacts>,
 }
 
-/// What decides whether a declaration takes part.
+/// The facts that decide whether a declaration is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GateFacts {
-    /// The status of the module; a built-in has none.
+    /// The status of the module; `None` for a built-in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<RuntimeStatus>,
-    /// The statuses in which it is active; only modules' contributions other than fallbacks have them.
+    /// The statuses in which it is active; only for modules' contributions other than fallbacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_when: Option<StatusSet>,
-    /// Whether its author said so, rather than the default of its kind.
+    /// Whether the author set them, instead of the default of its kind.
     pub explicit: bool,
-    /// The status that a fallback declares to stand in for.
+    /// The status that a fallback matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback_for: Option<FallbackStatus>,
-    /// Whether it takes part.
+    /// Whether it is active.
     pub active: bool,
 }
 
@@ -142,18 +134,15 @@ pub struct GateFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Mention<'i> {
-    /// The operation.
     pub policy_id: &'i str,
-    /// What the operation does.
     pub kind: &'static str,
-    /// As what it names the key: `target`, `anchor`, `replacement`, `use`, or `claim` for a
-    /// renderer whose claim it gives away.
+    /// Its role: `target`, `anchor`, `replacement`, `use`, or `claim` for a renderer whose claim is reassigned.
     pub role: &'static str,
     /// Whether the operation had an effect.
     pub applied: bool,
 }
 
-/// Answers why `key` is shown in the composition of `input`, or not.
+/// Explains why `key` is shown in the composition of `input`, or not.
 pub fn explain<'i>(input: &'i Input, key: &'i str) -> Explanation<'i> {
     let (outcome, reached) = run(input);
     let diagnostics: Vec<Diagnostic<'i>> =
@@ -175,11 +164,11 @@ pub fn explain<'i>(input: &'i Input, key: &'i str) -> Explanation<'i> {
 
 fn verdict<'i>(
     outcome: &Outcome<'i>,
-    reached: &Reached<'i>,
+    reached: &Progress<'i>,
     key: Key<'i>,
     declarations: &[Declaration<'i>],
 ) -> Verdict<'i> {
-    if matches!(reached, Reached::Nothing) {
+    if matches!(reached, Progress::Nothing) {
         return Verdict::Blocked { diagnostics: outcome.diagnostics.len() };
     }
     let Some(declaration) = declarations.first() else {
@@ -205,15 +194,15 @@ fn verdict<'i>(
     removed.unwrap_or(Verdict::Gated { status: declaration.gate.and_then(|gate| gate.status) })
 }
 
-fn declarations<'i>(reached: &Reached<'i>, key: Key<'i>) -> Vec<Declaration<'i>> {
+fn declarations<'i>(reached: &Progress<'i>, key: Key<'i>) -> Vec<Declaration<'i>> {
     match reached {
-        Reached::Nothing => Vec::new(),
-        Reached::Declarations { sources, drafts, .. } => drafts
+        Progress::Nothing => Vec::new(),
+        Progress::Declarations { sources, drafts, .. } => drafts
             .iter()
             .filter(|draft| draft.key == Some(key))
             .map(|draft| Declaration { subject: draft.subject(sources[draft.source].subject), gate: None })
             .collect(),
-        Reached::Candidates { catalogue, candidates, .. } => catalogue
+        Progress::Candidates { catalogue, candidates, .. } => catalogue
             .rank(key)
             .map(|rank| Declaration {
                 subject: catalogue.subject(rank),
@@ -240,16 +229,16 @@ fn gate_facts(catalogue: &Catalogue<'_>, candidates: &Candidates, rank: Rank) ->
     }
 }
 
-/// The operations that name the key, or give its claim away.
-fn mentions<'i>(reached: &Reached<'i>, key: &'i str, effects: &[Effect<'i>]) -> Vec<Mention<'i>> {
+/// The operations that name the key or reassign its claim.
+fn mentions<'i>(reached: &Progress<'i>, key: &'i str, effects: &[Effect<'i>]) -> Vec<Mention<'i>> {
     let (operations, claim) = match reached {
-        Reached::Nothing => return Vec::new(),
-        Reached::Declarations { drafts, operations, .. } => {
+        Progress::Nothing => return Vec::new(),
+        Progress::Declarations { drafts, operations, .. } => {
             let drafts = || drafts.iter().filter(|draft| draft.kind.renderer_kind().is_some());
             let claim = Key::parse(key).and_then(|key| drafts().find(|draft| draft.key == Some(key))?.judged);
             (operations, claim)
         }
-        Reached::Candidates { catalogue, operations, .. } => {
+        Progress::Candidates { catalogue, operations, .. } => {
             let rank = Key::parse(key).and_then(|key| catalogue.rank(key));
             (operations, rank.and_then(|rank| catalogue.get(rank).body.claim()))
         }
@@ -293,7 +282,7 @@ fn roles(
     }
 }
 
-/// Whether a diagnostic has the key among its subjects or its facts.
+/// Whether a diagnostic has the key in its subjects or facts.
 fn concerns(diagnostic: &Diagnostic<'_>, key: &str) -> bool {
     let names = |text: &str| text == key;
     let written = |other: &Key<'_>| Key::parse(key).is_some_and(|key| key == *other);
@@ -305,15 +294,15 @@ fn concerns(diagnostic: &Diagnostic<'_>, key: &str) -> bool {
         }
 }
 
-fn similar(reached: &Reached<'_>, key: Key<'_>) -> Vec<String> {
+fn similar(reached: &Progress<'_>, key: Key<'_>) -> Vec<String> {
     let declared: Vec<Key<'_>> = match reached {
-        Reached::Nothing => Vec::new(),
-        Reached::Declarations { drafts, .. } => drafts.iter().filter_map(|draft| draft.key).collect(),
-        Reached::Candidates { catalogue, .. } => {
+        Progress::Nothing => Vec::new(),
+        Progress::Declarations { drafts, .. } => drafts.iter().filter_map(|draft| draft.key).collect(),
+        Progress::Candidates { catalogue, .. } => {
             catalogue.iter().map(|contribution| contribution.key).collect()
         }
     };
-    // What shares the kind or the owner is what a slip most likely meant.
+    // Keys with the same kind or owner are the most likely intention.
     let related =
         declared.iter().filter(|other| other.kind() == key.kind() || other.owner_id() == key.owner_id());
     nearest(&key.to_string(), related.map(Key::to_string), SIMILAR_KEYS)

@@ -1,4 +1,4 @@
-//! The grammars of names, route paths and renderer claims: valid as written, or refused.
+//! Grammars of names, route paths and renderer claims.
 
 mod claim;
 mod path;
@@ -12,13 +12,13 @@ pub const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]*$";
 /// The pattern of the ids of built-in owners.
 pub const BUILTIN_ID_PATTERN: &str = "^builtin-[a-z0-9][a-z0-9-]*$";
 
-/// What the ids of built-in owners start with, and those of modules must not.
+/// The reserved prefix of built-in owner ids.
 pub const BUILTIN_PREFIX: &str = "builtin-";
 
-/// The longest instance id, owner id or local id, in bytes.
+/// The maximum length of an instance id, owner id or local id, in bytes.
 pub const MAX_NAME_BYTES: usize = 128;
 
-/// Whether `text` matches [`NAME_PATTERN`], however long it is.
+/// Whether `text` matches [`NAME_PATTERN`], of any length.
 pub fn is_name(text: &str) -> bool {
     !text.starts_with('-')
         && !text.is_empty()

@@ -1,11 +1,11 @@
-//! Looking things up, and finding what is there more than once, in linear time.
+//! Lookups and duplicate detection in linear time.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
-/// A map for looking things up. It is never walked into output: its order differs from run to run,
-/// because the seed of the hash does, which is what keeps an input from choosing its collisions.
+/// A hash map for lookups only. It is never iterated into output, because its order is random, which prevents chosen
+/// collisions.
 pub(crate) type Lookup<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 enum Seen<T> {
@@ -13,10 +13,10 @@ enum Seen<T> {
     Group(usize),
 }
 
-/// The items that share a key with another, grouped by that key; the items of a group keep their order.
+/// The items that share a key with another, grouped by key, each group in order.
 ///
-/// The order of the groups is that in which each became one. Nothing is allocated per item
-/// besides its entry in the map, since nearly always there are no groups at all.
+/// Groups are in the order in which they became one. Nothing is allocated per item besides its map entry, because there
+/// usually are no groups.
 pub(crate) fn repeated<K: Hash + Eq + Clone, T>(items: impl Iterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
     let capacity = items.size_hint().1.unwrap_or_default();
     let mut seen: Lookup<K, Seen<T>> = Lookup::with_capacity_and_hasher(capacity, Default::default());
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_there_twice_is_grouped() {
+    fn groups_only_duplicates() {
         let items = ["a", "b", "c", "b", "a", "b"];
         let groups = repeated(items.into_iter().enumerate().map(|(index, item)| (item, index)));
         assert_eq!(groups, [("b", vec![1, 3, 5]), ("a", vec![0, 4])]);

@@ -5,13 +5,12 @@ use serde_json::Value;
 
 use crate::declare::Workspace;
 
-/// Anything that asks to be composed.
+/// Any JSON to be composed.
 ///
-/// The kernel judges the *content* of an input, whatever it is; this type only proves that
-/// its nesting is bounded, so that no step can be made to overflow the stack.
+/// The kernel validates the *content*; this type only guarantees limited nesting, so no step can overflow the stack.
 ///
-/// Build one [from typed declarations](Input::declare), [from bytes](Input::read) or
-/// [from a JSON value](Input::from_value).
+/// Create one [from typed declarations](Input::declare), [from bytes](Input::read) or [from a JSON
+/// value](Input::from_value).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input(Value);
 
@@ -28,32 +27,32 @@ impl std::fmt::Display for TooDeep {
 impl std::error::Error for TooDeep {}
 
 impl Input {
-    /// Reads strict JSON: no duplicate keys, no lone surrogates, bounded size and depth.
+    /// Reads strict JSON: no duplicate keys, no lone surrogates, limited size and depth.
     ///
     /// # Errors
-    /// Whatever is no JSON, with its position.
+    /// Invalid JSON, with its position.
     pub fn read(bytes: &[u8]) -> Result<Self, ReadError> {
         json::read(bytes, &Limits::default()).map(Self)
     }
 
-    /// Takes a value that is already in memory.
+    /// Takes a JSON value.
     ///
     /// # Errors
-    /// [`TooDeep`], which no value that came out of [`Input::read`] is.
+    /// [`TooDeep`], which values from [`Input::read`] never are.
     pub fn from_value(value: Value) -> Result<Self, TooDeep> {
         if json::within_depth(&value, json::MAX_DEPTH) { Ok(Self(value)) } else { Err(TooDeep) }
     }
 
-    /// Takes what was declared in code.
+    /// Takes typed declarations.
     ///
     /// # Errors
-    /// [`TooDeep`], when `metadata` or `data` was given such a value.
+    /// [`TooDeep`], if `metadata` or `data` is nested too deeply.
     pub fn declare(workspace: &Workspace) -> Result<Self, TooDeep> {
         let value = serde_json::to_value(workspace).expect("declarations are strings, lists and JSON values");
         Self::from_value(value)
     }
 
-    /// The JSON that will be judged.
+    /// The JSON value.
     pub const fn as_value(&self) -> &Value {
         &self.0
     }

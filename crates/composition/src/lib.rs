@@ -3,7 +3,7 @@
 //! Built-ins and installed modules *declare* contributions: pages, sidebar entries, surfaces,
 //! renderers, fallbacks. The host *resolves* the runtime status of each module. An operator's
 //! policy hides, moves, replaces and renames. [`compose`] turns all of it into one structure,
-//! or into diagnostics that say exactly what is wrong; it renders nothing and asks nobody.
+//! or into diagnostics that say exactly what is wrong; it renders nothing and does no I/O.
 //!
 //! ```
 //! use composition::declare::{Builtin, Contributions, Handle, Policy, Route, SidebarItem, Workspace};
@@ -18,13 +18,13 @@
 //!
 //! let input = Input::declare(&workspace)?;
 //! let outcome = compose(&input);
-//! let composition = outcome.composition.expect("nothing is wrong");
+//! let composition = outcome.composition.expect("the input is valid");
 //! assert_eq!(composition.routes[0].effective_path, "/");
 //! assert_eq!(composition.sidebar_items[0].entry.label, Some("Runs"));
 //! # Ok::<(), composition::TooDeep>(())
 //! ```
 //!
-//! What is wrong is data, and reads well too:
+//! Problems are data, with a readable message:
 //!
 //! ```
 //! # use composition::{Input, compose};
@@ -36,7 +36,7 @@
 //! # Ok::<(), canon::json::ReadError>(())
 //! ```
 //!
-//! # Where things are
+//! # Structure
 //! [`compose()`] is the eighteen steps of the specification in eighteen calls, and `steps/` has
 //! a module for each, `s01_shape` to `s18_emit`. Beside them: the closed sets of the
 //! specification in `vocabulary`, names and paths in [`grammar`], the registry of codes in
@@ -45,11 +45,10 @@
 //!
 //! # Invariants
 //! * No I/O, clock, randomness or global state: the same content gives the same bytes.
-//! * The order of built-ins, modules, contributions and operations in the input decides nothing.
+//! * The order of built-ins, modules, contributions and operations in the input has no effect.
 //! * No input panics. `ok: false` means that there is no composition at all.
 //! * Nothing is worse than O(n log n), however hostile the input.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 mod assembly;
 mod catalogue;
@@ -78,5 +77,5 @@ pub use vocabulary::{
     RuntimeStatus, StatusSet,
 };
 
-/// The one version of every schema that exists so far.
+/// The only version of every schema so far.
 pub const VERSION: &str = steps::s01_shape::VERSION;

@@ -1,7 +1,6 @@
 //! The closed sets of the specification: kinds, statuses, owners.
 //!
-//! Every set is an enum with its wire spelling beside it, so that a new member has to be
-//! thought about everywhere a `match` meets it.
+//! Every set is an enum with its wire names, so that the compiler finds every `match` for a new member.
 
 mod key;
 mod kind;
@@ -18,15 +17,15 @@ pub use status::{FallbackStatus, NonReadyStatus, RuntimeStatus, StatusSet};
 macro_rules! wire_names {
     ($name:ident { $($variant:ident => $text:literal),+ $(,)? }) => {
         impl $name {
-            /// Every member, in the order of declaration.
+            /// Every member, in declaration order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The spelling on the wire.
+            /// The wire name.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
 
-            /// The member spelled `text`, if there is one.
+            /// Parses a wire name.
             pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$variant),)+ _ => None }
             }

@@ -1,4 +1,4 @@
-// Keeps what is live up to date. Everything else works without it.
+// Keeps live regions and relative times up to date. Pages work without this script.
 
 const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 
@@ -18,7 +18,7 @@ function times(root) {
   }
 }
 
-// States of a drawing travel as one short list, so that the drawing itself need not.
+// Node states arrive as a short list, so that the drawing need not be sent again.
 function states(root) {
   for (const list of root.querySelectorAll("[data-states]")) {
     for (const pair of list.dataset.states.split(" ")) {
@@ -44,7 +44,7 @@ function swap(markup) {
   parsed.innerHTML = markup;
   for (const next of [...parsed.content.children]) {
     const now = document.getElementById(next.id);
-    // What somebody is writing is not taken from under their hands; they get the rest when they send it.
+    // Do not replace a form that the user is editing.
     if (!now || isEdited(now)) continue;
     const open = [...now.querySelectorAll("details[open][id]")].map((details) => details.id);
     const focus = now.contains(document.activeElement) ? document.activeElement.id : "";
@@ -59,13 +59,13 @@ function swap(markup) {
 function follow() {
   const light = document.getElementById("connection");
   const say = (word) => { if (light) { light.textContent = word; light.dataset.state = word; } };
-  // The browser comes back by itself, and says which message it had.
+  // The browser reconnects by itself and sends the id of the last message.
   const source = new EventSource(location.href);
   source.addEventListener("open", () => say("live"));
   source.addEventListener("regions", (message) => { say("live"); swap(message.data); });
   source.addEventListener("error", () => {
     say("reconnecting");
-    // Refused, and not cut off: signed out, or too many views. Looking again says which.
+    // The server refused the stream: signed out, or too many live views. Reloading shows which.
     if (source.readyState === EventSource.CLOSED) say("offline");
   });
   addEventListener("pagehide", () => source.close());
@@ -99,7 +99,7 @@ function drawings() {
     );
     frame.before(bar);
     if (width > frame.clientWidth) { scale = Math.max(0.6, frame.clientWidth / width); zoom(1); }
-    // A large drawing begins where something happens, or else where it begins.
+    // Scroll to the first active node, or else to the first node.
     const first = svg.querySelector(".node.busy, .node.wait") ?? svg.querySelector(".node");
     if (first) {
       const box = first.getBBox();

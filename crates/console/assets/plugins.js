@@ -1,8 +1,8 @@
-// Stands between plugins and the host. A plugin is in a frame of another origin and can do nothing but send messages; this is the only
-// script that hears them. It believes nothing that they say: the host decides what is done, and this passes on what it answers.
+// Forwards messages between plugins and the host. A plugin runs in a frame on another origin and can only send messages, and only this
+// script receives them. It does not trust their content: it passes them to the host and returns the host's responses.
 
 const protocol = "ui-plugin/1";
-const perSecond = 50; // More is no work of a person; whoever sends so much is stopped.
+const perSecond = 50; // No person works this fast; a plugin that sends more is stopped.
 const waiting = 16;
 
 const frames = new Map();
@@ -14,14 +14,14 @@ function say(place, text) {
 function stop(state, why) {
   frames.delete(state.window);
   state.frame.remove();
-  say(state.place, `The plugin was stopped: ${why}. Load the page again to start it anew.`);
+  say(state.place, `The plugin was stopped: ${why}. Reload the page to restart it.`);
 }
 
 function failed(id, message) {
   return { openwop: protocol, type: "response", id, ok: false, error: { code: "internal", message } };
 }
 
-// Its origin is opaque, so nobody can be named; the window is the frame's own, and the page lets it show plugins alone.
+// The frame's origin is opaque, so no target origin can be given. Only plugin documents can load in this window.
 function send(state, message) {
   state.window.postMessage(message, "*");
 }
@@ -33,20 +33,20 @@ async function ask(state, text, id) {
   if (place.dataset.artifact) form.set("artifact", place.dataset.artifact);
   try {
     const answer = await fetch(place.dataset.rpc, { method: "POST", body: form, redirect: "error", credentials: "same-origin" });
-    // Nothing comes back for what is no message.
+    // Invalid messages get no response.
     if (answer.status === 400) return;
-    if (!answer.ok) return send(state, failed(id, "the host did not take the message"));
+    if (!answer.ok) return send(state, failed(id, "the host rejected the message"));
     const { response, effect } = await answer.json();
     if (!frames.has(state.window)) return;
     send(state, response);
     if (effect?.toast) say(place, `${place.dataset.plugin}: ${effect.toast}`);
     if (effect?.navigate) go(effect.navigate);
   } catch {
-    send(state, failed(id, "the host cannot be reached, or you are signed out"));
+    send(state, failed(id, "the host is unreachable, or you are signed out"));
   }
 }
 
-// Only within the console, and only while somebody is doing something: a page does not run away by itself.
+// Navigate only within the console, and only after a user action.
 function go(path) {
   const to = new URL(path, location.href);
   if (to.origin === location.origin && navigator.userActivation?.isActive !== false) location.assign(to);
@@ -69,11 +69,11 @@ function hear(event) {
   if (typeof text !== "string") return;
   const limit = Number(state.place.dataset.limit);
   if (text.length > limit || new TextEncoder().encode(text).length > limit) {
-    return send(state, failed(id, `a message has at most ${limit} bytes`));
+    return send(state, failed(id, `the message is too large; the limit is ${limit} bytes`));
   }
-  if (state.open >= waiting) return send(state, failed(id, "too many messages wait for their answers"));
+  if (state.open >= waiting) return send(state, failed(id, "too many pending messages"));
   state.open += 1;
-  // One after another, in the order in which they came.
+  // One at a time, in order of arrival.
   state.queue = state.queue.then(() => ask(state, text, id)).finally(() => { state.open -= 1; });
 }
 

@@ -1,18 +1,16 @@
-//! The style and the script, under names that change with their content.
+//! Style sheet and scripts, served under names that contain a hash of their content.
 
 use axum::response::{IntoResponse as _, Response};
 use canon::digest::Digest;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-/// A file with the name that it is asked for by.
 struct Asset {
     name: String,
     kind: &'static str,
     bytes: &'static [u8],
 }
 
-/// The files that pages load.
 pub(crate) struct Assets {
     style: Asset,
     script: Asset,
@@ -61,12 +59,12 @@ impl Assets {
         format!("/assets/{}", self.icon.name)
     }
 
-    /// Answers a request for a file. Its name says what is in it, so it may be kept forever.
+    /// Serves an asset. The name contains a hash of the content, so browsers may cache it forever.
     pub(crate) fn answer(&self, name: &str, headers: &HeaderMap) -> Response {
         let known = [&self.style, &self.script, &self.plugins, &self.icon];
         let found = known.into_iter().find(|asset| asset.name == name);
         let Some(asset) = found else {
-            return (StatusCode::NOT_FOUND, "there is no such file; load the page again").into_response();
+            return (StatusCode::NOT_FOUND, "File not found. Reload the page.").into_response();
         };
         let tag = format!("\"{}\"", asset.name);
         let is_known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());

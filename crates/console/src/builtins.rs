@@ -1,7 +1,7 @@
-//! The pages of the product: one line each.
+//! The built-in pages and actions, one line each.
 //!
-//! They are declared to the kernel like those of any module, under owners of their own, so that policy can hide, move, replace
-//! and rename them.
+//! They are declared to the composition kernel like the pages of any module, each under a built-in
+//! owner id, so that policy can hide, move, replace and rename them.
 
 use composition::RendererKind;
 use composition::declare::{Builtin, Contributions, Handle, Renderer, Route, SidebarItem, Surface};
@@ -12,24 +12,24 @@ use host::runs::Scope::{
 use crate::pages;
 use crate::provider::{Handler, Panel, Provider};
 
-/// What the owner of every built-in begins with.
+/// Prefix of every built-in owner id.
 pub(crate) const OWNER_PREFIX: &str = "builtin-interlock-";
 
-/// A page, or an action, of the product.
+/// A built-in page or action.
 pub(crate) struct BuiltIn {
-    /// The part of the product: the owner without its prefix.
+    /// The area: the owner id without its prefix.
     pub(crate) area: &'static str,
     id: &'static str,
     path: &'static str,
     label: &'static str,
-    /// The heading of the sidebar that it stands under, where it stands there.
+    /// The sidebar section, or none for pages that are not in the sidebar.
     menu: Option<&'static str>,
     needs: &'static [Scope],
     get: Option<Handler>,
     post: Option<Handler>,
 }
 
-/// A page: where it is, what it is called, and who may see it.
+/// A page: its path, title and required scopes.
 const fn page(
     (area, id): (&'static str, &'static str),
     path: &'static str,
@@ -40,7 +40,7 @@ const fn page(
     BuiltIn { area, id, path, label, menu: None, needs, get: Some(get), post: None }
 }
 
-/// Something that a form asks for.
+/// An action that a form posts to.
 const fn action(
     (area, id): (&'static str, &'static str),
     path: &'static str,
@@ -52,14 +52,14 @@ const fn action(
 }
 
 impl BuiltIn {
-    /// Puts it into the sidebar.
+    /// Adds the page to the sidebar.
     const fn menu(mut self, section: &'static str) -> Self {
         self.menu = Some(section);
         self
     }
 }
 
-/// A handler out of an async function.
+/// Wraps an async function as a handler.
 macro_rules! handler {
     ($($path:ident)::+) => {
         |call| Box::pin(pages::$($path)::+(call))
@@ -69,7 +69,7 @@ macro_rules! handler {
 const WORK: &str = "Work";
 const HOST: &str = "Host";
 
-/// Everything that the product shows, in the order of the sidebar.
+/// Every built-in page and action, in sidebar order.
 #[rustfmt::skip]
 pub(crate) const ALL: &[BuiltIn] = &[
     page(("overview", "home"), "/", "Overview", &[], handler!(overview::show)).menu(WORK),
@@ -79,7 +79,7 @@ pub(crate) const ALL: &[BuiltIn] = &[
     page(("runs", "events"), "/runs/:runId/events", "Events", &[RunsRead], handler!(events::show)),
     page(("runs", "graph"), "/runs/:runId/graph", "Graph", &[RunsRead], handler!(graph::show)),
     page(("runs", "artifact"), "/runs/:runId/artifact", "Artifact", &[RunsRead, ArtifactsRead], handler!(artifact::show)),
-    page(("runs", "diff"), "/runs/:runId/diff", "Difference", &[RunsRead], handler!(diff::show)),
+    page(("runs", "diff"), "/runs/:runId/diff", "Compare", &[RunsRead], handler!(diff::show)),
     action(("runs", "cancel"), "/runs/:runId/cancel", "Cancel", &[RunsCancel], handler!(actions::cancel)),
     action(("runs", "pause"), "/runs/:runId/pause", "Pause", &[RunsCancel], handler!(actions::pause)),
     action(("runs", "resume"), "/runs/:runId/resume", "Resume", &[RunsCancel], handler!(actions::resume)),
@@ -88,6 +88,7 @@ pub(crate) const ALL: &[BuiltIn] = &[
     action(("approvals", "answer"), "/approvals/:runId/answer", "Answer", &[RunsRead, ApprovalsRespond], handler!(approvals::answer)),
     page(("sessions", "list"), "/sessions", "Sessions", &[RunsRead], handler!(sessions::show)).menu(WORK),
     page(("sessions", "session"), "/sessions/:sessionId", "Session", &[RunsRead], handler!(session::show)),
+    action(("sessions", "answer"), "/sessions/:sessionId/answer", "Answer", &[RunsRead, ApprovalsRespond], handler!(session_answer::answer)),
     page(("sessions", "node"), "/sessions/:sessionId/nodes/:nodeId", "Node", &[RunsRead], handler!(session_node::show)),
     page(("sessions", "workflow"), "/sessions/:sessionId/workflow", "Pinned workflow", &[RunsRead], handler!(session_workflow::show)),
     page(("workflows", "list"), "/workflows", "Workflows", &[ManifestRead], handler!(workflows::show)).menu(WORK),
@@ -95,7 +96,7 @@ pub(crate) const ALL: &[BuiltIn] = &[
     page(("workflows", "guided"), "/workflows/guided/:workflowId", "Workflow", &[ManifestRead], handler!(workflow::guided)),
     page(("workspaces", "list"), "/workspaces", "Workspaces", &[RunsRead], handler!(workspaces::show)).menu(WORK),
     page(("workspaces", "workspace"), "/workspaces/:runId/:nodeId", "Workspace", &[RunsRead], handler!(workspace::show)),
-    action(("plugins", "rpc"), "/plugins/rpc", "Message of a plugin", &[], handler!(plugin::rpc)),
+    action(("plugins", "rpc"), "/plugins/rpc", "Plugin message", &[], handler!(plugin::rpc)),
     page(("modules", "list"), "/modules", "Modules", &[], handler!(modules::show)).menu(HOST),
     page(("keys", "list"), "/keys", "Keys", &[Admin], handler!(keys::show)).menu(HOST),
     action(("keys", "revoke"), "/keys/:keyId/revoke", "Revoke", &[Admin], handler!(keys::revoke)),
@@ -103,7 +104,7 @@ pub(crate) const ALL: &[BuiltIn] = &[
     page(("console", "diagnostics"), "/diagnostics", "Diagnostics", &[], handler!(diagnostics::show)).menu(HOST),
 ];
 
-/// What draws the things that pages are made of: the claim, its id, and the function.
+/// Renderers for parts of pages: the claim, its id, and the function.
 pub(crate) const RENDERERS: &[(&str, &str, Panel)] = &[
     ("activity:interrupt.approval", "approval", pages::approvals::approval),
     ("activity:interrupt.clarification", "clarification", pages::approvals::clarification),
@@ -113,11 +114,10 @@ pub(crate) const RENDERERS: &[(&str, &str, Panel)] = &[
     ("activity:interrupt", "interrupt", pages::approvals::custom),
 ];
 
-/// Places to configure something: the id, what they are called, what they are for, and the function.
+/// Configuration surfaces: id, label, purpose, and function.
 pub(crate) const SURFACES: &[(&str, &str, &str, Panel)] =
-    &[("policy", "Policy of the console", "settings", pages::diagnostics::policy_surface)];
+    &[("policy", "Console policy", "settings", pages::diagnostics::policy_surface)];
 
-/// The provider of a handle of a built-in.
 pub(crate) fn provider(kind: &str, id: &str) -> Option<Provider> {
     match kind {
         "page" => {
@@ -145,18 +145,17 @@ impl BuiltIn {
         format!("interlock.{}.{}", self.area, self.id)
     }
 
-    /// The key of its entry in the sidebar.
     fn item_key(&self) -> String {
         format!("{}:sidebar-items/{}", self.owner(), self.id)
     }
 }
 
-/// The keys of the sidebar, in the order of the product.
+/// The sidebar keys in default order.
 pub(crate) fn sidebar_order() -> Vec<String> {
     ALL.iter().filter(|page| page.menu.is_some()).map(BuiltIn::item_key).collect()
 }
 
-/// What the built-ins declare, an owner for each part of the product.
+/// The declarations of the built-ins, one owner per area.
 pub(crate) fn declared() -> Vec<Builtin> {
     let mut areas: Vec<&str> = ALL.iter().map(|page| page.area).collect();
     areas.sort_unstable();

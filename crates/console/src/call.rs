@@ -1,4 +1,4 @@
-//! A request that has passed every check, as a provider sees it.
+//! A request that passed all checks, as handlers receive it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,43 +14,36 @@ use crate::composed::{Handle, Shell};
 use crate::console::Shared;
 use crate::parts;
 
-/// What a provider works with.
-pub struct Call {
+pub struct PageRequest {
     pub(crate) console: Arc<Shared>,
     pub(crate) shell: Arc<Shell>,
-    /// Who asks.
     pub caller: Caller,
-    /// What stands in the path for the parameters of the route.
+    /// Path parameters by name.
     pub(crate) params: Vec<(String, String)>,
-    /// What stands behind the question mark.
     pub query: Fields,
-    /// What was sent with a form.
     pub form: Fields,
-    /// When it is.
     pub now: Timestamp,
-    /// The handle that this is the provider of.
+    /// The render handle of this page.
     pub(crate) handle: Handle,
-    /// The path that was asked for.
     pub(crate) path: String,
     pub(crate) csrf: String,
     pub(crate) regions: Mutex<Vec<Region>>,
 }
 
-/// A part of a page that is kept up to date.
+/// A region of a page that is updated live.
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
     pub(crate) id: String,
     pub(crate) markup: String,
 }
 
-impl fmt::Debug for Call {
+impl fmt::Debug for PageRequest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Call").field("path", &self.path).finish_non_exhaustive()
+        formatter.debug_struct("PageRequest").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
-impl Call {
-    /// The runs of the host.
+impl PageRequest {
     pub fn runs(&self) -> &Runs {
         &self.console.runs
     }
@@ -58,7 +51,7 @@ impl Call {
     /// The guided sessions of the caller's tenant.
     ///
     /// # Errors
-    /// When the tenant has no name that a directory can have, or the disk fails.
+    /// If the tenant's name is not a valid directory name, or the disk fails.
     pub fn guided(&self) -> Result<Arc<Guided>, Refusal> {
         self.console.guided.guided(self.caller.tenant.as_str()).map_err(|refusal| {
             let envelope = refusal.envelope();
@@ -67,37 +60,36 @@ impl Call {
         })
     }
 
-    /// Whether the caller has a right.
     pub fn may(&self, scope: Scope) -> bool {
         self.caller.may(scope)
     }
 
-    /// What stands in the path for a parameter of the route.
+    /// A path parameter.
     ///
     /// # Errors
-    /// When policy gave the route a path without it.
+    /// If policy gave the route a path without this parameter.
     pub fn param(&self, name: &str) -> Result<&str, Refusal> {
         let found = self.params.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str()).ok_or_else(|| {
-            let message = format!("the path of this page has no `:{name}`; see the operations of the policy");
+            let message = format!("The path of this page has no `:{name}` parameter. Check the `pathAlias` operations of the console policy.");
             Refusal::new(ApiCode::NotFound, message)
         })
     }
 
-    /// The run that the path names.
+    /// The run id in the path.
     ///
     /// # Errors
-    /// As for [`Call::param`].
+    /// As [`PageRequest::param`].
     pub fn run_id(&self) -> Result<RunId, Refusal> {
         self.param("runId").map(RunId::new)
     }
 
-    /// The object that the handle carries, where a module gave it one.
+    /// The data that a module attached to the handle, if any.
     pub fn data(&self) -> &Value {
         self.handle.data.as_ref().unwrap_or(&Value::Null)
     }
 
-    /// Where a page is, by the key of its route; nowhere when policy hides it, or the caller may not see it.
+    /// The path of a page by its route key; `None` if policy hides it or the caller may not see it.
     pub fn link(&self, key: &str, params: &[(&str, &str)]) -> Option<String> {
         let route = self.shell.route(key)?;
         if !route.needs.iter().all(|scope| self.may(*scope)) {
@@ -106,7 +98,7 @@ impl Call {
         route.fill(params)
     }
 
-    /// A link with that text, or the text alone where it would lead nowhere.
+    /// A link with this text, or only the text if the page is not available.
     pub fn anchor(&self, key: &str, params: &[(&str, &str)], text: impl maud::Render) -> Markup {
         match self.link(key, params) {
             Some(href) => html! { a href=(href) { (text) } },
@@ -114,7 +106,8 @@ impl Call {
         }
     }
 
-    /// A form that asks for an action, by the key of its route: with the token of the session. Nothing where the caller may not.
+    /// A form that posts to an action, with the CSRF token of the session; empty if the caller
+    /// lacks the scope.
     pub fn post_form(&self, key: &str, params: &[(&str, &str)], class: &str, fields: &Markup) -> Markup {
         let Some(action) = self.link(key, params) else { return Markup::default() };
         html! {
@@ -125,7 +118,7 @@ impl Call {
         }
     }
 
-    /// A region that is kept up to date while the page is looked at. The id is one of the page.
+    /// A region that is updated live while the page is open. The id is unique within the page.
     pub fn live(&self, id: &str, content: &Markup) -> Markup {
         let markup = html! { div id=(id) class="live" { (content) } };
         let region = Region { id: id.to_owned(), markup: markup.0.clone() };
@@ -133,12 +126,12 @@ impl Call {
         markup
     }
 
-    /// A moment, in words, with the exact one beside.
+    /// A relative time, with the exact timestamp as its title.
     pub fn time(&self, moment: Timestamp) -> Markup {
         parts::time(moment, self.now)
     }
 
-    /// A moment as the protocol writes it.
+    /// As [`PageRequest::time`], from an RFC 3339 string.
     pub fn timestamp(&self, text: &str) -> Markup {
         match Timestamp::parse(text) {
             Some(moment) => self.time(moment),
@@ -151,39 +144,39 @@ impl Call {
     }
 }
 
-/// What a query or a form holds: names with values, in order.
+/// Decoded query or form fields, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// Reads `a=b&c=d`.
+    /// Parses `a=b&c=d`.
     pub fn read(text: &[u8]) -> Self {
         let pairs = form_urlencoded::parse(text);
         Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
     }
 
-    /// The first value of a name, unless it is empty.
+    /// The first value of a field, unless it is empty.
     pub fn text(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
     }
 
-    /// The first value of a name as it was sent, empty or not.
+    /// The first value of a field, empty or not.
     pub fn raw(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Every value of a name.
+    /// Every value of a field.
     pub fn all<'f>(&'f self, name: &'f str) -> impl Iterator<Item = &'f str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// A number, where one was given.
+    /// The field as a number, if it is one.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.text(name)?.parse().ok()
     }
 
-    /// The same with one name set to a value, or left out: as it stands behind a question mark.
+    /// The query string with one field set or removed.
     pub fn with(&self, name: &str, value: Option<&str>) -> String {
         let kept =
             self.0.iter().filter(|(known, value)| known != name && known != "done" && !value.is_empty());

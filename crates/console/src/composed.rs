@@ -1,7 +1,8 @@
-//! What the kernel made of the built-ins, the modules and the policy.
+//! The composition of built-ins, modules and policy.
 //!
-//! Composed for each set of rights that somebody signs in with, because the status of a module follows from them, and again when
-//! a file has changed. What cannot be composed is shown with its reasons, and the built-ins alone are served meanwhile.
+//! Composed once per set of scopes, because the status of a module depends on them, and again when
+//! a file has changed. If the composition fails, the console shows the reasons and serves only the
+//! built-ins.
 
 mod files;
 mod finding;
@@ -27,10 +28,10 @@ pub(crate) use self::plugins::ARTIFACT_VIEWER;
 pub(crate) use self::shell::{Handle, Item, Module, Shell, Surface};
 use crate::builtins;
 
-/// How many sets of rights are remembered.
+/// How many sets of scopes are cached.
 const MAX_SHELLS: usize = 64;
 
-/// Composes, and remembers.
+/// Composes the console and caches the result.
 pub(crate) struct Composer {
     directory: PathBuf,
     plugins: Option<Arc<Plugins>>,
@@ -49,7 +50,7 @@ impl Composer {
         Self { directory, plugins, known: Mutex::default() }
     }
 
-    /// What the files and the packs say.
+    /// The contents of the files and packs.
     fn sources(&self, stamp: &Stamp, packs: &[PluginPack]) -> Sources {
         let mut sources = Sources::read(&self.directory, stamp);
         if let Some(plugins) = &self.plugins {
@@ -67,7 +68,8 @@ impl Composer {
         &self.directory
     }
 
-    /// Why a key is shown to a caller, or not, in words: as everything was given to the kernel, whether or not that composes.
+    /// Explains why a key is shown to a caller or not. Uses the input as configured, even if it
+    /// does not compose.
     pub(crate) fn explain(&self, caller: &Caller, key: &str) -> String {
         let sources = self.sources(&Stamp::take(&self.directory), &self.packs().1);
         let scopes: BTreeSet<Scope> = caller.scopes.iter().copied().collect();
@@ -76,11 +78,12 @@ impl Composer {
             sources.modules.iter().map(|module| module::resolved(module, &scopes, &mut findings)).collect();
         match input(&modules, sources.policy.as_ref()) {
             Some(input) => composition::explain(&input, key).to_string(),
-            None => "The modules or the policy nest too deeply to be read.".to_owned(),
+            None => "The modules or the policy are nested too deeply to be read.".to_owned(),
         }
     }
 
-    /// What a caller is shown. The files are looked at each time, and read when they are others.
+    /// The composition for a caller. Checks the files each time and reads them only if they
+    /// changed.
     pub(crate) fn shell(&self, caller: &Caller) -> Arc<Shell> {
         let (generation, packs) = self.packs();
         let stamp = (Stamp::take(&self.directory), generation);
@@ -105,18 +108,19 @@ impl Composer {
     }
 }
 
-/// Composes what was read for somebody with these rights.
+/// Composes the sources for a set of scopes.
 pub(crate) fn composed(sources: &Sources, scopes: &BTreeSet<Scope>) -> Shell {
     let mut findings = sources.findings.clone();
     let modules: Vec<Value> =
         sources.modules.iter().map(|module| module::resolved(module, scopes, &mut findings)).collect();
     if sources.policy_unreadable {
-        // A policy may hide things: what it would have said is not known, so nothing but the product is shown.
+        // An unreadable policy may contain rules that hide things, so show only the built-ins.
         return alone(findings, &modules);
     }
     let mut policy = sources.policy.clone();
     let mut postponed = Vec::new();
-    // Twice at most: the second time without the operations on what is not active for this caller.
+    // At most two rounds: the second without the operations whose targets are not active for this
+    // caller.
     for _ in 0..2 {
         let Some(input) = input(&modules, policy.as_ref()) else { break };
         let outcome = compose(&input);
@@ -141,7 +145,7 @@ pub(crate) fn composed(sources: &Sources, scopes: &BTreeSet<Scope>) -> Shell {
     alone(findings, &modules)
 }
 
-/// The built-ins alone, with why.
+/// Only the built-ins, with the reason.
 fn alone(mut findings: Vec<Finding>, modules: &[Value]) -> Shell {
     let input = input(&[], None).expect("the built-ins nest a few levels");
     let outcome = compose(&input);
@@ -166,8 +170,8 @@ fn input(modules: &[Value], policy: Option<&Value>) -> Option<Input> {
     Input::from_value(value).ok()
 }
 
-/// The order of the sidebar that the product has, as operations, and those of the operator behind them. What the operator moves,
-/// hides or replaces is left out of ours, so that the two cannot contradict each other.
+/// The default sidebar order as operations, followed by the operator's. Defaults for targets that
+/// the operator moves, hides or replaces are left out, so that the two cannot conflict.
 fn with_defaults(policy: Option<&Value>) -> Value {
     let empty = json!({"policySchemaVersion": composition::VERSION, "operations": []});
     let mut policy = policy.cloned().unwrap_or(empty);
@@ -186,7 +190,8 @@ fn with_defaults(policy: Option<&Value>) -> Value {
     policy
 }
 
-/// The operations that failed only because what they are about is not active now; nothing when something else is wrong too.
+/// The operations that failed only because their targets are not active now; `None` if anything
+/// else is wrong too.
 fn inactive_operations(outcome: &Outcome<'_>) -> Option<BTreeSet<String>> {
     let mut ids = BTreeSet::new();
     for diagnostic in &outcome.diagnostics {

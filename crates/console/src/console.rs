@@ -1,4 +1,4 @@
-//! What the console works with.
+//! The console's state and options.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,38 +20,35 @@ use tokio::sync::Semaphore;
 use crate::assets::Assets;
 use crate::composed::Composer;
 use crate::dispatch;
-use crate::door::{self, Sessions, SignInLinks};
 use crate::setting::Desired;
+use crate::sign_in::{self, Sessions, SignInLinks};
 
-/// How many live views there may be at once. Each holds a connection.
+/// The limit of concurrent live views. Each holds a connection.
 const MAX_STREAMS: usize = 300;
 
-/// What a console is made of.
 pub struct Options {
-    /// The runs.
     pub runs: Runs,
-    /// The guided sessions of each tenant.
+    /// The guided sessions by tenant.
     pub guided: Arc<Tenants>,
-    /// The secrets that sign cookies, the current one first.
+    /// Secrets that sign cookies, the current one first.
     pub cookie_secrets: Vec<[u8; 32]>,
-    /// Where `console/modules` and `console/policy.json` are looked for.
+    /// The directory with `console/modules` and `console/policy.json`.
     pub data_dir: PathBuf,
-    /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// For the way in.
+    /// Rate limits for signing in.
     pub entropy: Arc<dyn Entropy>,
-    /// The links that sign people in without a key. Keep a clone to issue them.
+    /// Sign-in links without a key. Keep a clone to issue them.
     pub sign_in_links: SignInLinks,
 }
 
-/// What the program that serves the console knows of itself.
+/// What the serving program provides about itself.
 #[derive(Clone)]
 pub struct Facts {
-    /// Where workspaces of agents may be. If there are none: anywhere, for the tenant of the data directory itself.
+    /// Allowed workspace roots. If empty, the tenant of the data directory may use any folder.
     pub workspace_roots: Vec<PathBuf>,
-    /// Says what the process runs with, and what it would run with if it began now.
+    /// The settings in use, and those that a restart would apply.
     pub settings: Arc<dyn Fn() -> Desired + Send + Sync>,
-    /// The plugins that are installed, on a host that has any place for them.
+    /// The installed plugins, if the host supports plugins.
     pub plugins: Option<Arc<Plugins>>,
 }
 
@@ -74,7 +71,7 @@ impl fmt::Debug for Facts {
 #[derive(Clone)]
 pub struct Console(Arc<Shared>);
 
-/// What every request works with.
+/// State shared by all requests.
 pub(crate) struct Shared {
     pub(crate) runs: Runs,
     pub(crate) guided: Arc<Tenants>,
@@ -84,10 +81,10 @@ pub(crate) struct Shared {
     pub(crate) workspaces: Workspaces,
     pub(crate) facts: Facts,
     pub(crate) assets: Assets,
-    /// The policy of every page.
+    /// The content security policy of every page.
     pub(crate) policy: HeaderValue,
     pub(crate) clock: Arc<dyn Clock>,
-    /// What was spent on sign-ins that failed.
+    /// Budget of failed sign-in attempts.
     pub(crate) failed_sign_ins: RateLimiter,
     pub(crate) streams: Arc<Semaphore>,
 }
@@ -99,30 +96,30 @@ impl fmt::Debug for Console {
 }
 
 impl Console {
-    /// The console of a host that says nothing of itself.
+    /// A console without host facts.
     pub fn new(options: Options) -> Self {
         Self::with_facts(options, Facts::default())
     }
 
-    /// The console of a host.
     pub fn with_facts(options: Options, facts: Facts) -> Self {
         let https = options.runs.public_url().starts_with("https://");
         let (ended, trouble) = EndedSessions::open(&options.data_dir, Timestamp(options.clock.now_ms()));
         if let Some(error) = trouble {
-            tracing::warn!(%error, "cannot read the list of ended console sessions; everybody has to sign in again");
+            tracing::warn!(%error, "cannot read the list of ended console sessions; all users must sign in again");
         }
         Self(Arc::new(Shared {
             sessions: Sessions::new(options.cookie_secrets, https, options.entropy, ended),
             links: options.sign_in_links,
             guided: options.guided,
             composer: Composer::new(options.data_dir.join("console"), facts.plugins.clone()),
-            policy: door::policy(facts.plugins.as_ref().and_then(|plugins| plugins.origin())),
+            policy: sign_in::policy(facts.plugins.as_ref().and_then(|plugins| plugins.origin())),
             workspaces: Workspaces::new(options.data_dir.join("workspaces")),
             facts,
             assets: Assets::new(),
             clock: options.clock,
             runs: options.runs,
-            // One wrong key from one address, all wrong keys from one address, and all wrong keys.
+            // Buckets: one wrong key from one address, all wrong keys from one address, and all
+            // wrong keys.
             failed_sign_ins: RateLimiter::new(RateLimits {
                 key: Some(Rate::new(1, 10)),
                 tenant: Some(Rate::new(2, 20)),
@@ -132,7 +129,7 @@ impl Console {
         }))
     }
 
-    /// Everything under `/`, but for what the host answers itself.
+    /// The router for everything under `/` that the host does not serve itself.
     pub fn router(&self) -> Router {
         Router::new()
             .fallback(|State(console): State<Arc<Shared>>, request| dispatch::answer(console, request))

@@ -1,4 +1,4 @@
-//! The way of every request.
+//! Dispatches every request: authentication, routing, CSRF check, rendering.
 
 use std::error::Error as _;
 use std::io;
@@ -15,51 +15,51 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::LengthLimitError;
 use maud::html;
 
-use crate::call::{Call, Fields};
+use crate::call::{Fields, PageRequest};
 use crate::composed::Shell;
 use crate::console::Shared;
-use crate::door::{self, Session};
-use crate::page::{Answer, Page};
+use crate::page::{Page, PageResponse};
 use crate::provider::{self, Handler, Provider};
+use crate::sign_in::{self, Session};
 use crate::{layout, live, parts, status};
 
-/// The largest form, in bytes. The inputs of a run have at most as many.
+/// The largest form, in bytes. Matches the limit of run inputs.
 const MAX_FORM_BYTES: usize = 1 << 20;
-/// The largest form of somebody who is not signed in: a key, a token and a path.
+/// The largest form of a user who is not signed in: a key, a token and a path.
 const MAX_SIGN_IN_BYTES: usize = 16 << 10;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Answers a request.
 pub(crate) async fn answer(console: Arc<Shared>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
     if let Some(name) = path.strip_prefix("/assets/") {
-        return door::guard(console.assets.answer(name, &parts.headers), &console.policy);
+        return sign_in::guard(console.assets.answer(name, &parts.headers), &console.policy);
     }
-    door::guard(entered(&console, &parts, body).await, &console.policy)
+    sign_in::guard(entered(&console, &parts, body).await, &console.policy)
 }
 
 async fn entered(console: &Arc<Shared>, parts: &Parts, body: Body) -> Response {
     let session = console.sessions.session(&parts.headers, console.now());
     let form = match (&parts.method, parts.uri.path()) {
         (&Method::GET | &Method::HEAD, _) => None,
-        // Nobody but a signed-in person, or one who signs in, makes the host receive a form.
-        (&Method::POST, path) if path != "/sign-in" && session.is_none() => return turned_away(parts),
+        // Only signed-in users, and the sign-in form, may make the host read a request body.
+        (&Method::POST, path) if path != "/sign-in" && session.is_none() => return require_sign_in(parts),
         (&Method::POST, path) => match form(&parts.headers, body, most_bytes(path)).await {
             Ok(form) => Some(form),
             Err(refusal) => return plain(&refusal),
         },
         _ => {
-            let refusal = Refusal::new(ApiCode::MethodNotAllowed, "pages are read, and forms are sent");
+            let refusal =
+                Refusal::new(ApiCode::MethodNotAllowed, "Method not allowed. Use GET, HEAD or POST.");
             let mut response = plain(&refusal);
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST"));
             return response;
         }
     };
     match (parts.uri.path(), &form) {
-        ("/sign-in", form) => return door::sign_in(console, parts, form.as_ref()).await,
-        ("/sign-out", Some(form)) => return door::sign_out(console, session.as_ref(), form).await,
+        ("/sign-in", form) => return sign_in::sign_in(console, parts, form.as_ref()).await,
+        ("/sign-out", Some(form)) => return sign_in::sign_out(console, session.as_ref(), form).await,
         _ => {}
     }
     let known = session.and_then(|session| {
@@ -68,18 +68,18 @@ async fn entered(console: &Arc<Shared>, parts: &Parts, body: Body) -> Response {
     });
     match known {
         Some((session, caller)) => signed_in(console, parts, form, &session, caller).await,
-        None => turned_away(parts),
+        None => require_sign_in(parts),
     }
 }
 
-/// Somebody who is not signed in, or not any more.
-fn turned_away(parts: &Parts) -> Response {
+/// The response to a user who is not signed in, or whose session ended.
+fn require_sign_in(parts: &Parts) -> Response {
     if is_stream(&parts.headers) {
-        // A stream cannot follow anybody to a form; the script loads the page again.
+        // A stream cannot redirect to a form; the script reloads the page instead.
         return StatusCode::UNAUTHORIZED.into_response();
     }
     let wanted = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-    let wanted = door::local_path(wanted).filter(|wanted| parts.method == Method::GET && *wanted != "/");
+    let wanted = sign_in::local_path(wanted).filter(|wanted| parts.method == Method::GET && *wanted != "/");
     match wanted {
         None => see("/sign-in"),
         Some(wanted) => {
@@ -103,7 +103,7 @@ async fn signed_in(
         .as_ref()
         .map_or_else(Default::default, |(route, params)| (route.handle.clone(), params.clone()));
     let is_post = form.is_some();
-    let call = Arc::new(Call {
+    let call = Arc::new(PageRequest {
         console: Arc::clone(console),
         shell: Arc::clone(&shell),
         caller,
@@ -133,11 +133,16 @@ async fn signed_in(
         }
     };
     let Some(handler) = handler else {
-        let message = if is_post { "this page takes no form" } else { "this is an action: it takes a form" };
+        let message = if is_post {
+            "This page does not accept forms."
+        } else {
+            "This is an action. Submit its form with POST."
+        };
         return shown(&call, refused(&Refusal::new(ApiCode::MethodNotAllowed, message)).into());
     };
     if is_post && !is_ours(&parts.headers, session, &call.form) {
-        let message = "the form is too old, or not of this page; go back, load the page again and repeat it";
+        let message =
+            "The form has expired or belongs to another page. Go back, reload the page and submit it again.";
         return shown(&call, refused(&Refusal::new(ApiCode::Forbidden, message)).into());
     }
     if !is_post && is_stream(&parts.headers) {
@@ -151,8 +156,11 @@ async fn signed_in(
     shown(&call, answer)
 }
 
-/// Calls a provider so that its failure is its own: siblings, layout and process go on.
-pub(crate) async fn contained(handler: Handler, call: Arc<Call>) -> Option<Result<Answer, Refusal>> {
+/// Calls a provider in a task, so that a panic in it does not affect the layout or the process.
+pub(crate) async fn contained(
+    handler: Handler,
+    call: Arc<PageRequest>,
+) -> Option<Result<PageResponse, Refusal>> {
     match tokio::spawn(handler(call)).await {
         Ok(answered) => Some(answered),
         Err(error) => {
@@ -162,19 +170,19 @@ pub(crate) async fn contained(handler: Handler, call: Arc<Call>) -> Option<Resul
     }
 }
 
-fn shown(call: &Call, answer: Answer) -> Response {
+fn shown(call: &PageRequest, answer: PageResponse) -> Response {
     match answer {
-        Answer::Page(page) => {
+        PageResponse::Page(page) => {
             let status = page.status;
             (status, Html(layout::page(call, &page).0)).into_response()
         }
-        Answer::See(path) => see(&path),
-        Answer::Data(value) => {
+        PageResponse::See(path) => see(&path),
+        PageResponse::Data(value) => {
             ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], value.to_string())
                 .into_response()
         }
-        Answer::File(name, bytes) => {
-            // Kept and never shown by the browser, whatever it holds.
+        PageResponse::File(name, bytes) => {
+            // Always download, never display: the content is untrusted.
             let name: String = name
                 .chars()
                 .map(|found| {
@@ -197,7 +205,8 @@ fn shown(call: &Call, answer: Answer) -> Response {
     }
 }
 
-/// Whether a form came from a page of this session: it holds the token, and the browser does not say otherwise.
+/// Whether a form was submitted from a page of this session: it has the CSRF token, and the browser
+/// does not report another origin.
 fn is_ours(headers: &HeaderMap, session: &Session, form: &Fields) -> bool {
     let site = headers.get(SEC_FETCH_SITE).and_then(|site| site.to_str().ok());
     let is_from_here = site.is_none_or(|site| matches!(site, "same-origin" | "none"));
@@ -208,31 +217,33 @@ fn most_bytes(path: &str) -> usize {
     if path == "/sign-in" { MAX_SIGN_IN_BYTES } else { MAX_FORM_BYTES }
 }
 
-/// Reads a form. The server that mounted this console limits how long that may take.
+/// Reads a form. The server that mounts this console limits how long that may take.
 async fn form(headers: &HeaderMap, body: Body, most: usize) -> Result<Fields, Refusal> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().unwrap_or_default().trim() != "application/x-www-form-urlencoded" {
-        let message = "forms are sent as application/x-www-form-urlencoded";
+        let message = "Forms must be sent as application/x-www-form-urlencoded.";
         return Err(Refusal::new(ApiCode::UnsupportedMediaType, message));
     }
     let bytes = to_bytes(body, most).await.map_err(|error| unread(&error, most))?;
     Ok(Fields::read(&bytes))
 }
 
-/// Why a form could not be read.
 fn unread(error: &axum::Error, most: usize) -> Refusal {
     let mut cause = error.source();
     while let Some(error) = cause {
         if error.is::<LengthLimitError>() {
-            let message = format!("the form is too large; the limit is {most} bytes");
+            let message = format!("The form is too large; the limit is {most} bytes.");
             return Refusal::new(ApiCode::PayloadTooLarge, message);
         }
         if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
-            return Refusal::new(ApiCode::RequestTimeout, "the form did not arrive in time; send it again");
+            return Refusal::new(
+                ApiCode::RequestTimeout,
+                "The form did not arrive in time. Submit it again.",
+            );
         }
         cause = error.source();
     }
-    Refusal::new(ApiCode::ValidationError, "the form broke off before its end; send it again")
+    Refusal::new(ApiCode::ValidationError, "The form was incomplete. Submit it again.")
 }
 
 fn is_stream(headers: &HeaderMap) -> bool {
@@ -240,12 +251,11 @@ fn is_stream(headers: &HeaderMap) -> bool {
 }
 
 pub(crate) fn see(path: &str) -> Response {
-    door::see(path)
+    sign_in::see(path)
 }
 
-/// What could not be done, and what to do.
-/// The page of a request that was not answered. A failure of the host is logged with its causes, and the page has the id to find it
-/// by.
+/// The error page: what failed and what to do. A failure of the host is logged with its causes, and
+/// the page shows the correlation id.
 fn failed(refusal: Refusal, parts: &Parts) -> Page {
     if !refusal.is_host_failure() {
         return refused(&refusal);
@@ -274,8 +284,8 @@ fn plain(refusal: &Refusal) -> Response {
     (status::of(refusal.code.kind()), refusal.message.clone()).into_response()
 }
 
-/// A path that nothing is at: perhaps because a module is not ready.
-fn not_found(call: &Call, shell: &Shell) -> Page {
+/// An unknown path. It may belong to a module that is not ready.
+fn not_found(call: &PageRequest, shell: &Shell) -> Page {
     if let Some(module) = shell.inactive_at(&call.path) {
         let body = html! {
             p.notice { "This page belongs to the module " strong { (module.instance_id) }
@@ -283,27 +293,27 @@ fn not_found(call: &Call, shell: &Shell) -> Page {
             (layout::fallbacks(call, Some(&module.instance_id)))
             @if let Some(message) = &module.message { p { (message) } }
         };
-        return Page::new("Not available now", body).status(StatusCode::NOT_FOUND);
+        return Page::new("Not available", body).status(StatusCode::NOT_FOUND);
     }
-    let message = "there is no such page; it may have been moved or hidden by the policy of this console";
+    let message = "Page not found. The console policy may have moved or hidden it.";
     refused(&Refusal::new(ApiCode::NotFound, message))
 }
 
-/// What stands where a contribution could not be rendered: whose it is, the code, and how to try again.
-fn panel(call: &Call, key: &str, code: &str) -> Page {
+/// Shown in place of a contribution that failed to render: its owner, the code, and how to retry.
+fn panel(call: &PageRequest, key: &str, code: &str) -> Page {
     let label = call.shell.route(key).and_then(|route| route.label.clone());
     let body = html! {
         section.panel {
             h2 { (label.as_deref().unwrap_or(key)) }
-            p { "This part of the page could not be rendered. The rest of the console works on." }
+            p { "This part of the page could not be rendered. The rest of the console is not affected." }
             dl.facts {
-                dt { "Belongs to" } dd { (call.handle.owner_id) }
+                dt { "Owner" } dd { (call.handle.owner_id) }
                 dt { "Key" } dd { code { (key) } }
                 dt { "Code" } dd { code { (code) } }
             }
-            p { a.button href=(call.path) { "Try again" } " "
+            p { a.button href=(call.path) { "Retry" } " "
                 (call.anchor("builtin-interlock-console:routes/diagnostics", &[], "Diagnostics")) }
         }
     };
-    Page::new("Not rendered", body).status(StatusCode::INTERNAL_SERVER_ERROR)
+    Page::new("Rendering failed", body).status(StatusCode::INTERNAL_SERVER_ERROR)
 }

@@ -1,8 +1,9 @@
-//! The documents of plugins, on an origin of their own.
+//! Serves plugin documents on a separate origin.
 //!
-//! Nothing else is there: no cookie, no page of the console, no file of a pack but the entries that its manifest names. Each is
-//! verified whenever it is asked for, and served with a policy that lets it load nothing, and send only where it declared. Browsers do
-//! not hold WebRTC to that policy.
+//! This origin serves only the entry documents named in pack manifests: no cookies, no console
+//! pages, no other pack files. Each document is verified on every request and served with a content
+//! security policy that lets it load nothing and connect only to declared addresses. Browsers do
+//! not apply that policy to WebRTC.
 
 use std::sync::Arc;
 
@@ -16,11 +17,10 @@ use http::header::{
 };
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 
-/// What no plugin may use of the machine that its browser runs on.
+/// Browser features denied to plugins.
 const PERMISSIONS: &str = "camera=(), microphone=(), geolocation=(), usb=(), serial=(), hid=(), bluetooth=(), midi=(), \
                            payment=(), display-capture=(), clipboard-read=(), clipboard-write=(), fullscreen=()";
 
-/// Everything on the origin of plugins.
 pub fn plugin_frames(plugins: Arc<Plugins>) -> Router {
     Router::new()
         .fallback(|State(plugins): State<Arc<Plugins>>, request| answer(plugins, request))
@@ -35,7 +35,7 @@ async fn answer(plugins: Arc<Plugins>, request: Request) -> Response {
     let found = tokio::task::spawn_blocking(move || plugins.document(&path)).await.ok().flatten();
     match found {
         Some(Document { bytes, policy }) => guarded(bytes.into_response(), Some(&policy)),
-        None => guarded((StatusCode::NOT_FOUND, "There is no such plugin.").into_response(), None),
+        None => guarded((StatusCode::NOT_FOUND, "Plugin not found.").into_response(), None),
     }
 }
 
@@ -55,7 +55,7 @@ fn guarded(mut response: Response, policy: Option<&str>) -> Response {
         headers.insert(name, HeaderValue::from_static(value));
     }
     let nothing = HeaderValue::from_static("default-src 'none'; sandbox; frame-ancestors 'none'");
-    // A policy that cannot be sent is not weakened: then nothing is allowed.
+    // If the policy is not a valid header, deny everything.
     let policy = policy.and_then(|policy| HeaderValue::from_str(policy).ok()).unwrap_or(nothing);
     headers.insert(CONTENT_SECURITY_POLICY, policy);
     response

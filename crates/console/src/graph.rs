@@ -1,8 +1,9 @@
-//! Graphs, drawn: layers from left to right, as SVG.
+//! Draws graphs as SVG, in layers from left to right.
 //!
-//! The layout is ours because what it has to do is small: layers by longest path, order within a layer by the mean place of the
-//! neighbours, long edges led through the layers between. It is O(nodes + edges) for each sweep, and the same graph always gives the
-//! same drawing. A large one is drawn in parts, so that no page grows with it.
+//! The layout is hand-written because it needs little: layers by longest path, order within a layer
+//! by the mean position of the neighbours, and bends that lead long edges through the layers
+//! between. Each sweep is O(nodes + edges), and the same graph always gives the same drawing. A
+//! large graph is split into parts, so that the page size stays bounded.
 
 mod layers;
 
@@ -12,11 +13,11 @@ use maud::{Markup, PreEscaped, Render as _, html};
 
 use self::layers::{Layout, layout};
 
-/// The most nodes that are laid out. More would be no picture any more.
+/// The most nodes that are laid out. A larger drawing would not be readable.
 pub(crate) const MAX_NODES: usize = 2000;
-/// The most bytes of the nodes of one part: some 250 nodes with names of a common length.
+/// The most bytes of nodes per part: about 250 nodes with typical names.
 const NODE_BYTES: usize = 55_000;
-/// The most bytes of the lines of one part.
+/// The most bytes of edges per part.
 const EDGE_BYTES: usize = 25_000;
 
 const WIDTH: i64 = 172;
@@ -25,49 +26,47 @@ const GAP_X: i64 = 54;
 const GAP_Y: i64 = 18;
 const MARGIN: i64 = 18;
 
-/// A graph that is to be drawn.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
-    /// From where to where, as places in `nodes`.
+    /// Edges as pairs of indices into `nodes`.
     pub(crate) edges: Vec<(usize, usize)>,
 }
 
-/// A node of a drawing.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) label: String,
-    /// What stands below the label, smaller.
+    /// Smaller text below the label.
     pub(crate) kind: String,
-    /// The class that says how it is; see [`tone`](crate::parts::tone).
+    /// The CSS class for the status; see [`tone`](crate::parts::tone).
     pub(crate) tone: &'static str,
-    /// The state in words, for those who see no colours.
+    /// The status as text, for readers who cannot use colour.
     pub(crate) state: String,
     pub(crate) href: Option<String>,
 }
 
-/// A graph with a place for every node, in parts that each fit into a page.
+/// A laid-out graph, in parts that each fit on a page.
 ///
-/// A part is a run of nodes, layer by layer; what leads out of it goes on at the edge of the picture.
+/// A part is a range of nodes in layer order. Edges that leave it end at the border of the picture.
 pub(crate) struct Drawing {
     graph: Graph,
     placed: Layout,
     /// The markup of each node.
     drawn: Vec<String>,
-    /// The nodes of each part, by their places in the graph. There is always one part.
+    /// The nodes of each part, by index. There is at least one part.
     parts: Vec<Vec<usize>>,
 }
 
 impl Drawing {
-    /// Lays a graph out. Nodes have the ids `n0`, `n1`, … in their order.
+    /// Lays out a graph. Nodes get the ids `n0`, `n1`, … in their order.
     ///
     /// # Errors
-    /// What to say of a graph that is too large.
+    /// The message for a graph that is too large.
     pub(crate) fn new(graph: Graph) -> Result<Self, Markup> {
         let nodes = graph.nodes.len();
         if nodes > MAX_NODES {
             return Err(
-                html! { p.notice { "The graph has " (nodes) " nodes, which is more than can be drawn (" (MAX_NODES) ")." } },
+                html! { p.notice { "The graph has " (nodes) " nodes; the limit for drawing is " (MAX_NODES) "." } },
             );
         }
         let placed = layout(nodes, &graph.edges);
@@ -89,25 +88,25 @@ impl Drawing {
         Ok(Self { graph, placed, drawn, parts })
     }
 
-    /// How many parts there are, at least one.
+    /// The number of parts, at least one.
     pub(crate) fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    /// The first and the last node of a part, counted from 1 in the order in which they are drawn.
+    /// The first and last node of a part, counted from 1 in drawing order.
     pub(crate) fn range(&self, part: usize) -> (usize, usize) {
         let before: usize = self.parts.iter().take(part).map(Vec::len).sum();
         (before + 1, before + self.parts.get(part).map_or(0, Vec::len))
     }
 
-    /// The part to begin with: the first in which something is under way, waits or failed.
-    pub(crate) fn lively_part(&self) -> usize {
+    /// The part to show first: the first with a node that is running, waiting or failed.
+    pub(crate) fn first_active_part(&self) -> usize {
         let is_lively =
             |place: &usize| matches!(self.graph.nodes[*place].tone, "busy" | "wait" | "bad" | "held");
         self.parts.iter().position(|part| part.iter().any(is_lively)).unwrap_or(0)
     }
 
-    /// The picture of a part.
+    /// The SVG of a part.
     pub(crate) fn draw(&self, part: usize) -> Markup {
         let members = self.parts.get(part).map_or(&[][..], Vec::as_slice);
         let window = self.window(members);
@@ -125,11 +124,11 @@ impl Drawing {
         svg.push_str("</svg>");
         html! {
             div.graph tabindex="0" { (PreEscaped(svg)) }
-            @if omitted > 0 { p.muted { (omitted) " more lines are not drawn." } }
+            @if omitted > 0 { p.muted { (omitted) " more edges are not drawn." } }
         }
     }
 
-    /// The states of the nodes of a part, for a picture that is there already.
+    /// The node states of a part, to update a picture that is already on the page.
     pub(crate) fn states(&self, part: usize) -> Markup {
         let members = self.parts.get(part).map_or(&[][..], Vec::as_slice);
         let mut pairs = String::with_capacity(members.len() * 10);
@@ -139,7 +138,7 @@ impl Drawing {
         html! { span hidden data-states=(pairs.trim_end()) {} }
     }
 
-    /// What a part covers: its left upper corner, its width and its height.
+    /// The bounds of a part: left, top, width and height.
     fn window(&self, members: &[usize]) -> (i64, i64, i64, i64) {
         if self.parts.len() == 1 {
             let (width, height) = size(&self.placed);
@@ -149,7 +148,7 @@ impl Drawing {
         let (left, right) = (corners().map(|at| at.0).min(), corners().map(|at| at.0).max());
         let (upper, lower) = (corners().map(|at| at.1).min(), corners().map(|at| at.1).max());
         let (left, upper) = (left.unwrap_or(0), upper.unwrap_or(0));
-        // Half of the gap to the next layer is seen, with the lines that go there.
+        // Include half of the gap to the next layer, to show the edges that go there.
         let (width, height) =
             (right.unwrap_or(0) - left + WIDTH + GAP_X, lower.unwrap_or(0) - upper + HEIGHT + 2 * MARGIN);
         (left - GAP_X / 2, upper - MARGIN, width, height)
@@ -167,13 +166,12 @@ fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX / (1 << 20))
 }
 
-/// The upper left corner of a node.
 fn corner(placed: &Layout, node: usize) -> (i64, i64) {
     let (layer, half_rows) = placed.places[node];
     (MARGIN + count(layer) * (WIDTH + GAP_X), MARGIN + half_rows * (HEIGHT + GAP_Y) / 2)
 }
 
-/// The lines that begin or end in a part, and how many there was no room for.
+/// The edges of a part, and how many were left out because they exceed the limit.
 fn edges(placed: &Layout, nodes: usize, members: &[usize]) -> (String, usize) {
     let mut is_member = vec![false; nodes];
     members.iter().for_each(|place| is_member[*place] = true);
@@ -190,7 +188,7 @@ fn edges(placed: &Layout, nodes: usize, members: &[usize]) -> (String, usize) {
             if place == 0 {
                 let _ = write!(line, "M{x0} {y0}");
             } else {
-                // Through a layer in between, straight.
+                // Straight through the layers between.
                 let _ = write!(line, "H{x0}");
             }
             if down == 0 {
@@ -228,7 +226,7 @@ fn edges(placed: &Layout, nodes: usize, members: &[usize]) -> (String, usize) {
     (drawn, omitted)
 }
 
-/// One node. How large its box is, and where in it the texts stand, is in the style sheet, once for all.
+/// One node. The size of the box and the positions of the texts are in the style sheet.
 fn draw_node(graph: &Graph, placed: &Layout, place: usize) -> String {
     let node = &graph.nodes[place];
     let (x, y) = corner(placed, place);
@@ -267,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawing_says_what_it_shows_and_escapes_it() {
+    fn drawings_have_labels_and_escape_them() {
         let mut hostile = graph(2, &[(0, 1)]);
         hostile.nodes[0].label = "<script>alert(1)</script>\"'&".to_owned();
         hostile.nodes[0].href = Some("/x?\"><script>".to_owned());
@@ -279,7 +277,7 @@ mod tests {
         );
     }
 
-    /// The shapes that a thousand nodes can have, a common one and the worst ones.
+    /// Graphs of a thousand nodes: a typical shape and the worst cases.
     fn thousands() -> Vec<(&'static str, Graph)> {
         let tree: Vec<(usize, usize)> = (1..1000).map(|node| ((node - 1) / 3, node)).collect();
         let chain: Vec<(usize, usize)> = (1..1000).map(|node| (node - 1, node)).collect();
@@ -300,13 +298,13 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_thousand_nodes_fits_into_a_page_and_no_node_is_left_out() {
+    fn every_part_of_a_thousand_nodes_fits_on_a_page_and_no_node_is_missing() {
         for (name, graph) in thousands() {
             let drawing = drawing(graph);
             let mut seen = 0;
             for part in 0..drawing.parts() {
                 let page = drawing.draw(part).0 + &drawing.states(part).0;
-                assert!(page.len() < 90_000, "part {part} of {name} has {} bytes", page.len());
+                assert!(page.len() < 90_000, "part {part} of {name} is {} bytes", page.len());
                 let nodes = page.matches("<rect/>").count();
                 assert_eq!(drawing.range(part), (seen + 1, seen + nodes), "{name}");
                 seen += nodes;
@@ -315,26 +313,26 @@ mod tests {
             assert_eq!(
                 drawing.draw(drawing.parts()).0.matches("<rect/>").count(),
                 0,
-                "there is no such part"
+                "the part does not exist"
             );
         }
     }
 
     #[test]
-    fn a_picture_begins_where_something_happens() {
+    fn the_first_part_shown_has_an_active_node() {
         let chain: Vec<(usize, usize)> = (1..1000).map(|node| (node - 1, node)).collect();
         let mut graph = graph(1000, &chain);
-        assert_eq!(drawing(graph.clone()).lively_part(), 0, "where nothing does, at the beginning");
+        assert_eq!(drawing(graph.clone()).first_active_part(), 0, "the first part if nothing is active");
         graph.nodes[999].tone = "wait";
         let drawing = drawing(graph);
-        assert_eq!(drawing.lively_part(), drawing.parts() - 1);
+        assert_eq!(drawing.first_active_part(), drawing.parts() - 1);
         assert!(drawing.states(drawing.parts() - 1).0.contains("n999=wait"));
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_said() {
+    fn a_graph_over_the_limit_gets_a_notice() {
         let refused = Drawing::new(graph(MAX_NODES + 1, &[])).err().map(|notice| notice.0);
-        assert!(refused.is_some_and(|notice| notice.contains("more than can be drawn")));
+        assert!(refused.is_some_and(|notice| notice.contains("the limit for drawing")));
         assert!(drawing(graph(0, &[])).draw(0).0.contains("<svg"));
     }
 }

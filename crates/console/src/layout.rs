@@ -1,30 +1,29 @@
-//! What stands around every page.
+//! The layout around every page.
 
 use maud::{DOCTYPE, Markup, html};
 use serde_json::Value;
 
 use crate::assets::Assets;
-use crate::call::Call;
+use crate::call::PageRequest;
 use crate::composed::{Item, Surface};
 use crate::page::{Page, Wake};
 use crate::parts;
 use crate::provider::{self, Provider};
 
-/// What was done, as the page after it says: a closed set, because the word comes from the address.
+/// Notices after an action. A closed set, because the name comes from the query string.
 const DONE: &[(&str, &str)] = &[
     ("answered", "Your answer was recorded."),
-    ("voted", "Your vote was recorded; more are needed."),
+    ("voted", "Your vote was recorded. More votes are needed."),
     ("cancelled", "The run was cancelled."),
     ("paused", "The run was paused."),
-    ("resumed", "The run goes on."),
-    ("forked", "This run was forked; it is the new one."),
+    ("resumed", "The run was resumed."),
+    ("forked", "The run was forked. This is the new run."),
     ("saved", "Saved."),
     ("made", "Made."),
     ("revoked", "The key was revoked."),
 ];
 
-/// A page with its layout.
-pub(crate) fn page(call: &Call, page: &Page) -> Markup {
+pub(crate) fn page(call: &PageRequest, page: &Page) -> Markup {
     let is_live = page.wake != Wake::Never;
     let title = format!("{} · Interlock", page.title);
     let assets = &call.console.assets;
@@ -79,7 +78,7 @@ pub(crate) fn page(call: &Call, page: &Page) -> Markup {
     }
 }
 
-/// A page for somebody who is not signed in.
+/// A page without navigation, for users who are not signed in.
 pub(crate) fn bare(assets: &Assets, title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -113,8 +112,8 @@ fn done(word: &str) -> Option<&'static str> {
     DONE.iter().find(|(known, _)| *known == word).map(|(_, text)| *text)
 }
 
-/// The sidebar, by section in the order in which the kernel gives them.
-fn sidebar(call: &Call) -> Markup {
+/// The sidebar: sections in the order of the composition.
+fn sidebar(call: &PageRequest) -> Markup {
     let shown: Vec<(&Item, Option<String>)> = call
         .shell
         .sidebar
@@ -152,29 +151,29 @@ fn is_here(path: &str, href: &str) -> bool {
     path == href || (href != "/" && path.strip_prefix(href).is_some_and(|rest| rest.starts_with('/')))
 }
 
-/// What an operator has to know on whichever page they are.
-fn trouble(call: &Call) -> Markup {
+/// Warnings for operators, shown on every page.
+fn trouble(call: &PageRequest) -> Markup {
     if !call.shell.is_alone {
         return Markup::default();
     }
     html! {
         p.notice.bad role="alert" {
-            "The console could not be composed as configured, and shows its own pages alone. "
-            (call.anchor("builtin-interlock-console:routes/diagnostics", &[], "See why"))
+            "The console configuration has errors, so only the built-in pages are shown. "
+            (call.anchor("builtin-interlock-console:routes/diagnostics", &[], "Show errors"))
         }
     }
 }
 
-/// What stands in for modules that are not ready: of one of them, or of all.
-pub(crate) fn fallbacks(call: &Call, owner: Option<&str>) -> Markup {
+/// The fallbacks of modules that are not ready: of one module, or of all.
+pub(crate) fn fallbacks(call: &PageRequest, owner: Option<&str>) -> Markup {
     let wanted = |surface: &&Surface| owner.is_none_or(|owner| surface.handle.owner_id == owner);
     html! {
         @for surface in call.shell.fallbacks.iter().filter(wanted) { (surface_panel(call, surface)) }
     }
 }
 
-/// A surface as its provider draws it, or what stands where it would have been.
-pub(crate) fn surface_panel(call: &Call, surface: &Surface) -> Markup {
+/// A surface as its provider draws it, or an error in its place.
+pub(crate) fn surface_panel(call: &PageRequest, surface: &Surface) -> Markup {
     let handle = &surface.handle;
     let provider = provider::of(&handle.owner_id, &handle.kind, &handle.id);
     html! {
@@ -183,7 +182,7 @@ pub(crate) fn surface_panel(call: &Call, surface: &Surface) -> Markup {
             @match provider {
                 Some(Provider::Panel(draw)) => (draw(call, handle.data.as_ref().unwrap_or(&Value::Null), &Value::Null)),
                 Some(Provider::Route { .. }) | None => p {
-                    "Nobody renders this part. Code " code { "WCP_RENDER_HANDLE_MISSING" } ", key " code { (surface.key) } "."
+                    "This part has no renderer. Code " code { "WCP_RENDER_HANDLE_MISSING" } ", key " code { (surface.key) } "."
                 },
             }
         }

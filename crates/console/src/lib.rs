@@ -1,8 +1,8 @@
-//! The console: pages that people look at.
+//! The console: server-rendered pages for operators and approvers.
 //!
-//! Which pages, sidebar items, surfaces and renderers there are comes out of the composition kernel; a page is a function from a
-//! read model to markup. Everything is rendered here, arrives complete and works without script; a small script of our own
-//! keeps what is marked as live up to date.
+//! The composition kernel decides which pages, sidebar items, surfaces and renderers exist; a page
+//! is a function from a read model to markup. Pages are rendered on the server and work without
+//! scripts; a small script keeps the live regions up to date.
 //!
 //! ```text
 //!  request ─► door: assets, sign-in, cookie ─► composed routes ─► scopes, CSRF ─► provider of the handle ─► layout
@@ -11,16 +11,16 @@
 //! ```
 //!
 //! # A new page
-//! One file in `pages`, with a function from a [`Call`] to a [`Page`], and one line in `builtins`.
+//! One file in `pages` with a function from a [`PageRequest`] to a [`Page`], and one line in `builtins`.
 //!
 //! # Invariants
-//! * There is no table of routes: a path is looked up in what was composed. Only the way in, `/sign-in`, `/sign-out` and
-//!   `/assets/`, stands before it, so that no policy can lock everybody out.
-//! * Everything is read and done through `host` with the rights of the key that signed in, which is looked up anew each time.
-//! * Whatever somebody wrote is text: escaped by its type, or Markdown that was sanitised.
-//! * A request that changes something has the token of its session in its form.
+//! * Routes come from the composition. Only `/sign-in`, `/sign-out` and `/assets/` are fixed, so
+//!   that no policy can lock all users out.
+//! * All reads and actions go through `host` with the scopes of the signed-in key, which is looked
+//!   up on each request.
+//! * All user and agent content is untrusted: escaped by its type, or sanitised Markdown.
+//! * A form that changes something carries the CSRF token of its session.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 mod assets;
 mod builtins;
@@ -28,7 +28,6 @@ mod call;
 mod composed;
 mod console;
 mod dispatch;
-mod door;
 mod frames;
 mod graph;
 mod layout;
@@ -38,11 +37,12 @@ mod pages;
 mod parts;
 mod provider;
 mod setting;
+mod sign_in;
 mod status;
 
-pub use self::call::Call;
+pub use self::call::PageRequest;
 pub use self::console::{Console, Facts, Options};
-pub use self::door::SignInLinks;
 pub use self::frames::plugin_frames;
-pub use self::page::{Answer, Page, Wake};
-pub use self::setting::{Desired, Setting, Stated};
+pub use self::page::{Page, PageResponse, Wake};
+pub use self::setting::{Desired, Setting, SettingValue};
+pub use self::sign_in::SignInLinks;

@@ -1,8 +1,8 @@
-//! A page that is being looked at.
+//! Live updates of an open page.
 //!
-//! A stream renders its page again when something has happened, and sends the regions that are others than those the reader has.
-//! What is sent is always a whole region as it is now, never a difference, so a reader that missed something, was cut off
-//! or came back is right after one message. The id of a message names what the reader then has.
+//! When something happens, the stream renders the page again and sends the regions that changed.
+//! Each message contains complete regions, never differences, so a reader that reconnects is up to
+//! date after one message. The message id identifies the state that the reader then has.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,38 +19,37 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
 
-use crate::call::{Call, Region};
+use crate::call::{PageRequest, Region};
 use crate::dispatch::contained;
-use crate::door::Session;
-use crate::page::{Answer, Wake};
+use crate::page::{PageResponse, Wake};
 use crate::provider::Handler;
+use crate::sign_in::Session;
 
-/// The shortest time between two messages about one run: what happens meanwhile is in the next one.
+/// The shortest time between two updates of a page about one run. Changes in between are batched.
 const RUN_AT_MOST_EVERY: Duration = Duration::from_millis(250);
-/// The same for pages that any run may change.
+/// The same for pages that any run can change.
 const RUNS_AT_MOST_EVERY: Duration = Duration::from_secs(1);
-/// How often a page is looked at that nobody announces changes of.
+/// The polling interval for pages without change notifications.
 const OFTEN: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Follows a page.
 pub(crate) async fn stream(
-    call: Arc<Call>,
+    call: Arc<PageRequest>,
     handler: Handler,
     session: &Session,
     headers: &HeaderMap,
 ) -> Response {
     let Ok(place) = Arc::clone(&call.console.streams).try_acquire_owned() else {
-        return (StatusCode::SERVICE_UNAVAILABLE, "as many live views are open as this host takes")
+        return (StatusCode::SERVICE_UNAVAILABLE, "Too many live views are open. Close one or retry later.")
             .into_response();
     };
     let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
     let changes = call.runs().changes();
     let over = Box::pin(over(Arc::clone(&call), session.name));
-    let watching = Watching {
+    let watching = LivePage {
         call,
         handler,
         key: session.key,
@@ -72,33 +71,33 @@ pub(crate) async fn stream(
     response
 }
 
-/// Waits until the reader has signed out, or their key is good no more.
-async fn over(call: Arc<Call>, session: SessionName) {
+/// Waits until the reader signs out or the key is revoked or expires.
+async fn over(call: Arc<PageRequest>, session: SessionName) {
     tokio::select! {
         () = call.console.sessions.ended.ended(&session) => {}
         _ = call.console.runs.key_ended(session.key, &call.caller) => {}
     }
 }
 
-struct Watching {
-    call: Arc<Call>,
+struct LivePage {
+    call: Arc<PageRequest>,
     handler: Handler,
-    /// What the caller signed in with: looked up again before each message.
+    /// The reader's credentials, checked again before each message.
     key: Digest,
     changes: watch::Receiver<u64>,
-    /// What the reader has, as it said.
+    /// The state that the reader reported.
     last: Option<String>,
-    /// What was sent, by region.
+    /// The last sent markup of each region.
     sent: BTreeMap<String, Digest>,
-    /// What the page depends on; not known before it was rendered once.
+    /// What the page depends on; unknown until it is rendered once.
     wake: Option<Wake>,
-    /// How far the run was when the page was rendered, where it is about one.
+    /// The position of the run when the page was rendered, for pages about one run.
     sequence: Option<u64>,
     _place: OwnedSemaphorePermit,
 }
 
-impl Watching {
-    /// The next message, or none when nothing more will happen.
+impl LivePage {
+    /// The next message, or `None` when the page can no longer change.
     async fn next(&mut self) -> Option<Event> {
         loop {
             match self.wake.clone() {
@@ -112,14 +111,14 @@ impl Watching {
                 Some(Wake::Run(run_id)) => {
                     sleep(RUN_AT_MOST_EVERY).await;
                     self.changes.changed().await.ok()?;
-                    // Something happened somewhere: a glance tells whether here, which is cheaper than rendering.
+                    // Some run changed. Checking whether it was this one is cheaper than rendering.
                     let (_, sequence) = self.call.runs().status(&self.call.caller, &run_id).ok()?;
                     if self.sequence.replace(sequence) == Some(sequence) {
                         continue;
                     }
                 }
             }
-            // Seen before it is rendered, so that what happens during that is not missed.
+            // Read the position before rendering, so that changes during rendering are not missed.
             self.changes.mark_unchanged();
             let regions = self.render().await?;
             if let Some(event) = self.message(&regions) {
@@ -128,13 +127,13 @@ impl Watching {
         }
     }
 
-    /// The regions as they are now; none when the page is there no more, or the reader may not look any more.
+    /// The current regions; `None` if the page is gone or the reader may no longer see it.
     async fn render(&mut self) -> Option<Vec<Region>> {
         let caller = self.call.console.runs.authenticate_hash(self.key).ok()?;
         if caller != self.call.caller {
             return None;
         }
-        let call = Arc::new(Call {
+        let call = Arc::new(PageRequest {
             console: Arc::clone(&self.call.console),
             shell: Arc::clone(&self.call.shell),
             caller,
@@ -148,7 +147,7 @@ impl Watching {
             regions: Mutex::default(),
         });
         match contained(self.handler, Arc::clone(&call)).await {
-            Some(Ok(Answer::Page(page))) => {
+            Some(Ok(PageResponse::Page(page))) => {
                 self.wake = Some(page.wake);
                 Some(call.regions())
             }
@@ -156,7 +155,7 @@ impl Watching {
         }
     }
 
-    /// What the reader does not have yet.
+    /// The regions that differ from what the reader has.
     fn message(&mut self, regions: &[Region]) -> Option<Event> {
         let now: BTreeMap<String, Digest> = regions
             .iter()
@@ -168,7 +167,8 @@ impl Watching {
         let is_new = |region: &&Region| !is_known && self.sent.get(&region.id) != now.get(&region.id);
         let markup: String = regions.iter().filter(is_new).map(|region| region.markup.as_str()).collect();
         self.sent = now;
-        // A line end would begin another line of the message, which the reader puts together again: nothing to do but to know it.
+        // A line break starts a new `data:` line, which the browser joins again, so no escaping is
+        // needed.
         (!markup.is_empty()).then(|| Event::default().event("regions").id(id).data(markup.replace('\r', "")))
     }
 }

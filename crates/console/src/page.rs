@@ -1,28 +1,27 @@
-//! What a provider gives back.
+//! The result types of a page provider.
 
 use flow::id::RunId;
 use http::StatusCode;
 use maud::Markup;
 
-/// A page, before the layout is put around it.
+/// A page before the layout is added.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// What it is called, in the title and as its heading.
+    /// The title and heading.
     pub title: String,
-    /// What stands above the heading: the pages that lead here, with where they are.
+    /// Breadcrumbs: labels with their paths.
     pub trail: Vec<(String, Option<String>)>,
-    /// What stands beside the heading, such as a status.
+    /// Markup next to the heading, such as a status.
     pub aside: Option<Markup>,
-    /// The rest.
     pub body: Markup,
-    /// What the regions that are live depend on.
+    /// What the live regions depend on.
     pub wake: Wake,
-    /// The status of the answer.
+    /// The HTTP status.
     pub status: StatusCode,
 }
 
 impl Page {
-    /// A page that is not live.
+    /// A page without live updates.
     pub fn new(title: impl Into<String>, body: Markup) -> Self {
         Self {
             title: title.into(),
@@ -34,28 +33,28 @@ impl Page {
         }
     }
 
-    /// Says what leads here.
+    /// Adds a breadcrumb.
     #[must_use]
     pub fn below(mut self, label: impl Into<String>, href: Option<String>) -> Self {
         self.trail.push((label.into(), href));
         self
     }
 
-    /// Puts something beside the heading.
+    /// Adds markup next to the heading.
     #[must_use]
     pub fn beside(mut self, aside: Markup) -> Self {
         self.aside = Some(aside);
         self
     }
 
-    /// Keeps the regions of [`Call::live`](crate::Call::live) up to date.
+    /// Keeps the regions of [`PageRequest::live`](crate::PageRequest::live) up to date.
     #[must_use]
     pub fn awake(mut self, wake: Wake) -> Self {
         self.wake = wake;
         self
     }
 
-    /// Answers with another status than 200.
+    /// Sets an HTTP status other than 200.
     #[must_use]
     pub fn status(mut self, status: StatusCode) -> Self {
         self.status = status;
@@ -63,33 +62,32 @@ impl Page {
     }
 }
 
-/// When a page that is being looked at is rendered again.
+/// When an open page is rendered again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// It is not.
+    /// Never.
     Never,
-    /// When something has happened to this run.
+    /// On events of this run.
     Run(RunId),
-    /// When something has happened to any run.
+    /// On events of any run.
     Runs,
-    /// Every few seconds, for what nobody announces.
+    /// Every few seconds, for data without change notifications.
     Often,
 }
 
-/// What a provider answers.
+/// The response of a provider.
 #[derive(Clone, Debug)]
-pub enum Answer {
-    /// A page.
+pub enum PageResponse {
     Page(Box<Page>),
-    /// Look there instead: what was asked for is done. A path of this console.
+    /// Redirect to a path of this console after a successful action.
     See(String),
-    /// A value, for a script of ours.
+    /// JSON for the console's own scripts.
     Data(serde_json::Value),
-    /// A file to keep: its name, and its bytes.
+    /// A download: file name and bytes.
     File(String, Vec<u8>),
 }
 
-impl From<Page> for Answer {
+impl From<Page> for PageResponse {
     fn from(page: Page) -> Self {
         Self::Page(Box::new(page))
     }

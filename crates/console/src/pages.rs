@@ -1,4 +1,4 @@
-//! The pages: a file each. A page is a function from what was read to markup; what asks the host stands beside it.
+//! The pages, one file each. A page is a function from a read model to markup.
 
 pub(crate) mod actions;
 pub(crate) mod approvals;
@@ -17,6 +17,7 @@ pub(crate) mod run;
 mod run_list;
 pub(crate) mod runs;
 pub(crate) mod session;
+pub(crate) mod session_answer;
 pub(crate) mod session_node;
 pub(crate) mod session_workflow;
 pub(crate) mod sessions;

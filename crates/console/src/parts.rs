@@ -1,4 +1,4 @@
-//! The small things that pages are made of.
+//! Building blocks of pages.
 
 pub(crate) mod forms;
 mod json;
@@ -15,20 +15,20 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-/// The field of a form that holds the token of its session.
+/// The name of the CSRF field.
 pub(crate) const CSRF_FIELD: &str = "csrf";
 
-/// What is shown where there is nothing yet: a sentence, and what to do.
+/// An empty state: a sentence, and what to do.
 pub(crate) fn empty(what: &str, then: &Markup) -> Markup {
     html! { div.empty { p { strong { (what) } } (then) } }
 }
 
-/// A link to the next part of a list.
+/// A link to the next page of a list.
 pub(crate) fn more(href: Option<&str>, label: &str) -> Markup {
     html! { @if let Some(href) = href { p.more { a.button href=(href) rel="next" { (label) } } } }
 }
 
-/// A name as a segment of a path.
+/// Percent-encodes a path segment.
 pub(crate) fn segment(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -41,7 +41,7 @@ pub(crate) fn segment(name: &str) -> String {
     text
 }
 
-/// A segment of a path as a name, where its escapes are escapes and give text.
+/// Decodes a path segment; `None` if it is not valid UTF-8 or has a broken escape.
 pub(crate) fn unescaped(segment: &str) -> Option<String> {
     let mut rest = segment.bytes();
     let mut bytes = Vec::with_capacity(segment.len());
@@ -52,14 +52,14 @@ pub(crate) fn unescaped(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A text for a query.
+/// Percent-encodes a query value.
 pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
     let mut text = form_urlencoded::Serializer::new(String::new());
     text.extend_pairs(pairs);
     format!("?{}", text.finish())
 }
 
-/// The beginning of a text, in characters.
+/// The text truncated to a number of characters.
 pub(crate) fn cut(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         None => text.to_owned(),
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_moments_and_values_as_markup() {
+    fn statuses_times_and_values_render() {
         let moment = canon::time::Timestamp(1_700_000_000_000);
         let cases = [
             (status("waiting-input"), r#"<span class="status wait">waiting input</span>"#),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_survives_the_way_through_a_path() {
+    fn path_segments_round_trip() {
         for name in ["run_1", "a b", "ü/..%", "a:pause", "<script>"] {
             assert_eq!(unescaped(&segment(name)).as_deref(), Some(name));
         }

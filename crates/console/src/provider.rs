@@ -1,8 +1,8 @@
-//! Who renders a handle.
+//! Maps render handles to providers.
 //!
-//! The kernel names what is shown by opaque handles. A pack is a set of providers for the handles of some owners: one pack for
-//! the built-ins, one for the modules. A handle of an owner has exactly one provider or none, and then a panel says so where it
-//! would have been.
+//! The kernel refers to what is shown by opaque handles. Built-ins and modules each have a set of
+//! providers for the handles of their owners. A handle has at most one provider; without one, an
+//! error panel is shown in its place.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,34 +12,31 @@ use maud::Markup;
 use serde_json::Value;
 
 use crate::builtins;
-use crate::call::Call;
-use crate::page::Answer;
+use crate::call::PageRequest;
+use crate::page::PageResponse;
 use crate::pages;
 
-/// What comes of a call.
-pub(crate) type Answered = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + Send>>;
+pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Result<PageResponse, Refusal>> + Send>>;
 
-/// A function from a call to an answer.
-pub(crate) type Handler = fn(Arc<Call>) -> Answered;
+pub(crate) type Handler = fn(Arc<PageRequest>) -> ResponseFuture;
 
-/// Draws a part of a page: what the handle carries, and the value that is to be shown.
-pub(crate) type Panel = fn(&Call, &Value, &Value) -> Markup;
+/// Draws a part of a page from the handle's data and the value to show.
+pub(crate) type Panel = fn(&PageRequest, &Value, &Value) -> Markup;
 
-/// What a handle stands for.
 #[derive(Clone, Copy)]
 pub(crate) enum Provider {
-    /// A page, or an action, with the rights that it needs.
+    /// A page or action, with its required scopes.
     Route { needs: &'static [Scope], get: Option<Handler>, post: Option<Handler> },
-    /// A part of one.
+    /// A part of a page.
     Panel(Panel),
 }
 
-/// The provider of a handle of an owner.
+/// The provider of an owner's handle.
 pub(crate) fn of(owner_id: &str, kind: &str, id: &str) -> Option<Provider> {
     if owner_id.starts_with(builtins::OWNER_PREFIX) { builtins::provider(kind, id) } else { module(kind, id) }
 }
 
-/// What modules may use: they bring no code, so these are the things that a description is enough for.
+/// Handles for modules. Modules have no code, so these need only a description.
 fn module(kind: &str, id: &str) -> Option<Provider> {
     const READ: &[Scope] = &[Scope::RunsRead];
     let route = |needs, get| Some(Provider::Route { needs, get: Some(get), post: None });
@@ -53,7 +50,7 @@ fn module(kind: &str, id: &str) -> Option<Provider> {
     }
 }
 
-/// The handles that modules may use, for those who write one.
+/// The handles that modules can use, with documentation for their authors.
 pub(crate) const FOR_MODULES: [(&str, &str, &str); 3] = [
     ("page", "interlock.text", "a page of Markdown, from `data.text`"),
     ("page", "interlock.runs", "a page of runs, by `data.workflowId`, `data.status` or `data.tag`"),

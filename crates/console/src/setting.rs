@@ -1,36 +1,33 @@
-//! What the program that serves the console says of its own settings.
+//! The host's settings, as shown on the settings page.
 
-/// Settings as they are written now, beside those that the process began with.
+/// The settings as configured now, next to those in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Desired {
-    /// Every setting.
     pub settings: Vec<Setting>,
-    /// Why what is written now cannot be read. Then nothing is known to be desired.
+    /// Why the current configuration cannot be read. If set, no configured values are known.
     pub problem: Option<String>,
 }
 
-/// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Its name, as it is written in the file.
+    /// The name as written in the settings file.
     pub name: &'static str,
-    /// What the process runs with.
-    pub applied: Stated,
-    /// What it would run with if it began now; nothing when that cannot be read.
-    pub desired: Option<Stated>,
+    /// The value in use.
+    pub applied: SettingValue,
+    /// The value that a restart would apply; `None` if it cannot be read.
+    pub desired: Option<SettingValue>,
 }
 
-/// A value, and who said so.
+/// A value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stated {
-    /// The value in words, a line each. Never a secret: those are named by their reference.
+pub struct SettingValue {
+    /// The value as text, one line each. Never a secret: secrets are shown by reference.
     pub value: Vec<String>,
-    /// Where it came from.
     pub origin: String,
 }
 
 impl Setting {
-    /// Whether something else is desired than is applied. Where it came from does not count.
+    /// Whether the configured value differs from the value in use. The origin does not matter.
     pub fn is_pending(&self) -> bool {
         self.desired.as_ref().is_some_and(|desired| desired.value != self.applied.value)
     }

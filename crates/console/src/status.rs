@@ -1,9 +1,8 @@
-//! How a refusal is shown: the status of its page, and its title.
+//! How a refusal is shown: HTTP status and page title.
 
 use host::runs::RefusalKind;
 use http::StatusCode;
 
-/// The status of the page.
 pub(crate) const fn of(kind: RefusalKind) -> StatusCode {
     match kind {
         RefusalKind::Invalid => StatusCode::BAD_REQUEST,
@@ -26,12 +25,11 @@ pub(crate) const fn of(kind: RefusalKind) -> StatusCode {
     }
 }
 
-/// The title of the page.
 pub(crate) const fn title(kind: RefusalKind) -> &'static str {
     match kind {
         RefusalKind::Forbidden => "Not allowed",
         RefusalKind::NotFound => "Not found",
-        RefusalKind::Conflict | RefusalKind::Gone => "Too late",
+        RefusalKind::Conflict | RefusalKind::Gone => "No longer possible",
         RefusalKind::Unauthenticated
         | RefusalKind::Invalid
         | RefusalKind::Unprocessable
@@ -40,10 +38,10 @@ pub(crate) const fn title(kind: RefusalKind) -> &'static str {
         | RefusalKind::TimedOut
         | RefusalKind::TooLarge
         | RefusalKind::UnsupportedMedia
-        | RefusalKind::RateLimited => "That did not work",
+        | RefusalKind::RateLimited => "Request failed",
         RefusalKind::Failed
         | RefusalKind::NotImplemented
         | RefusalKind::Unavailable
-        | RefusalKind::StorageFull => "Something went wrong",
+        | RefusalKind::StorageFull => "Internal error",
     }
 }

@@ -1,21 +1,20 @@
-//! Files below an open directory, and nothing else.
+//! Files below an open directory.
 //!
-//! Every path is resolved by the kernel below a handle, without following a link anywhere on the way (`openat2` with
-//! `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS`; where that does not exist, one name at a time with
-//! `O_NOFOLLOW`). A path with `..`, a leading `/` or a link in it is refused by the way it is opened, so there is no moment
-//! between a check and a use.
+//! The kernel resolves every path relative to a handle without following links (`openat2` with `RESOLVE_BENEATH |
+//! RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS`; if that is not available, one name at a time with `O_NOFOLLOW`). A
+//! path with `..`, a leading `/` or a link fails when it is opened, so there is no gap between check and use.
 //!
-//! Errors are those of the system, with its number as the source for a store's own error: `ELOOP` where a link is on the way,
-//! `EXDEV` where the path leads out, `EINVAL` where it does not end in a name.
+//! Errors are system errors with their number as the source: `ELOOP` for a link in the path, `EXDEV` for a path that
+//! leads out, `EINVAL` for a path that does not end in a name.
 //!
-//! Every operation that changes something asks a [`Gate`] first. In production it lets everything pass; crash tests let the
-//! n-th operation and all after it fail.
+//! Every operation that changes something calls a [`Gate`] first. In production it allows everything; crash tests fail
+//! the n-th operation and all later ones.
 
-mod beneath;
 mod files;
 mod lock;
 mod mode;
 mod removal;
+mod resolve;
 mod stat;
 
 use std::ffi::{OsStr, OsString};
@@ -33,9 +32,8 @@ pub use self::lock::{FileLock, Sharing};
 use self::stat::permissions;
 pub use self::stat::{Kind, Stat};
 
-/// What is about to be changed.
+/// A changing operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Operation {
     MakeDir,
     CreateFile,
@@ -50,16 +48,16 @@ pub enum Operation {
     Sync,
 }
 
-/// Asked before everything that changes something.
+/// Called before every change.
 pub trait Gate: Send + Sync {
-    /// Lets the operation happen, or not.
+    /// Allows or fails the operation.
     ///
     /// # Errors
-    /// The one that the operation then fails with.
+    /// The error that the operation returns.
     fn before(&self, operation: Operation) -> io::Result<()>;
 }
 
-/// The gate that is always open.
+/// Allows everything.
 #[derive(Debug)]
 struct Open;
 
@@ -69,7 +67,6 @@ impl Gate for Open {
     }
 }
 
-/// An open directory.
 #[derive(Clone)]
 pub struct Dir {
     fd: Arc<OwnedFd>,
@@ -82,42 +79,42 @@ impl fmt::Debug for Dir {
     }
 }
 
-/// Whether an operation failed because a link is on the way, or in the place of a directory or a file.
+/// Whether an operation failed because of a link in the path, or in place of a directory or file.
 pub fn is_link(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::LOOP)
 }
 
-/// A name in a directory.
+/// A directory entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name(pub OsString);
 
 const READ_DIR: OFlags =
     OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
-/// The longest path, with the byte that ends it.
+/// The maximum path length, including the terminating byte.
 const MAX_PATH_BYTES: usize = 4096;
 
 impl Dir {
-    /// Opens a directory that the program itself names: links on the way to it are followed.
+    /// Opens a directory named by the program: links in the path are followed.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn open_root(path: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let fd = fs::open(path, flags, fs::Mode::empty())?;
         Ok(Self { fd: Arc::new(fd), gate: Arc::new(Open) })
     }
 
-    /// The same directory behind another gate. Every directory opened from it has that gate too.
+    /// The same directory with another gate, inherited by directories opened from it.
     #[must_use]
     pub fn gated(&self, gate: Arc<dyn Gate>) -> Self {
         Self { fd: Arc::clone(&self.fd), gate }
     }
 
-    /// Opens a directory below; an empty path is this one.
+    /// Opens a subdirectory; an empty path is this directory.
     ///
     /// # Errors
-    /// Those of the system; `ELOOP` where a link is on the way, `EXDEV` where the path leads out.
+    /// System errors; `ELOOP` for a link in the path, `EXDEV` if the path leads out.
     pub fn open_dir(&self, path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
         if path.as_os_str().is_empty() {
@@ -127,10 +124,10 @@ impl Dir {
         Ok(Self { fd: Arc::new(fd), gate: Arc::clone(&self.gate) })
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
-    /// Those of the system; it may not exist yet.
+    /// System errors; it must not exist.
     pub fn make_dir(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
         self.gate.before(Operation::MakeDir)?;
         let (parent, name) = self.parent_of(path.as_ref())?;
@@ -139,10 +136,10 @@ impl Dir {
         parent.change_mode(name, mode)
     }
 
-    /// Makes a directory and those above it, where they are not there yet.
+    /// Creates a directory and its parents if they do not exist.
     ///
     /// # Errors
-    /// Those of the system; `ENOTDIR` or `ELOOP` where something else is in the way.
+    /// System errors; `ENOTDIR` or `ELOOP` if something else is in the way.
     pub fn make_dirs(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
         let path = path.as_ref();
         let mut missing = Vec::new();
@@ -163,13 +160,13 @@ impl Dir {
         Ok(())
     }
 
-    /// Opens a directory below, and makes it and those above it where they do not exist, for their owner alone. What was made is
-    /// on the disk. Says how many were made.
+    /// Opens a subdirectory and creates it and its parents, owner-only and durably, if they do not exist. Returns how
+    /// many were created.
     ///
     /// # Errors
-    /// Those of the system, and as [`Dir::open_dir`].
+    /// System errors, and as [`Dir::open_dir`].
     pub fn open_or_make_dirs(&self, path: impl AsRef<Path>) -> io::Result<(Self, u64)> {
-        // As the system refuses a path that it is given in one piece.
+        // The same limit as for a path given in one piece.
         if path.as_ref().as_os_str().len() >= MAX_PATH_BYTES {
             return Err(Errno::NAMETOOLONG.into());
         }
@@ -185,10 +182,10 @@ impl Dir {
         Ok((current, made))
     }
 
-    /// Makes a directory with the mode that the umask leaves, and says whether it did not exist yet. What exists may be anything.
+    /// Creates a directory with the mode after umask. Returns whether it is new; an existing entry may be of any kind.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn make_dir_masked(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<bool> {
         self.gate.before(Operation::MakeDir)?;
         let (parent, name) = self.parent_of(path.as_ref())?;
@@ -199,10 +196,10 @@ impl Dir {
         }
     }
 
-    /// What a name stands for; nothing where there is no such name. A link is not followed.
+    /// The metadata of an entry; `None` if it does not exist. Links are not followed.
     ///
     /// # Errors
-    /// Those of the system, other than that there is none.
+    /// System errors other than not found.
     pub fn stat(&self, path: impl AsRef<Path>) -> io::Result<Option<Stat>> {
         let path = path.as_ref();
         if path.as_os_str().is_empty() {
@@ -220,30 +217,30 @@ impl Dir {
         }
     }
 
-    /// Where a link points.
+    /// The target of a link.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn read_link(&self, path: impl AsRef<Path>) -> io::Result<OsString> {
         let (parent, name) = self.parent_of(path.as_ref())?;
         let target = fs::readlinkat(&*parent.fd, name, Vec::new())?;
         Ok(OsString::from_vec(target.into_bytes()))
     }
 
-    /// Makes a link. Where it points is the caller's to have checked.
+    /// Creates a symbolic link. The caller must have checked the target.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn symlink(&self, target: &str, path: impl AsRef<Path>) -> io::Result<()> {
         self.gate.before(Operation::Symlink)?;
         let (parent, name) = self.parent_of(path.as_ref())?;
         Ok(fs::symlinkat(target, &*parent.fd, name)?)
     }
 
-    /// Gives a file one more name.
+    /// Creates a hard link.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn link(&self, path: impl AsRef<Path>, to: &Self, new: impl AsRef<Path>) -> io::Result<()> {
         self.gate.before(Operation::Link)?;
         let (from_dir, from) = self.parent_of(path.as_ref())?;
@@ -251,10 +248,10 @@ impl Dir {
         Ok(fs::linkat(&*from_dir.fd, from, &*to_dir.fd, new, AtFlags::empty())?)
     }
 
-    /// Moves something over what is there.
+    /// Moves an entry and replaces an existing one.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn rename(&self, path: impl AsRef<Path>, to: &Self, new: impl AsRef<Path>) -> io::Result<()> {
         self.gate.before(Operation::Rename)?;
         let (from_dir, from) = self.parent_of(path.as_ref())?;
@@ -262,16 +259,17 @@ impl Dir {
         Ok(fs::renameat(&*from_dir.fd, from, &*to_dir.fd, new)?)
     }
 
-    /// Moves something to a name that does not exist yet.
+    /// Moves an entry to a new name.
     ///
     /// # Errors
-    /// Those of the system; `EEXIST` where the name exists.
+    /// System errors; `EEXIST` if the name exists.
     pub fn rename_new(&self, path: impl AsRef<Path>, to: &Self, new: impl AsRef<Path>) -> io::Result<()> {
         self.gate.before(Operation::Rename)?;
         let (from_dir, from) = self.parent_of(path.as_ref())?;
         let (to_dir, new) = to.parent_of(new.as_ref())?;
         match fs::renameat_with(&*from_dir.fd, from, &*to_dir.fd, new, RenameFlags::NOREPLACE) {
-            // The file system cannot. For a file, a second name that may not exist yet is as good, and the first one goes.
+            // Not supported by the file system. For a file, a hard link to the new name followed by removing the old
+            // one has the same effect.
             Err(error @ (Errno::INVAL | Errno::NOSYS)) => {
                 match fs::linkat(&*from_dir.fd, from, &*to_dir.fd, new, AtFlags::empty()) {
                     Err(Errno::PERM) => Err(error.into()),
@@ -285,10 +283,10 @@ impl Dir {
         }
     }
 
-    /// Lets two names change places at once.
+    /// Atomically exchanges two entries.
     ///
     /// # Errors
-    /// Those of the system; `EINVAL` or `ENOSYS` where the file system cannot.
+    /// System errors; `EINVAL` or `ENOSYS` if the file system does not support it.
     pub fn exchange(&self, path: impl AsRef<Path>, other: &Self, with: impl AsRef<Path>) -> io::Result<()> {
         self.gate.before(Operation::Exchange)?;
         let (from_dir, from) = self.parent_of(path.as_ref())?;
@@ -296,10 +294,10 @@ impl Dir {
         Ok(fs::renameat_with(&*from_dir.fd, from, &*to_dir.fd, with, RenameFlags::EXCHANGE)?)
     }
 
-    /// Removes a file, a link or anything else that is not a directory.
+    /// Removes anything except a directory.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn remove_file(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.gate.before(Operation::RemoveFile)?;
         let (parent, name) = self.parent_of(path.as_ref())?;
@@ -309,17 +307,17 @@ impl Dir {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn remove_dir(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.gate.before(Operation::RemoveDir)?;
         let (parent, name) = self.parent_of(path.as_ref())?;
         Ok(fs::unlinkat(&*parent.fd, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Whether something else is mounted at a name, so that it cannot be moved.
+    /// Whether an entry is a mount point, which cannot be moved.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn is_mount_point(&self, path: impl AsRef<Path>) -> io::Result<bool> {
         let Some(stat) = self.stat(path.as_ref())? else {
             return Ok(false);
@@ -328,7 +326,7 @@ impl Dir {
         if Stat::from(fs::fstat(&*parent.fd)?).dev != stat.dev {
             return Ok(true);
         }
-        // A directory of the same file system can be mounted too, and only this tells.
+        // Detects bind mounts of the same file system.
         #[cfg(target_os = "linux")]
         if let Ok(extended) =
             fs::statx(&*parent.fd, name, AtFlags::SYMLINK_NOFOLLOW, fs::StatxFlags::BASIC_STATS)
@@ -340,18 +338,18 @@ impl Dir {
         Ok(false)
     }
 
-    /// The names in this directory, in byte order, with what they stand for where that is known without asking.
+    /// The names in this directory in byte order, with their types if known without a system call.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn names(&self) -> io::Result<Vec<(Name, Option<Kind>)>> {
         self.names_up_to(usize::MAX)
     }
 
-    /// As [`Dir::names`], of a directory with at most so many names.
+    /// As [`Dir::names`], with a maximum number of names.
     ///
     /// # Errors
-    /// Those of the system, and `E2BIG` where there are more.
+    /// System errors, and `E2BIG` if there are more.
     pub fn names_up_to(&self, most: usize) -> io::Result<Vec<(Name, Option<Kind>)>> {
         let mut names = Vec::new();
         for entry in fs::Dir::read_from(&*self.fd)? {
@@ -373,24 +371,24 @@ impl Dir {
         Ok(names)
     }
 
-    /// Makes sure that the names in this directory are on the disk.
+    /// Makes the names in this directory durable.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn sync(&self) -> io::Result<()> {
         self.gate.before(Operation::Sync)?;
         Ok(fs::fsync(&*self.fd)?)
     }
 
-    /// Makes sure that everything on this file system is on the disk.
+    /// Makes everything on this file system durable.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn sync_file_system(&self) -> io::Result<()> {
         self.gate.before(Operation::Sync)?;
         #[cfg(target_os = "linux")]
         fs::syncfs(&*self.fd)?;
-        // Where there is no call for one file system, there is one for all.
+        // Without a system call for one file system, sync all.
         #[cfg(not(target_os = "linux"))]
         fs::sync();
         Ok(())

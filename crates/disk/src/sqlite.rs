@@ -1,11 +1,11 @@
-//! A SQLite file with one thread that writes, and readers that never wait for it.
+//! An SQLite file with one writer thread and concurrent readers.
 //!
 //! ```text
 //!   job  ─► queue ─► writer thread: BEGIN · job, job, job · COMMIT (one fsync) ─► done, done, done
-//!   read ─► a connection of the pool: its own snapshot of the file
+//!   read ─► a pooled connection with its own snapshot of the file
 //! ```
 //!
-//! The log is in WAL mode with `synchronous = FULL`, so a commit that was acknowledged survives a power cut.
+//! WAL mode with `synchronous = FULL`: an acknowledged commit survives a power failure.
 
 mod connection;
 mod log;
@@ -19,7 +19,7 @@ pub use self::readers::Readers;
 pub use self::version::{check_version, migrate};
 pub use self::writer::{MAX_BATCH, Panicked, Refused, Work, Writer, in_savepoint};
 
-/// Whether SQLite says that the file is not what it wrote, so that only a copy helps.
+/// Whether SQLite reports that the file is damaged, so that only a backup helps.
 pub fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))

@@ -5,6 +5,7 @@ mod reach;
 use std::collections::BTreeMap;
 
 use canon::time::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::definition::channel::Reducer;
@@ -18,9 +19,8 @@ pub use self::reach::Reach;
 pub const MAX_ENTRIES: usize = 100_000;
 
 /// A channel after its writes so far.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChannelState {
-    /// What is there.
     pub value: Value,
     /// When each entry was written, where entries age.
     times: Vec<Timestamp>,
@@ -237,15 +237,18 @@ fn check_value(
 
 /// What a reducer can combine at all.
 fn check_shape(name: &str, channel: &Channel, write: &Value) -> Result<(), RunError> {
-    let shaped = match channel.reducer {
-        Reducer::Counter => write.is_number(),
-        Reducer::Merge => write.is_object(),
-        _ => true,
+    let expected = match channel.reducer {
+        Reducer::Counter if !write.is_number() => "a number",
+        Reducer::Merge if !write.is_object() => "an object",
+        Reducer::Counter
+        | Reducer::Merge
+        | Reducer::Replace
+        | Reducer::Append
+        | Reducer::Votes
+        | Reducer::Feedback
+        | Reducer::Message
+        | Reducer::Vendor(_) => return Ok(()),
     };
-    if shaped {
-        return Ok(());
-    }
-    let expected = if channel.reducer == Reducer::Counter { "a number" } else { "an object" };
     Err(invalid(name, &format!("a write to it has to be {expected}")))
 }
 

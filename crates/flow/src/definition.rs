@@ -9,11 +9,10 @@ pub mod capability;
 pub mod channel;
 pub mod condition;
 pub mod config;
-pub(crate) mod decision;
+pub mod decision;
 pub mod exposed;
 pub mod expression;
 pub mod graph;
-mod mock_agent;
 pub mod node;
 pub mod node_type;
 pub mod pattern;
@@ -29,10 +28,11 @@ use std::sync::Arc;
 use canon::digest::Digest;
 use serde_json::Value;
 
-pub use self::called::{CalledType, Family};
+pub use self::called::{CalledType, Family, Surface};
 pub use self::capability::{Capabilities, PackTypes, RefusedType, RefusedTypes, ServedSurfaces};
 pub use self::channel::Channel;
 pub use self::condition::{Condition, TriggerRule};
+pub use self::config::NodeConfig;
 pub use self::exposed::ExposedType;
 pub use self::graph::Graph;
 pub use self::node::{Node, PortValue};
@@ -47,7 +47,6 @@ pub type NodeIndex = usize;
 
 /// A checked workflow.
 pub struct Definition {
-    /// Its id.
     pub id: WorkflowId,
     /// What people call it.
     pub name: String,
@@ -65,9 +64,7 @@ pub struct Definition {
     pub edges: Vec<Edge>,
     /// Who follows whom.
     pub graph: Graph,
-    /// Its variables.
     pub variables: Vec<Variable>,
-    /// Its channels, by name.
     pub channels: BTreeMap<String, Channel>,
     /// Limits and such.
     pub settings: Settings,
@@ -111,7 +108,6 @@ impl fmt::Debug for Definition {
 /// A connection of two nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edge {
-    /// Its id.
     pub id: String,
     /// Where it begins.
     pub source: NodeIndex,
@@ -131,7 +127,6 @@ pub struct Edge {
 /// A variable of a workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
-    /// Its name.
     pub name: String,
     /// The type of its value.
     pub kind: VariableKind,
@@ -148,11 +143,9 @@ pub struct Variable {
 pub enum VariableKind {
     /// Text.
     String,
-    /// A number.
     Number,
     /// Yes or no.
     Boolean,
-    /// An object.
     Object,
     /// A list.
     Array,

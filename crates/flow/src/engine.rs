@@ -35,7 +35,7 @@ mod nodes;
 mod ports;
 mod recover;
 pub mod replay;
-pub mod told;
+pub mod report;
 mod turn;
 
 use canon::time::Timestamp;
@@ -45,7 +45,7 @@ use serde_json::{Map, Value};
 pub use self::guide::{Deliverable, Equipment, Guide, GuideFailure, GuideResult, ManifestSource, Upstream};
 pub use self::limits::Limits;
 pub(crate) use self::nodes::conformance::COST_ATTRIBUTES;
-pub use self::told::{Cause, Report, Told};
+pub use self::report::{Cause, Report, Reported};
 use self::turn::Turn;
 use crate::definition::Definition;
 use crate::event::Event;
@@ -136,10 +136,7 @@ pub enum Input {
     /// The events before the place of a fork were copied: it goes on from there.
     Fork,
     /// The time of a node's timer has come: a delay, a retry, the deadline of an interrupt.
-    TimerDue {
-        /// Which timer.
-        timer: TimerKey,
-    },
+    TimerDue { timer: TimerKey },
     /// The run has taken as long as it may.
     RunDeadline,
     /// Something happened while an effect is being made, such as the first words of a model. It decides nothing.
@@ -149,7 +146,7 @@ pub enum Input {
         /// Which of its effects.
         ordinal: u32,
         /// What happened, in order.
-        told: Vec<Told>,
+        told: Vec<Reported>,
     },
     /// An effect was made, or failed.
     ActivityDone {
@@ -158,7 +155,7 @@ pub enum Input {
         /// Which of its effects.
         ordinal: u32,
         /// What happened meanwhile, in order.
-        told: Vec<Told>,
+        told: Vec<Reported>,
         /// What came of it.
         outcome: Result<Value, crate::state::RunError>,
     },
@@ -167,7 +164,6 @@ pub enum Input {
     ChildEnded {
         /// The child.
         run_id: RunId,
-        /// How.
         status: RunStatus,
         /// Its variables at the end, for output mappings.
         variables: Map<String, Value>,
@@ -185,7 +181,6 @@ pub enum Input {
     ChildRefused {
         /// The child.
         run_id: RunId,
-        /// Why.
         error: crate::state::RunError,
     },
     /// The session of a guided node is there: the node waits for it from now on. A run that is paused lets this pass, and asks
@@ -193,14 +188,12 @@ pub enum Input {
     GuideStarted {
         /// The node that asked for it.
         node_id: NodeId,
-        /// The session.
         session_id: String,
     },
     /// The session of a guided node came to its end, or to none.
     GuideEnded {
         /// The node that asked for it.
         node_id: NodeId,
-        /// The session.
         session_id: String,
         /// What came of it.
         outcome: Result<GuideResult, GuideFailure>,
@@ -221,31 +214,22 @@ pub enum Input {
         via: Via,
     },
     /// Somebody sets variables from outside, as a test of a host does.
-    Assign {
-        /// The variables, by name.
-        variables: Map<String, Value>,
-    },
+    Assign { variables: Map<String, Value> },
     /// Somebody wants it to end.
     Cancel {
-        /// Why.
         reason: Option<String>,
-        /// Who.
         by: Principal,
         /// The parent whose end this follows, for a cascade.
         parent_run_id: Option<RunId>,
     },
     /// Somebody wants it to halt.
     Pause {
-        /// Why.
         reason: Option<String>,
         /// What happens to the node that works.
         policy: DrainPolicy,
     },
     /// Somebody wants it to go on.
-    Resume {
-        /// Why.
-        reason: Option<String>,
-    },
+    Resume { reason: Option<String> },
 }
 
 /// What happens to the nodes that work when a run is paused. No other node begins either way.
@@ -264,19 +248,9 @@ pub enum DrainPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TimerKey {
     /// A node's own: a delay, or the pause before another attempt.
-    Node {
-        /// Which node.
-        node_id: NodeId,
-        /// In which iteration.
-        iteration: u32,
-        /// In which attempt.
-        attempt: u32,
-    },
+    Node { node_id: NodeId, iteration: u32, attempt: u32 },
     /// The deadline of an interrupt.
-    Interrupt {
-        /// Which interrupt.
-        interrupt_id: InterruptId,
-    },
+    Interrupt { interrupt_id: InterruptId },
     /// The deadline of the run.
     Run,
 }
@@ -285,24 +259,13 @@ pub enum TimerKey {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Wake the run at that moment.
-    SetTimer {
-        /// What for.
-        timer: TimerKey,
-        /// When.
-        at: Timestamp,
-    },
+    SetTimer { timer: TimerKey, at: Timestamp },
     /// The timer is not needed any more.
-    ClearTimer {
-        /// Which.
-        timer: TimerKey,
-    },
+    ClearTimer { timer: TimerKey },
     /// Start a child run.
     StartChild(StartChild),
     /// End a child run.
-    CancelChild {
-        /// Which.
-        run_id: RunId,
-    },
+    CancelChild { run_id: RunId },
     /// Make an effect, once, under its layer-2 identity.
     Activity(Activity),
     /// Equip an agent and start a guided session, once; or wait for the one that was started.
@@ -311,7 +274,6 @@ pub enum Effect {
     EndGuide {
         /// The node that waited.
         node_id: NodeId,
-        /// The session.
         session_id: String,
     },
     /// Somebody is needed: call back, where the run was created with an address.
@@ -320,17 +282,9 @@ pub enum Effect {
         node_id: NodeId,
     },
     /// An interrupt is over, one way or another.
-    InterruptClosed {
-        /// Its id.
-        interrupt_id: InterruptId,
-    },
+    InterruptClosed { interrupt_id: InterruptId },
     /// An artifact to keep.
-    StoreArtifact {
-        /// Its id.
-        artifact_id: ArtifactId,
-        /// What it is.
-        document: Value,
-    },
+    StoreArtifact { artifact_id: ArtifactId, document: Value },
 }
 
 /// A child to start.
@@ -338,9 +292,7 @@ pub enum Effect {
 pub struct StartChild {
     /// Its id, derived from the parent, the node and the place, so that starting it twice starts it once.
     pub run_id: RunId,
-    /// Its workflow.
     pub workflow_id: WorkflowId,
-    /// What it is given.
     pub inputs: Map<String, Value>,
     /// What it is linked to.
     pub parent: crate::run::Parent,
@@ -363,10 +315,7 @@ pub struct Activity {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ActivityRequest {
     /// Look up a secret and give its digest and length, never the value.
-    SecretFingerprint {
-        /// Which secret.
-        secret_id: String,
-    },
+    SecretFingerprint { secret_id: String },
     /// Do the work of a node.
     Call(Box<Call>),
     /// Something that a test can count: adds one to a counter of the run.
@@ -397,7 +346,6 @@ pub struct Call {
     pub agent: Option<Value>,
     /// The prompts that the workflow falls back on, by what they are for.
     pub prompt_refs: Option<Value>,
-    /// Which attempt this is.
     pub attempt: u32,
     /// Whether the run was created with a key for tests.
     pub is_test: bool,
@@ -425,7 +373,6 @@ pub struct Decision {
     pub events: Vec<Event>,
     /// What the host has to do once they are durable.
     pub effects: Vec<Effect>,
-    /// The status before it.
     pub before: RunStatus,
 }
 
@@ -453,18 +400,12 @@ pub enum Refusal {
     },
     /// The interrupt takes no answer this way, or from this caller.
     #[error("{message}")]
-    Forbidden {
-        /// Why.
-        message: String,
-    },
+    Forbidden { message: String },
     /// Nobody answers this interrupt: it ends with a guided session.
     #[error(
         "the node waits for guided session {session_id}, and nobody answers in its place; continue or cancel it"
     )]
-    Guided {
-        /// The session.
-        session_id: String,
-    },
+    Guided { session_id: String },
     /// The run is paused already, or will be once the nodes that work have ended.
     #[error("{}", if *.draining { "the run is being paused: it halts once its running nodes have ended" } else { "the run is paused" })]
     Paused {

@@ -1,56 +1,80 @@
 //! Two histories side by side.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use crate::event::EventKind;
 use crate::event::wire::RawEvent;
+use crate::id::NodeId;
 
 /// The most differences that a comparison lists.
 pub const MAX_DIFFERENCES: usize = 1000;
 
-/// How two runs differ, as the protocol tells it.
-pub fn difference(a: (&str, &[RawEvent], &Value), b: (&str, &[RawEvent], &Value)) -> Value {
-    let mut listed = Vec::new();
-    let mut diverged = None;
-    let mut total = 0;
-    let length = a.1.len().max(b.1.len());
-    for place in 0..length {
-        let (left, right) = (a.1.get(place), b.1.get(place));
-        let same = matches!((left, right), (Some(left), Some(right)) if shape(left) == shape(right));
-        if same {
-            continue;
-        }
-        diverged.get_or_insert(place);
-        total += 1;
-        if listed.len() >= MAX_DIFFERENCES {
-            continue;
-        }
-        let mut entry = Map::new();
-        entry.insert("seq".into(), place.into());
-        let op = match (left, right) {
-            (Some(_), Some(_)) => "changed",
-            (Some(_), None) => "removed",
-            _ => "added",
-        };
-        entry.insert("op".into(), op.into());
-        entry.extend(left.map(|event| ("aEvent".to_owned(), shape(event))));
-        entry.extend(right.map(|event| ("bEvent".to_owned(), shape(event))));
-        listed.push(Value::Object(entry));
-    }
-    let mut document = json!({
-        "a": a.0,
-        "b": b.0,
-        "divergedAtSeq": diverged,
-        "eventDiffs": listed,
-        "stateDiff": state_difference(a.2, b.2),
-    });
-    if total > MAX_DIFFERENCES {
-        document["truncated"] = Value::Bool(true);
-    }
-    document
+/// How two runs differ.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Difference {
+    /// The first place at which their logs differ.
+    pub diverged_at: Option<u64>,
+    /// The events that differ, the first [`MAX_DIFFERENCES`] of them.
+    pub events: Vec<EventDifference>,
+    /// The members of their snapshots that differ.
+    pub state: Vec<StateDifference>,
+    /// Whether more events differ than are listed.
+    pub is_truncated: bool,
+}
+
+/// What the logs have at one place. At least one of them has an event there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventDifference {
+    pub sequence: u64,
+    pub a: Option<ComparedEvent>,
+    pub b: Option<ComparedEvent>,
 }
 
 /// What of an event is the same whenever it happens: not its id, its run or its time.
-fn shape(event: &RawEvent) -> Value {
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComparedEvent {
+    pub kind: EventKind,
+    pub node_id: Option<NodeId>,
+    pub payload: Map<String, Value>,
+}
+
+/// A member of two snapshots that differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateDifference {
+    pub member: &'static str,
+    pub a: Value,
+    pub b: Value,
+}
+
+/// A log and the snapshot of its run.
+#[derive(Clone, Copy, Debug)]
+pub struct History<'h> {
+    pub events: &'h [RawEvent],
+    pub snapshot: &'h Value,
+}
+
+/// Compares two runs.
+pub fn difference(a: History<'_>, b: History<'_>) -> Difference {
+    let mut difference =
+        Difference { state: state_difference(a.snapshot, b.snapshot), ..Difference::default() };
+    for place in 0..a.events.len().max(b.events.len()) {
+        let (left, right) = (a.events.get(place).map(compared), b.events.get(place).map(compared));
+        if left == right {
+            continue;
+        }
+        let sequence = place as u64;
+        difference.diverged_at.get_or_insert(sequence);
+        if difference.events.len() < MAX_DIFFERENCES {
+            difference.events.push(EventDifference { sequence, a: left, b: right });
+        } else {
+            difference.is_truncated = true;
+            break;
+        }
+    }
+    difference
+}
+
+fn compared(event: &RawEvent) -> ComparedEvent {
     let mut payload = event.payload.clone();
     for volatile in [
         "durationMs",
@@ -64,27 +88,26 @@ fn shape(event: &RawEvent) -> Value {
     ] {
         payload.remove(volatile);
     }
-    json!({"type": event.kind.as_str(), "nodeId": event.node_id, "payload": payload})
+    ComparedEvent { kind: event.kind.clone(), node_id: event.node_id.clone(), payload }
 }
 
-/// The members of two snapshots that differ, each with both values.
-fn state_difference(a: &Value, b: &Value) -> Value {
-    let mut differences = Map::new();
-    for name in ["status", "variables", "channels", "error", "currentNodeId"] {
-        let (left, right) = (a.get(name).unwrap_or(&Value::Null), b.get(name).unwrap_or(&Value::Null));
-        if left != right {
-            differences.insert(name.to_owned(), json!({"a": left, "b": right}));
-        }
-    }
-    Value::Object(differences)
+fn state_difference(a: &Value, b: &Value) -> Vec<StateDifference> {
+    let members = ["status", "variables", "channels", "error", "currentNodeId"].into_iter();
+    members
+        .filter_map(|member| {
+            let of = |snapshot: &Value| snapshot.get(member).cloned().unwrap_or(Value::Null);
+            let (a, b) = (of(a), of(b));
+            (a != b).then_some(StateDifference { member, a, b })
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use canon::time::Timestamp;
+    use serde_json::json;
 
     use super::*;
-    use crate::event::EventKind;
 
     fn event(sequence: u64, kind: EventKind, payload: &Value) -> RawEvent {
         RawEvent {
@@ -113,15 +136,19 @@ mod tests {
             event(2, EventKind::RunFailed, &json!({})),
         ];
         let snapshot = json!({"status": "completed"});
-        let same = difference(("a", &one, &snapshot), ("b", &slower, &snapshot));
-        assert_eq!(
-            same,
-            json!({"a": "a", "b": "b", "divergedAtSeq": null, "eventDiffs": [], "stateDiff": {}})
-        );
-        let differs = difference(("a", &one, &snapshot), ("b", &other, &json!({"status": "failed"})));
-        assert_eq!(differs["divergedAtSeq"], 1);
-        assert_eq!(differs["eventDiffs"][0]["op"], "changed");
-        assert_eq!(differs["eventDiffs"][1]["op"], "added");
-        assert_eq!(differs["stateDiff"], json!({"status": {"a": "completed", "b": "failed"}}));
+        let history = |events, snapshot| History { events, snapshot };
+        let same = difference(history(&one, &snapshot), history(&slower, &snapshot));
+        assert_eq!(same, Difference::default());
+        let failed = json!({"status": "failed"});
+        let differs = difference(history(&one, &snapshot), history(&other, &failed));
+        assert_eq!(differs.diverged_at, Some(1));
+        let sides: Vec<_> = differs
+            .events
+            .iter()
+            .map(|event| (event.sequence, event.a.is_some(), event.b.is_some()))
+            .collect();
+        assert_eq!(sides, [(1, true, true), (2, false, true)]);
+        let status = StateDifference { member: "status", a: json!("completed"), b: json!("failed") };
+        assert_eq!(differs.state, [status]);
     }
 }

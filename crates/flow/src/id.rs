@@ -8,7 +8,6 @@ use canon::opaque_id;
 use sha2::{Digest as _, Sha256};
 
 opaque_id!(
-    /// A run.
     RunId,
     /// A node, as the author of its workflow named it.
     NodeId,
@@ -60,7 +59,6 @@ impl Shard {
         Self(byte(0) << 4 | byte(1) >> 4)
     }
 
-    /// The number.
     pub const fn number(self) -> u16 {
         self.0
     }

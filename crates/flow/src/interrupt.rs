@@ -10,9 +10,10 @@ mod kind;
 use serde_json::{Value, json};
 
 pub use self::kind::InterruptKind;
+use crate::definition::config::GovernanceGateConfig;
 use crate::definition::decision::is_decision;
 use crate::definition::exposed::form;
-use crate::definition::{ExposedType, Node, NodeType};
+use crate::definition::{ExposedType, Node, NodeConfig, NodeType};
 use crate::engine::Refusal;
 use crate::state::{Interrupt, Outcome};
 
@@ -82,9 +83,7 @@ pub struct Decided {
 /// One vote, and how they stand with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ballot {
-    /// Who votes.
     pub voter: String,
-    /// What for.
     pub action: String,
     /// How many are for it now.
     pub granted: u32,
@@ -119,15 +118,19 @@ pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Ju
         })
     };
     match interrupt.kind {
-        InterruptKind::Approval if node.kind == NodeType::GovernanceGate => {
-            approval::governed(node, interrupt, reply)
-        }
-        InterruptKind::Approval => approval::judge(interrupt, reply),
-        // Its schema has judged it.
-        InterruptKind::Clarification if node.kind == NodeType::Exposed(ExposedType::Elicitation) => {
-            Ok(decided(form::answered(reply.value)))
-        }
-        InterruptKind::Clarification => clarification::judge(interrupt, reply.value).map(decided),
+        InterruptKind::Approval => match AnswerRules::of(node) {
+            AnswerRules::Governance(config) => approval::governed(config, interrupt, reply),
+            AnswerRules::Common | AnswerRules::Elicitation | AnswerRules::Session => {
+                approval::judge(interrupt, reply)
+            }
+        },
+        InterruptKind::Clarification => match AnswerRules::of(node) {
+            // The resume schema has validated the answer.
+            AnswerRules::Elicitation => Ok(decided(form::answered(reply.value))),
+            AnswerRules::Common | AnswerRules::Governance(_) | AnswerRules::Session => {
+                clarification::judge(interrupt, reply.value).map(decided)
+            }
+        },
         InterruptKind::ExternalEvent => {
             correlates(interrupt, reply.value).map(|()| decided(reply.value.clone()))
         }
@@ -140,18 +143,79 @@ pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Ju
 }
 
 /// Whether the interrupts of a node take answers by a signed token.
-pub fn takes_tokens(node: &Node) -> bool {
-    node.config.get("profile").and_then(Value::as_str) != Some(AUTH_REQUIRED)
+pub const fn takes_tokens(node: &Node) -> bool {
+    !node.requires_key
 }
 
 /// Whether the holder of a token could answer this interrupt with it. A token that would be refused need not be issued.
 pub fn answerable_by_token(node: &Node, interrupt: &Interrupt, holder: &str) -> bool {
-    match node.kind {
-        // An agent's session answers for it, and nobody else.
-        NodeType::Guided => false,
+    match AnswerRules::of(node) {
+        AnswerRules::Session => false,
         // A token proves no role and no scope.
-        NodeType::GovernanceGate => takes_tokens(node) && approval::is_open_to_all(node),
-        _ => takes_tokens(node) && approval::is_listed(interrupt, holder),
+        AnswerRules::Governance(config) => takes_tokens(node) && approval::is_open_to_all(config),
+        AnswerRules::Common | AnswerRules::Elicitation => {
+            takes_tokens(node) && approval::is_listed(interrupt, holder)
+        }
+    }
+}
+
+/// The rules for answers to the interrupts of a node.
+enum AnswerRules<'a> {
+    /// Those of the kind of interrupt.
+    Common,
+    /// A role or a scope decides who may answer.
+    Governance(&'a GovernanceGateConfig),
+    /// The form of an MCP client decides what an answer is.
+    Elicitation,
+    /// Only the session of an agent answers.
+    Session,
+}
+
+impl<'a> AnswerRules<'a> {
+    fn of(node: &'a Node) -> Self {
+        match &node.config {
+            NodeConfig::GovernanceGate(config) => Self::Governance(config),
+            NodeConfig::Guided(_) => Self::Session,
+            NodeConfig::Exposed(config) => match config.kind() {
+                ExposedType::Elicitation => Self::Elicitation,
+                ExposedType::ServerTrigger
+                | ExposedType::Tool
+                | ExposedType::Resource
+                | ExposedType::ResourceTemplate
+                | ExposedType::Prompt
+                | ExposedType::Sampling
+                | ExposedType::Roots => Self::Common,
+            },
+            NodeConfig::Conditional(_)
+            | NodeConfig::Loop(_)
+            | NodeConfig::Delay(_)
+            | NodeConfig::SetVariable(_)
+            | NodeConfig::GetVariable(_)
+            | NodeConfig::Fail(_)
+            | NodeConfig::ChannelWrite(_)
+            | NodeConfig::Interrupt(_)
+            | NodeConfig::ApprovalGate(_)
+            | NodeConfig::ClarificationGate(_)
+            | NodeConfig::ConversationGate(_)
+            | NodeConfig::SubWorkflow(_)
+            | NodeConfig::Supervisor(_)
+            | NodeConfig::Dispatch(_)
+            | NodeConfig::MockAgent(_)
+            | NodeConfig::SecretEcho(_)
+            | NodeConfig::CostEmit(_)
+            | NodeConfig::ArtifactEmit(_)
+            | NodeConfig::Start
+            | NodeConfig::End
+            | NodeConfig::Noop
+            | NodeConfig::Parallel
+            | NodeConfig::Merge
+            | NodeConfig::SideEffect
+            | NodeConfig::RequiresMissing
+            | NodeConfig::ModelCapabilityInsufficient
+            | NodeConfig::Identity(_)
+            | NodeConfig::Called(_)
+            | NodeConfig::Pack => Self::Common,
+        }
     }
 }
 

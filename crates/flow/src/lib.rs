@@ -19,7 +19,6 @@
 //! * A decision that is refused changes nothing.
 //! * A run goes on until nothing more can happen without time, an effect or a person, so that one append is enough.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 pub mod channel;
 pub mod definition;
@@ -41,4 +40,4 @@ pub mod store;
 pub mod stream;
 pub mod token;
 pub mod trace;
-mod word;
+mod wire_enum;

@@ -45,8 +45,7 @@ pub fn check_inputs(definition: &Definition, inputs: &Map<String, Value>, proble
             }
             Some(value) if !is_of(value, variable.kind) => {
                 let kind = kind(variable.kind);
-                problems
-                    .push(problem(format!("/inputs/{}", variable.name), format!("{kind} has to stand here")));
+                problems.push(problem(format!("/inputs/{}", variable.name), format!("expected {kind}")));
             }
             _ => {}
         }
@@ -65,7 +64,7 @@ fn is_of(value: &Value, kind: VariableKind) -> bool {
 
 const fn kind(kind: VariableKind) -> &'static str {
     match kind {
-        VariableKind::String => "a text",
+        VariableKind::String => "a string",
         VariableKind::Number => "a number",
         VariableKind::Boolean => "true or false",
         VariableKind::Object => "an object",
@@ -162,7 +161,7 @@ pub fn check_configurable(
         }
     }
     if configurable.get("promptOverrides").is_some_and(|given| !given.is_object() && !given.is_null()) {
-        problems.push(problem(at("promptOverrides"), "an object has to stand here"));
+        problems.push(problem(at("promptOverrides"), "expected an object"));
     }
     check_model(configurable, providers, problems);
 }
@@ -171,7 +170,7 @@ pub fn check_configurable(
 fn check_model(configurable: &Map<String, Value>, providers: &[&str], problems: &mut Vec<OptionProblem>) {
     let nested = configurable.get("ai");
     if nested.is_some_and(|ai| !ai.is_object()) {
-        problems.push(problem("/configurable/ai", "an object has to stand here"));
+        problems.push(problem("/configurable/ai", "expected an object"));
     }
     for (path, value) in [
         ("/configurable/ai/provider", nested.and_then(|ai| ai.get("provider"))),
@@ -214,12 +213,12 @@ pub fn named_provider(configurable: &Map<String, Value>) -> Option<&str> {
 }
 
 /// Checks tags and metadata.
-pub fn check_labels(tags: &[Value], metadata: &Map<String, Value>, problems: &mut Vec<OptionProblem>) {
+pub fn check_labels(tags: &[String], metadata: &Map<String, Value>, problems: &mut Vec<OptionProblem>) {
     if tags.len() > MAX_TAGS {
         problems.push(problem("/tags", format!("at most {MAX_TAGS}, and there are {}", tags.len())));
     }
     for (place, tag) in tags.iter().enumerate() {
-        if !tag.as_str().is_some_and(|tag| (1..=MAX_TAG_CHARACTERS).contains(&tag.chars().count())) {
+        if !(1..=MAX_TAG_CHARACTERS).contains(&tag.chars().count()) {
             let message = format!("a text of 1 to {MAX_TAG_CHARACTERS} characters");
             problems.push(problem(format!("/tags/{place}"), message));
         }

@@ -18,13 +18,10 @@ use crate::trace::TraceParent;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Genesis {
-    /// The run.
     pub run_id: RunId,
-    /// Whose it is.
     pub tenant: Tenant,
     /// Who created it, an opaque name.
     pub principal: Principal,
-    /// The workflow.
     pub workflow_id: WorkflowId,
     /// The digest of the definition that the run is pinned to.
     pub definition: Digest,
@@ -48,7 +45,6 @@ pub struct Genesis {
     /// The run that this one was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Fork>,
-    /// When.
     pub created_at: Timestamp,
     /// The version of the engine that it runs under, where one was forced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,9 +84,7 @@ pub struct Triggered {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Parent {
-    /// Which run.
     pub run_id: RunId,
-    /// Which of its nodes.
     pub node_id: NodeId,
     /// The id of the event that it was started by.
     pub causation_id: String,

@@ -4,6 +4,7 @@
 //! made and for a log that is read after a restart alike.
 
 mod apply;
+pub mod checkpoint;
 pub(crate) mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,21 +93,19 @@ pub struct RunState {
     /// The places of the nodes by id, and of the children by run.
     places: Arc<BTreeMap<NodeId, NodeIndex>>,
     child_places: BTreeMap<RunId, usize>,
-    /// How many children ended.
     children_ended: u32,
 }
 
 /// A pause that was asked for and has not begun.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draining {
     /// When it was asked for.
     pub since: Timestamp,
-    /// Why.
     pub reason: Option<String>,
 }
 
 /// What is known of a node.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeState {
     /// Where it stands.
     pub status: NodeStatus,
@@ -116,7 +115,6 @@ pub struct NodeState {
     pub iteration: u32,
     /// When the current or last attempt began.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
     /// Until when it waits, where it only waits.
     pub due: Option<Timestamp>,
@@ -149,7 +147,7 @@ impl NodeState {
 }
 
 /// An event from outside that a node was given. The event itself is in the log; to know it again, its digest is enough.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     /// The interrupt that waited for it.
     pub interrupt_id: InterruptId,
@@ -165,7 +163,7 @@ impl Delivery {
 }
 
 /// What came of an interrupt.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     /// There was none, or it is pending.
     #[default]
@@ -179,9 +177,8 @@ pub enum Answer {
 }
 
 /// The answer to an interrupt.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resolution {
-    /// The interrupt.
     pub interrupt: Interrupt,
     /// The answer.
     pub value: Value,
@@ -194,7 +191,7 @@ pub struct Resolution {
 }
 
 /// How an interrupt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// With an answer that lets the node go on.
     Accepted,
@@ -215,7 +212,7 @@ impl Outcome {
 }
 
 /// Where a node stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeStatus {
     /// Not begun, or to be begun again.
     #[default]
@@ -330,7 +327,7 @@ impl RunError {
 }
 
 /// Something from outside that a node waits for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interrupt {
     /// Its id, derived from run, node and count.
     pub id: InterruptId,
@@ -343,6 +340,7 @@ pub struct Interrupt {
     /// What is asked.
     pub data: Value,
     /// What an answer has to be, as JSON Schema.
+    #[serde(with = "checkpoint::nullable")]
     pub resume_schema: Option<Value>,
     /// When it gives up.
     pub deadline: Option<Timestamp>,
@@ -355,22 +353,17 @@ pub struct Interrupt {
 }
 
 /// One vote of several.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vote {
-    /// Who.
     pub voter: String,
-    /// What for.
     pub action: String,
-    /// When.
     pub at: Timestamp,
 }
 
 /// A run that a node started.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Child {
-    /// Its run.
     pub run_id: RunId,
-    /// Its workflow.
     pub workflow_id: WorkflowId,
     /// The node that started it.
     pub node_id: NodeId,
@@ -378,7 +371,6 @@ pub struct Child {
     pub iteration: u32,
     /// The attempt of that node.
     pub attempt: u32,
-    /// What it was given.
     pub inputs: Map<String, Value>,
     /// The variables that the mapping names and the parent had not set.
     pub unset: Vec<String>,

@@ -38,11 +38,8 @@ pub struct Commit {
 pub enum Change {
     /// A run that did not exist.
     CreateRun {
-        /// The run.
         run_id: RunId,
-        /// Whose it is.
         tenant: Tenant,
-        /// Its workflow.
         workflow_id: WorkflowId,
         /// What it was created with, as JSON.
         genesis: Bytes,
@@ -54,12 +51,10 @@ pub enum Change {
         parent_run_id: Option<RunId>,
         /// For finding it again.
         tags: Vec<String>,
-        /// When.
         created_at: Timestamp,
     },
     /// The next events of a run, with the snapshot after them.
     Append {
-        /// The run.
         run_id: RunId,
         /// The sequence of the first event; the commit is refused unless it is the next.
         first: u64,
@@ -71,52 +66,37 @@ pub enum Change {
         status: RunStatus,
         /// The snapshot after them, as JSON.
         snapshot: Bytes,
-        /// When.
         at: Timestamp,
     },
+    /// The folded state of a run, as [`RunState::checkpoint`](crate::state::RunState::checkpoint) gives it. It replaces the one before; `None`
+    /// deletes it.
+    SetRunCheckpoint { run_id: RunId, checkpoint: Option<Bytes> },
     /// A definition of a workflow. The same digest again is no change.
     PutDefinition {
-        /// Whose it is.
         tenant: Tenant,
-        /// Its id.
         workflow_id: WorkflowId,
         /// The digest of its document.
         digest: Digest,
         /// The document as it came.
         document: Bytes,
-        /// When.
         at: Timestamp,
     },
     /// A timer, or another moment for it.
     SetTimer {
-        /// The run.
         run_id: RunId,
         /// What for, in the host's own spelling.
         key: String,
-        /// When.
         at: Timestamp,
     },
     /// A timer that is not needed any more. It need not exist.
-    ClearTimer {
-        /// The run.
-        run_id: RunId,
-        /// What for.
-        key: String,
-    },
+    ClearTimer { run_id: RunId, key: String },
     /// The answer to a request, under the caller's key. The commit is refused when the key is taken.
-    PutAnswer {
-        /// The key.
-        key: AnswerKey,
-        /// The answer.
-        answer: Answer,
-    },
+    PutAnswer { key: AnswerKey, answer: Answer },
     /// An effect is about to be made. The commit is refused when it was claimed before.
     ClaimActivity {
         /// The layer-2 identity.
         id: EffectId,
-        /// The run.
         run_id: RunId,
-        /// When.
         at: Timestamp,
     },
     /// An effect was made, or failed.
@@ -128,9 +108,7 @@ pub enum Change {
     },
     /// An artifact of a run.
     PutArtifact {
-        /// The run.
         run_id: RunId,
-        /// Its id.
         artifact_id: ArtifactId,
         /// What it is, as JSON.
         document: Bytes,
@@ -138,9 +116,7 @@ pub enum Change {
     /// Other content for an artifact that is there, by somebody who has seen what it holds. The commit is refused when it holds
     /// something else by now, or is not there.
     ReplaceArtifact {
-        /// The run.
         run_id: RunId,
-        /// Its id.
         artifact_id: ArtifactId,
         /// The digest of the document that was seen, byte for byte.
         seen: Digest,
@@ -149,36 +125,24 @@ pub enum Change {
     },
     /// A note about a run, a node or an event.
     PutAnnotation {
-        /// The run.
         run_id: RunId,
-        /// Its id.
         annotation_id: String,
         /// What it is, as JSON.
         document: Bytes,
     },
     /// A subscription of a tenant.
     PutWebhook {
-        /// Whose it is.
         tenant: Tenant,
-        /// Its id.
         webhook_id: SubscriptionId,
         /// What it is, as JSON; the secret in it is the host's to protect.
         document: Bytes,
     },
     /// A subscription that ended. The commit is refused when there is none.
-    DeleteWebhook {
-        /// Whose it was.
-        tenant: Tenant,
-        /// Its id.
-        webhook_id: SubscriptionId,
-    },
+    DeleteWebhook { tenant: Tenant, webhook_id: SubscriptionId },
     /// A delivery that is to be made, or to be made again later.
     PutDelivery {
-        /// Its id.
         delivery_id: String,
-        /// The subscription.
         webhook_id: SubscriptionId,
-        /// When it is due.
         due: Timestamp,
         /// How often it was tried.
         attempts: u32,
@@ -186,22 +150,16 @@ pub enum Change {
         body: Bytes,
     },
     /// A delivery that needs no more attempts. It need not exist.
-    DeleteDelivery {
-        /// Its id.
-        delivery_id: String,
-    },
+    DeleteDelivery { delivery_id: String },
     /// A delivery that was given up: it is taken out of the queue and kept for people to look at. It need not exist.
     BuryDelivery {
-        /// Its id.
         delivery_id: String,
         /// Why, in a sentence.
         reason: String,
-        /// When.
         at: Timestamp,
     },
     /// An entry of the audit log. The store adds sequence and chain: see [`RunStore::audit`].
     Audit {
-        /// Whose it is.
         tenant: Tenant,
         /// What happened, as canonical JSON.
         entry: Bytes,
@@ -217,47 +175,32 @@ pub enum Change {
     },
     /// A run that has ended, with all that belongs to it: events, tags, artifacts, annotations, effects. One that is not there, or has
     /// not ended, is left alone.
-    DeleteRun {
-        /// The run.
-        run_id: RunId,
-    },
+    DeleteRun { run_id: RunId },
     /// The oldest recorded answers that were given before a moment, so many at most.
     DeleteAnswers {
         /// The moment.
         before: Timestamp,
-        /// How many.
         limit: usize,
     },
     /// Whether messages start runs of a workflow, from now on.
     SetListening {
-        /// Whose it is.
         tenant: Tenant,
-        /// The workflow.
         workflow_id: WorkflowId,
         /// Whether they do.
         is_listening: bool,
     },
     /// A message of a queue starts a run. The commit is refused when it started one before.
     ClaimMessage {
-        /// Whose it is.
         tenant: Tenant,
         /// Its id, which no other message of the tenant ever has.
         message_id: String,
-        /// The run.
         run_id: RunId,
     },
     /// A message that is gone from its queue for good: what it started need not be remembered. It need not be known.
-    ForgetMessage {
-        /// Whose it was.
-        tenant: Tenant,
-        /// Its id.
-        message_id: String,
-    },
+    ForgetMessage { tenant: Tenant, message_id: String },
     /// A trigger has read a stream up to a place. The commit is refused when it is not where the change says.
     MoveListener {
-        /// Whose it is.
         tenant: Tenant,
-        /// The workflow.
         workflow_id: WorkflowId,
         /// The name under which the trigger reads.
         consumer: String,
@@ -268,7 +211,6 @@ pub enum Change {
     },
     /// A key, by the hash of it; the same hash again replaces what is known of it.
     PutApiKey {
-        /// The hash.
         hash: Digest,
         /// What is known of it, as JSON.
         document: Bytes,
@@ -295,7 +237,6 @@ pub struct Answer {
     pub status: u16,
     /// The body of the answer.
     pub body: Bytes,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -304,22 +245,13 @@ pub struct Answer {
 pub enum CommitError {
     /// The run has moved on since it was read.
     #[error("run {run_id} has other events by now")]
-    Moved {
-        /// The run.
-        run_id: RunId,
-    },
+    Moved { run_id: RunId },
     /// There is such a run already.
     #[error("there is a run {run_id} already")]
-    RunExists {
-        /// The run.
-        run_id: RunId,
-    },
+    RunExists { run_id: RunId },
     /// Another run of the scope is under way.
     #[error("run {active_run_id} of the scope is under way")]
-    ScopeActive {
-        /// The run.
-        active_run_id: RunId,
-    },
+    ScopeActive { active_run_id: RunId },
     /// The caller's key has an answer already.
     #[error("the key has an answer already")]
     KeyTaken,
@@ -352,11 +284,8 @@ pub enum CommitError {
 /// A run as it is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRow {
-    /// The run.
     pub run_id: RunId,
-    /// Whose it is.
     pub tenant: Tenant,
-    /// Its workflow.
     pub workflow_id: WorkflowId,
     /// What it was created with, as JSON.
     pub genesis: Bytes,
@@ -384,9 +313,7 @@ pub struct StoredAppend {
 pub struct RunFilter {
     /// In this state.
     pub status: Option<RunStatus>,
-    /// Of this workflow.
     pub workflow_id: Option<WorkflowId>,
-    /// With this tag.
     pub tag: Option<String>,
     /// Those that wait for somebody, whatever for.
     pub waiting: bool,
@@ -408,15 +335,12 @@ pub struct ListedRun {
 pub struct AgedRun {
     /// Its place; later runs have greater ones.
     pub place: u64,
-    /// The run.
     pub run_id: RunId,
-    /// Whose it is.
     pub tenant: Tenant,
     /// Whether another run started it.
     pub is_child: bool,
     /// Whether it has ended.
     pub has_ended: bool,
-    /// When it was created.
     pub created_at: Timestamp,
     /// When its last event was recorded.
     pub updated_at: Timestamp,
@@ -425,22 +349,16 @@ pub struct AgedRun {
 /// A timer that was set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timer {
-    /// The run.
     pub run_id: RunId,
-    /// What for.
     pub key: String,
-    /// When.
     pub at: Timestamp,
 }
 
 /// A delivery to a subscriber.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
-    /// Its id.
     pub delivery_id: String,
-    /// The subscription.
     pub webhook_id: SubscriptionId,
-    /// When it is due.
     pub due: Timestamp,
     /// How often it was tried.
     pub attempts: u32,
@@ -509,6 +427,9 @@ pub trait RunStore: Send + Sync + fmt::Debug {
         max_events: usize,
         max_bytes: usize,
     ) -> Read<Vec<StoredAppend>>;
+
+    /// The last checkpoint of a run. A cache: where there is none, the whole log is folded.
+    fn run_checkpoint(&self, run_id: &RunId) -> Read<Option<Bytes>>;
 
     /// The runs of a tenant, newest first.
     fn runs(&self, tenant: &Tenant, filter: &RunFilter, limit: usize) -> Read<Vec<ListedRun>>;

@@ -27,15 +27,12 @@ pub enum Intent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InterruptToken {
-    /// The run.
     pub run_id: RunId,
     /// The node that waits.
     pub node_id: NodeId,
-    /// The interrupt.
     pub interrupt_id: InterruptId,
     /// Until when, in milliseconds.
     pub expires_at: u64,
-    /// What for.
     pub intent: Intent,
     /// The principal that the token was issued to: an answer by the token is an answer of this principal. Tokens of earlier
     /// versions have no holder; who answers with one is unknown.

@@ -24,9 +24,7 @@ pub const MAX_MOMENTS: usize = 1000;
 /// A piece of work with a beginning and an end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// The trace.
     pub trace_id: u128,
-    /// The span.
     pub span_id: u64,
     /// The span that it belongs under.
     pub parent_id: Option<u64>,
@@ -34,7 +32,6 @@ pub struct Span {
     pub name: String,
     /// When it began.
     pub start: Timestamp,
-    /// When it ended.
     pub end: Timestamp,
     /// What is known of it.
     pub attributes: Vec<(&'static str, Attribute)>,
@@ -55,7 +52,6 @@ pub struct Moment {
     pub kind: String,
     /// Its place in the log.
     pub sequence: u64,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -73,7 +69,6 @@ pub enum Outcome {
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attribute {
-    /// A text.
     Text(String),
     /// Some texts.
     Texts(Vec<String>),

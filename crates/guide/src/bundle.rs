@@ -92,7 +92,6 @@ pub struct Producer {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BundledSession {
-    /// The session.
     pub session_id: SessionId,
     /// Its events, in order.
     pub events: Vec<Event>,

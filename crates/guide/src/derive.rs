@@ -7,6 +7,7 @@
 //! | id | follows from |
 //! |---|---|
 //! | [`session_id`] | 16 bytes of entropy |
+//! | [`child_session_id`] | delegating session, node, place of the delegation |
 //! | [`event_id`] | session, index |
 //! | [`run_id`] | session, number of runs before it |
 //! | [`root_node_id`] | session, run |
@@ -64,6 +65,11 @@ impl<'a> Cause<'a> {
 /// The id of a new session. The caller brings the entropy: this crate has none.
 pub fn session_id(entropy: &[u8; 16]) -> SessionId {
     SessionId::derived(&["session", &canon::encoding::hex(entropy)])
+}
+
+/// The session of the child that a step hands out at `node`, by the place of its delegation.
+pub fn child_session_id(parent: &SessionId, node: &NodeId, index: usize) -> SessionId {
+    SessionId::derived(&["child", parent.as_str(), node.as_str(), &index.to_string()])
 }
 
 /// The id of the event at `index`.
@@ -131,9 +137,19 @@ pub fn whole_notes_output_id(attempt: &AttemptId) -> OutputId {
     OutputId::derived(&["whole_notes", attempt.as_str()])
 }
 
+/// What the host verified for an attempt. The recipe is the proof that no caller sent it.
+pub fn verification_output_id(attempt: &AttemptId) -> OutputId {
+    OutputId::derived(&["verification", attempt.as_str()])
+}
+
 /// The notes that an attempt puts in place of those of the step before.
 pub fn correction_output_id(attempt: &AttemptId) -> OutputId {
     OutputId::derived(&["correction", attempt.as_str()])
+}
+
+/// The answer that a person gave in the console about a node that has `outputs` artifacts already.
+pub fn console_answer_id(node: &NodeId, outputs: usize) -> OutputId {
+    OutputId::derived(&["console_answer", node.as_str(), &outputs.to_string()])
 }
 
 /// The gap at `index` among those that `cause` discloses.

@@ -14,8 +14,10 @@ mod evidence;
 mod ledger;
 mod mend;
 mod notes;
+mod people;
 mod reasons;
 mod start;
+mod verify;
 
 use canon::digest::Digest;
 
@@ -23,7 +25,12 @@ pub use advance::{Advance, Output, advance};
 pub use checkpoint::{Checkpoint, checkpoint};
 pub use error::{EngineError, EngineErrorCode};
 pub use notes::{WHOLE_NOTES_KIND, cut_words, stored_whole_words};
+pub use people::{
+    AnswerOutcome, AnswerProvenance, FromPeople, MAX_ANSWER_BYTES, PersonAnswer, Question, Unanswered,
+    answer_in_console, questions, waiting_for_people,
+};
 pub use start::{Start, start};
+pub use verify::verification_wanted;
 
 use crate::record::{Event, ExecutionSnapshot, NodeId, SnapshotRef};
 use crate::snapshot_digest::NamedSnapshot;

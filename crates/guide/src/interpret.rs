@@ -62,7 +62,6 @@ pub struct Circumstances<'a> {
 pub struct Next {
     /// A step is pending, or everything is done.
     pub state: EngineState,
-    /// Why.
     pub trace: Vec<TraceEntry>,
     /// What was passed over, when the run never stops.
     pub passed_over: Vec<Obstacle>,
@@ -74,7 +73,6 @@ pub enum Obstacle {
     /// A loop would go round more often than it may.
     #[error("loop {loop_id} would go round more than {max_iterations} times")]
     LoopLimit {
-        /// The loop.
         loop_id: DelimiterSafe,
         /// The iteration that just ended, from 0.
         iteration: u32,
@@ -84,7 +82,6 @@ pub enum Obstacle {
     /// A loop's decision is missing.
     #[error("loop {loop_id} needs a decision to continue or stop")]
     MissingDecision {
-        /// The loop.
         loop_id: DelimiterSafe,
         /// The contract of the decision.
         contract_ref: String,
@@ -92,9 +89,7 @@ pub enum Obstacle {
     /// A loop's input is not in the context, or not what it should be.
     #[error("loop {loop_id} needs the context key {key:?} to be {expected}")]
     MissingInput {
-        /// The loop.
         loop_id: DelimiterSafe,
-        /// The key.
         key: String,
         /// What it should be.
         expected: &'static str,
@@ -110,10 +105,7 @@ pub enum Obstacle {
     },
     /// The workflow names something that is not in it, or nothing ever becomes pending.
     #[error("the pinned workflow cannot go on: {reason}")]
-    Broken {
-        /// Why.
-        reason: &'static str,
-    },
+    Broken { reason: &'static str },
 }
 
 impl Obstacle {

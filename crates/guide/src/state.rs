@@ -120,7 +120,6 @@ impl SessionState {
         Ok(state)
     }
 
-    /// The session.
     pub const fn session_id(&self) -> &SessionId {
         &self.session_id
     }
@@ -165,7 +164,6 @@ impl SessionState {
         &self.runs
     }
 
-    /// One run.
     pub fn run(&self, run_id: &RunId) -> Option<&Run> {
         self.run_by_id.get(run_id).map(|ordinal| &self.runs[ordinal.get()])
     }
@@ -175,7 +173,6 @@ impl SessionState {
         self.nodes.len()
     }
 
-    /// One node.
     pub fn node(&self, node_id: &NodeId) -> Option<&Node> {
         self.node_by_id.get(node_id).map(|ordinal| &self.nodes[ordinal.get()])
     }
@@ -247,7 +244,6 @@ impl SessionState {
         self.run(run_id)?.context.as_ref().map(|context| context.index)
     }
 
-    /// One output.
     pub fn output(&self, output_id: &OutputId) -> Option<&Output> {
         self.output_by_id.get(output_id).map(|ordinal| &self.outputs[ordinal.get()])
     }

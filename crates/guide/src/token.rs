@@ -70,7 +70,6 @@ pub enum TokenKind {
     State,
     /// One attempt to advance.
     Ack,
-    /// One checkpoint.
     Checkpoint,
     /// One attempt, in the short form.
     #[serde(skip)]
@@ -112,7 +111,6 @@ impl TokenKind {
 
 /// A place in a run, and the workflow that the run is pinned to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the types say it")]
 pub struct StatePayload {
     pub session_id: SessionId,
     pub run_id: RunId,
@@ -122,7 +120,6 @@ pub struct StatePayload {
 
 /// One attempt to advance a node: the key under which it happens at most once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the types say it")]
 pub struct AckPayload {
     pub session_id: SessionId,
     pub run_id: RunId,
@@ -132,7 +129,6 @@ pub struct AckPayload {
 
 /// One checkpoint of a node: the key under which it is made at most once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the types say it")]
 pub struct CheckpointPayload {
     pub session_id: SessionId,
     pub run_id: RunId,
@@ -152,7 +148,6 @@ pub enum Token {
 }
 
 impl Token {
-    /// Its kind.
     pub const fn kind(&self) -> TokenKind {
         match self {
             Self::State(_) => TokenKind::State,

@@ -6,6 +6,7 @@
 //! * `condition`, `criteria`, `contract`: the small languages inside, with their evaluators.
 //! * `needs`: what a step needs of the user.
 //! * `context_keys`: the context keys that steps declare.
+//! * [`preview`]: a workflow as a picture. [`staleness`]: whether it was reviewed against the rules of today.
 //! * `registry`: the closed sets that come with the program.
 
 pub mod compile;
@@ -18,6 +19,8 @@ pub mod ids;
 pub mod needs;
 pub mod pinned;
 mod places;
+pub mod preview;
 pub mod problem;
 pub mod registry;
 pub mod source;
+pub mod staleness;

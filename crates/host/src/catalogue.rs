@@ -43,6 +43,7 @@ pub use self::entry::{
     Entry, FileProblem, Found, Listing, ShadowCause, Shadowed, SourceCategory, SourceInfo,
 };
 pub use self::error::CatalogueErrorCode;
+pub(crate) use self::read::open_regular;
 
 use self::compiled::Compiled;
 use self::folder::{Content, Folders};

@@ -34,7 +34,6 @@ pub struct SessionName {
     pub key: Digest,
     /// The digest of its cookie.
     pub cookie: Digest,
-    /// When it began.
     pub began: Timestamp,
     /// When it ends by itself.
     pub ends: Timestamp,

@@ -6,13 +6,15 @@
 
 pub mod api;
 mod checkpoint;
+mod children;
 mod cut_notes;
 mod gaps;
 pub mod linked;
 mod missing_context;
 mod open_run;
-mod place;
+mod people;
 mod portability;
+mod position;
 mod proceed;
 mod refusal;
 mod reply;
@@ -20,6 +22,7 @@ mod resume;
 mod sessions;
 mod start;
 mod tenants;
+mod verify;
 pub mod view;
 mod workspace_roots;
 
@@ -35,9 +38,11 @@ use storage::index::{Index, Projection};
 use tokio::sync::Notify;
 
 pub use open_run::OpenRun;
+pub use people::{Questions, WaitingRun};
 pub use portability::{ImportOutcome, SalvagedExport};
 pub use refusal::{GuidedErrorCode, Refusal, is_failure};
 pub use tenants::{DEFAULT_TENANT, Tenants, is_tenant_name};
+pub use verify::{AllowedCommand, Verifier, Workspaces};
 pub use workspace_roots::WorkspaceRoots;
 
 use crate::catalogue::Catalogue;
@@ -60,6 +65,7 @@ pub struct Guided {
     workflows: Mutex<HashMap<WorkflowHash, Arc<CompiledWorkflow>>>,
     /// Who wants to know that a session was advanced by this process.
     listener: OnceLock<Arc<Notify>>,
+    verifier: OnceLock<Arc<Verifier>>,
 }
 
 impl std::fmt::Debug for Guided {
@@ -87,6 +93,7 @@ impl Guided {
             shelf: view::Shelf::default(),
             workflows: Mutex::default(),
             listener: OnceLock::new(),
+            verifier: OnceLock::new(),
         }
     }
 

@@ -1,15 +1,14 @@
 //! The services: use cases that load facts through a port, call a pure decision, append what it
 //! gives, and answer. Nothing is decided here that a core could decide.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 mod backoff;
 pub mod catalogue;
 mod causes;
 pub mod console_sessions;
+pub mod executors;
 pub mod guided;
-pub mod hands;
-pub mod path;
+pub mod guided_node;
 pub mod plugins;
 pub mod runs;
 pub mod system;

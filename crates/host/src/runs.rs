@@ -13,36 +13,36 @@
 //!
 //! What was under way when the process ended is found again by [`Runs::recover`]: a run that is not at its end is told so, and asks
 //! again for the timers, children and effects that it waits for. Children have derived ids and effects a layer-2 identity, so asking
-//! twice does nothing twice. Nodes that guide an agent lead out of this module and back: `guide.rs`, and [`crate::path`].
+//! twice does nothing twice. Nodes that guide an agent lead out of this module and back: `guide.rs`, and [`crate::guided_node`].
 
 mod advance;
 pub mod annotations;
-mod around;
 pub mod artifacts;
 pub mod audit;
 pub mod bulk;
 pub mod bundle;
 pub mod caller;
+mod compute_pool;
 pub mod counts;
 pub mod create;
-mod definitions;
+pub mod definitions;
 mod effects;
+mod engine_context;
 pub mod exposed;
 mod family;
 mod feed;
-mod fork;
+pub mod fork;
 mod guide;
 mod health;
-mod heavy;
 pub mod idempotency;
 mod inherit;
-mod interrupts;
+pub mod interrupts;
+mod keyed_lock;
 pub mod keys;
-pub(crate) mod listening;
+pub(crate) mod listeners;
 mod live;
-mod newborn;
-mod one_by_one;
-mod places;
+mod new_children;
+mod progress;
 pub mod rates;
 pub mod read;
 mod recovery;
@@ -51,11 +51,11 @@ pub mod retention;
 pub mod rotation;
 pub mod secrets;
 pub mod session_keys;
-mod telling;
 mod timers;
 mod traces;
 pub mod webhooks;
-mod workflow_look;
+mod work_limits;
+mod workflow_view;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -72,22 +72,20 @@ use tokio::sync::{Notify, Semaphore, oneshot, watch};
 pub use self::audit::AuditKey;
 use self::audit::{Anchors, Unsigned};
 pub use self::caller::{Caller, Scope};
+use self::compute_pool::ComputePool;
 use self::counts::{Counters, Counts};
-pub use self::create::new_run_id;
+pub use self::create::{CreatedRun, NewRun, new_run_id};
 use self::definitions::Definitions;
 pub use self::family::{MAX_FAMILY, Waiting};
 pub use self::feed::{Batch, Following};
 use self::health::StoreHealth;
 pub use self::health::Trouble;
-use self::heavy::HeavyWork;
-pub use self::idempotency::{Keyed, Reply};
+pub use self::idempotency::{Direct, Keyed, Respond, StoredReply, Written};
+use self::keyed_lock::KeyedLock;
 use self::keys::KnownKeys;
 pub use self::keys::{ApiKey, GuidedCaller, KeyError};
-pub use self::listening::SilentTrigger;
+pub use self::listeners::SilentTrigger;
 use self::live::LiveRuns;
-use self::one_by_one::OneByOne;
-use self::places::Places;
-pub use self::places::{MAX_AT_WORK, MAX_AT_WORK_FOR_A_RUN};
 use self::recovery::Recovery;
 pub use self::recovery::RecoveryProgress;
 pub use self::refusal::{ApiCode, Refusal, RefusalKind};
@@ -96,10 +94,12 @@ pub use self::session_keys::{SessionGrant, SessionKeys};
 use self::traces::Traces;
 pub use self::traces::{Ended, MAX_WAITING as MAX_TRACES_WAITING};
 use self::webhooks::Webhooks;
-pub use self::workflow_look::WorkflowLook;
+use self::work_limits::WorkLimits;
+pub use self::work_limits::{MAX_AT_WORK, MAX_AT_WORK_FOR_A_RUN};
+pub use self::workflow_view::WorkflowLook;
 use crate::causes;
-use crate::hands::Hands;
-use crate::path::GuidedNodes;
+use crate::executors::Executors;
+use crate::guided_node::GuidedNodes;
 use crate::system::{Clock, Entropy};
 
 /// How many requests that write may be under way at once; more are told to come back. Each holds a few kilobytes, and waits for
@@ -155,15 +155,15 @@ struct Inner {
     /// Where guided nodes lead, on a host that has a way for them.
     path: OnceLock<GuidedNodes>,
     /// What nodes may use, on a host that lets them use anything.
-    hands: OnceLock<Hands>,
+    executors: OnceLock<Executors>,
     withheld: Mutex<BTreeSet<&'static str>>,
     /// The work of nodes that is under way.
-    places: Places,
+    places: WorkLimits,
     /// Decisions that take long.
-    heavy: HeavyWork,
+    heavy: ComputePool,
     /// What is left of the work of a start.
     recovery: Recovery,
-    one_by_one: OneByOne,
+    one_by_one: KeyedLock,
     known_keys: KnownKeys,
     health: StoreHealth,
     /// The newest checkpoints outside the database, on a host that has a place for them.
@@ -171,9 +171,9 @@ struct Inner {
     traces: Traces,
     counters: Counters,
     /// Whose triggers are to be looked at.
-    listeners: listening::Changed,
+    listeners: listeners::Changed,
     /// Children that are durable and have yet to begin.
-    newborn: newborn::Newborn,
+    newborn: new_children::NewChildren,
 }
 
 impl fmt::Debug for Runs {
@@ -200,19 +200,19 @@ impl Runs {
                 resolved: Resolved::default(),
                 changes: watch::Sender::new(0),
                 path: OnceLock::new(),
-                hands: OnceLock::new(),
+                executors: OnceLock::new(),
                 withheld: Mutex::default(),
-                places: Places::default(),
-                heavy: HeavyWork::default(),
+                places: WorkLimits::default(),
+                heavy: ComputePool::default(),
                 recovery: Recovery::default(),
-                one_by_one: OneByOne::default(),
+                one_by_one: KeyedLock::default(),
                 known_keys: KnownKeys::default(),
                 health: StoreHealth::default(),
                 anchors: OnceLock::new(),
                 traces: Traces::default(),
                 counters: Counters::default(),
-                listeners: listening::Changed::default(),
-                newborn: newborn::Newborn::default(),
+                listeners: listeners::Changed::default(),
+                newborn: new_children::NewChildren::default(),
             }),
         };
         runs.learn_secrets();
@@ -227,7 +227,7 @@ impl Runs {
     /// What is served.
     pub fn capabilities(&self) -> Capabilities {
         let own = &self.inner.options.capabilities;
-        let served = self.inner.hands.get().map_or_else(|| own.clone(), |hands| hands.widen(own));
+        let served = self.inner.executors.get().map_or_else(|| own.clone(), |executors| executors.widen(own));
         self.withheld().into_iter().fold(served, Capabilities::without)
     }
 
@@ -242,19 +242,19 @@ impl Runs {
     }
 
     /// Lets nodes use what these hands reach. Once, before anything runs.
-    pub fn equip(&self, hands: Hands) {
+    pub fn equip(&self, executors: Executors) {
         // A second pair is not taken: workflows were checked against the first.
-        let _ = self.inner.hands.set(hands);
+        let _ = self.inner.executors.set(executors);
     }
 
     /// What nodes may use.
-    pub fn hands(&self) -> Option<&Hands> {
-        self.inner.hands.get()
+    pub fn executors(&self) -> Option<&Executors> {
+        self.inner.executors.get()
     }
 
     /// The providers of models that callers may choose from.
     fn providers(&self) -> Vec<&str> {
-        let models = self.hands().and_then(Hands::models);
+        let models = self.executors().and_then(Executors::models);
         models.map(|models| models.choosable().collect()).unwrap_or_default()
     }
 
@@ -329,7 +329,7 @@ impl Runs {
         &*self.inner.options.store
     }
 
-    /// Hands a commit to the store, and waits until it is durable.
+    /// Executors a commit to the store, and waits until it is durable.
     async fn commit(&self, changes: Vec<Change>) -> Result<(), CommitError> {
         let audited = changes.iter().filter_map(|change| match change {
             Change::Audit { tenant, .. } => Some(tenant.clone()),
@@ -373,11 +373,4 @@ impl Runs {
 /// The system gave no randomness.
 fn no_entropy(error: impl std::error::Error + Send + Sync + 'static) -> Refusal {
     Refusal::new(ApiCode::InternalError, "the system has no entropy to give").because(Cause::new(error))
-}
-
-/// A whole number from 0 on, however it is spelt: to JSON `5.0` is `5`.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole, and within bounds")]
-fn whole(value: &serde_json::Value) -> Option<u64> {
-    let spelt = |number: f64| number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number);
-    value.as_u64().or_else(|| value.as_f64().filter(|number| spelt(*number)).map(|number| number as u64))
 }

@@ -1,6 +1,6 @@
 //! Triggers: every message of a queue, and every record of a stream, starts one run.
 //!
-//! There is an *ear* for each trigger of each workflow of each tenant. It waits for an event of its queue, and never polls.
+//! There is one *task* for each trigger of each workflow of each tenant. It waits for an event of its queue, and never polls.
 //!
 //! ```text
 //!  queue:   consume under a lease ─► create the run, claim the message ─► acknowledge ─► forget the claim
@@ -14,13 +14,13 @@
 //! every time, and is a dead letter after as many attempts as its trigger allows. A host that has too much to do is waited for: that is no
 //! attempt.
 //!
-//! Registering a workflow again lets the ears of triggers that changed finish what they hold, and puts others in their place. Handing
+//! Registering a workflow again lets the tasks of triggers that changed finish what they hold, and puts others in their place. Handing
 //! over, claims and places belong to the queue and the store, so nothing is lost or doubled by that.
 
-mod ear;
 mod messages;
 mod records;
 mod signals;
+mod task;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,11 +33,11 @@ use surfaces::queue::{Queue, Topic};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use self::ear::Ear;
 use self::signals::Signals;
+use self::task::TriggerTask;
 use crate::causes;
-use crate::hands::Hands;
-use crate::runs::listening::Listener;
+use crate::executors::Executors;
+use crate::runs::listeners::Listener;
 use crate::runs::{Refusal, Runs};
 
 /// How many workflows are looked up at once.
@@ -47,39 +47,29 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// What a trigger does that people may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum TriggerEvent {
     /// It listens from now on.
-    Begun(Named),
+    Begun(TriggerName),
     /// It does not listen any more.
-    Ended(Named),
+    Ended(TriggerName),
     /// No run could be started for a message, and it was put aside.
-    DeadLetter {
-        /// By which trigger.
-        trigger: Named,
-        /// Its id.
-        message_id: String,
-        /// Why.
-        reason: String,
-    },
+    DeadLetter { trigger: TriggerName, message_id: String, reason: String },
 }
 
 /// The names of a trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Whose.
+pub struct TriggerName {
     pub tenant: Tenant,
-    /// Of which workflow.
     pub workflow_id: WorkflowId,
-    /// Which one.
     pub trigger_id: String,
     /// The queue or the stream.
     pub source: String,
 }
 
-/// Whoever is told what triggers do.
-pub type Told = Arc<dyn Fn(Heard) + Send + Sync>;
+/// Called with what triggers do.
+pub type TriggerObserver = Arc<dyn Fn(TriggerEvent) + Send + Sync>;
 
-/// An ear that is there, by tenant, workflow and trigger.
+/// A task that is there, by tenant, workflow and trigger.
 type Key = (Tenant, WorkflowId, String);
 
 struct Listening {
@@ -88,36 +78,37 @@ struct Listening {
     task: JoinHandle<()>,
 }
 
-struct Ears {
+struct TriggerTasks {
     runs: Runs,
     queue: Arc<dyn Queue>,
     signals: Arc<Signals>,
-    told: Told,
+    observer: TriggerObserver,
     listening: BTreeMap<Key, Listening>,
 }
 
 impl Runs {
     /// Starts the runs of messages, for ever. Ends when the host is drained, and every message that was held has its run, or is back in its
     /// queue. To be called once, after [`Runs::recover`].
-    pub async fn keep_listening(&self, told: Told) {
-        let Some(surfaces) = self.hands().and_then(Hands::surfaces) else { return };
+    pub async fn keep_listening(&self, observer: TriggerObserver) {
+        let Some(surfaces) = self.executors().and_then(Executors::surfaces) else { return };
         let queue = Arc::clone(surfaces.queue());
         let signals = Arc::new(Signals::default());
         let relay = tokio::spawn(Arc::clone(&signals).relay(queue.watch()));
-        let mut ears = Ears { runs: self.clone(), queue, signals, told, listening: BTreeMap::new() };
-        ears.look_at_all().await;
+        let mut tasks =
+            TriggerTasks { runs: self.clone(), queue, signals, observer, listening: BTreeMap::new() };
+        tasks.look_at_all().await;
         while !self.is_stopping() {
             tokio::select! {
-                changed = self.registered() => ears.look_at(changed).await,
+                changed = self.registered() => tasks.look_at(changed).await,
                 () = self.stopped() => {}
             }
         }
-        ears.end_all().await;
+        tasks.end_all().await;
         relay.abort();
     }
 }
 
-impl Ears {
+impl TriggerTasks {
     /// Looks at every workflow that listens, at the start.
     async fn look_at_all(&mut self) {
         let mut after: Option<(Tenant, WorkflowId)> = None;
@@ -187,31 +178,31 @@ impl Ears {
         let is_stream = listener.trigger.kind == SourceKind::Stream;
         let topic = Topic { tenant: tenant.clone(), name: listener.trigger.source.clone(), is_stream };
         let (end, ended) = watch::channel(false);
-        let ear = Arc::new(Ear {
+        let task = Arc::new(TriggerTask {
             runs: self.runs.clone(),
             queue: Arc::clone(&self.queue),
-            told: Arc::clone(&self.told),
+            observer: Arc::clone(&self.observer),
             tenant,
             listener: listener.clone(),
             heard: self.signals.of(topic),
             ended,
         });
-        (self.told)(Heard::Begun(ear.named()));
+        (self.observer)(TriggerEvent::Begun(task.named()));
         let task = match listener.trigger.kind {
-            SourceKind::Queue => tokio::spawn(messages::listen(ear)),
-            SourceKind::Stream => tokio::spawn(records::listen(ear)),
+            SourceKind::Queue => tokio::spawn(messages::listen(task)),
+            SourceKind::Stream => tokio::spawn(records::listen(task)),
         };
         Some(Listening { listener, end, task })
     }
 
-    /// Waits until an ear has done with what it holds.
+    /// Waits until a task has done with what it holds.
     async fn end(&self, there: Listening) {
         there.end.send_replace(true);
         // One that panicked holds nothing that does not come back by itself.
         let _ = there.task.await;
         let Listener { tenant, workflow_id, trigger } = there.listener;
-        let named = Named { tenant, workflow_id, trigger_id: trigger.id, source: trigger.source };
-        (self.told)(Heard::Ended(named));
+        let named = TriggerName { tenant, workflow_id, trigger_id: trigger.id, source: trigger.source };
+        (self.observer)(TriggerEvent::Ended(named));
     }
 
     async fn end_all(&mut self) {

@@ -53,7 +53,6 @@ pub struct WorkspaceList {
 /// A workspace in a list.
 #[derive(Debug)]
 pub struct WorkspaceLine {
-    /// The run.
     pub run_id: String,
     /// The node of the run.
     pub node_id: String,
@@ -66,7 +65,6 @@ pub struct WorkspaceLine {
 pub struct WorkspaceLook {
     /// The run and the node, and the lease.
     pub line: WorkspaceLine,
-    /// Where it is.
     pub root: PathBuf,
     /// What the plan put where, by slot.
     pub slots: Vec<SlotLook>,
@@ -87,7 +85,6 @@ pub struct SlotLook {
     pub mode: workspace::slot::Mode,
     /// How many files it has.
     pub files: u64,
-    /// How many bytes.
     pub bytes: u64,
     /// The first of its paths, in order.
     pub lines: Vec<PlacedLine>,
@@ -100,7 +97,6 @@ pub struct PlacedLine {
     pub name: String,
     /// How far it is below its slot, from 0.
     pub depth: usize,
-    /// What it is.
     pub kind: LineKind,
     /// How many bytes.
     pub size: u64,

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! Command-line arguments and help texts.
 
 mod backup;
 mod demo;
@@ -38,8 +38,8 @@ pub(crate) use session::{
     SessionList, SessionShow, SessionTail, SessionVerify,
 };
 pub(crate) use workflow::{
-    SourceFormat, Workflow, WorkflowCommand, WorkflowCompile, WorkflowExpand, WorkflowList, WorkflowNew,
-    WorkflowShow, WorkflowSources, WorkflowValidate,
+    PreviewFormat, SourceFormat, Workflow, WorkflowCommand, WorkflowCompile, WorkflowExpand, WorkflowList,
+    WorkflowNew, WorkflowPreview, WorkflowShow, WorkflowSources, WorkflowTest, WorkflowValidate,
 };
 pub(crate) use workspace::{
     AgentUser, DriftLevel, ManifestInput, RwPolicy, VerifyLevel, Workspace, WorkspaceApply, WorkspaceCommand,
@@ -74,15 +74,15 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Globals {
-    /// The data directory; without it INTERLOCK_HOME, then `data_dir` of the settings file, then the
+    /// The data directory. Default: INTERLOCK_HOME, then `data_dir` of the settings file, then the
     /// platform's directory for user data.
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// The settings file; without it config.toml in the data directory, if there is one.
+    /// The settings file. Default: config.toml in the data directory, if it exists.
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
 }
@@ -104,66 +104,66 @@ pub(crate) enum Command {
     Doctor(Doctor),
 }
 
-/// How the answer is given. Part of every command that answers people and programs alike.
+/// The output format of commands that print for people and for programs.
 #[derive(Clone, Copy, Debug, Default, Args)]
-pub(crate) struct Answering {
-    /// Print exactly one JSON document on standard output, a refusal included.
+pub(crate) struct OutputFormat {
+    /// Print exactly one JSON document on standard output, also for errors.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-impl Answering {
-    /// Where an error is shown.
+impl OutputFormat {
+    /// Where errors are printed.
     pub(crate) const fn reporting(self) -> Reporting {
         if self.json { Reporting::Json } else { Reporting::Words }
     }
 }
 
-/// Compose a workspace and print what it shows, or what is wrong with it, as JSON.
+/// Compose a workspace from a JSON input and print the result or its diagnostics as JSON.
 ///
-/// The input declares built-ins, module instances with the runtime status that a host resolved,
-/// and a policy. The result is a pure function of it: the same content gives the same bytes,
-/// in whatever order the input lists things.
+/// The input declares built-ins, module instances with their runtime status, and a policy. The
+/// result is a pure function of the input: the same content gives the same bytes, in any order.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Compose a file, to read it:
+  Compose a file and print readable JSON:
     interlock compose workspace.json --pretty
 
-  Fail a build when the workspace does not compose (exit 1), and keep the reasons:
+  Fail a build if the workspace does not compose (exit 1), and save the diagnostics:
     interlock compose workspace.json > composed.json
 
-  Ask why something is shown, or is not:
+  Explain why a key is shown or hidden:
     interlock compose workspace.json --explain data-lab-prod:routes/home
 
-  The smallest input there is:
+  The smallest valid input:
     echo '{\"builtins\": [], \"modules\": []}' | interlock compose --pretty
 
-A fixture, `{\"id\": …, \"input\": …, \"expect\": …}`, is composed by its `input`.
+A fixture, `{\"id\": …, \"input\": …, \"expect\": …}`, is also accepted; its `input` is composed.
 
 Exit codes:
   0  the workspace composes (with --explain: the key is shown)
-  1  it does not; the diagnostics say why (with --explain: the key is not shown)
-  2  the input could not be read, or is no JSON: the error says where")]
+  1  the workspace does not compose; see the diagnostics (with --explain: the key is not shown)
+  2  the input could not be read, or is not valid JSON")]
 pub(crate) struct Compose {
-    /// The input; `-` or nothing reads standard input.
+    /// The input file; `-` or no file reads standard input.
     pub(crate) file: Option<PathBuf>,
 
-    /// Indent the JSON for people.
+    /// Indent the JSON.
     #[arg(long)]
     pub(crate) pretty: bool,
 
-    /// Answer why KEY (owner:kind/id) is shown, or not, instead of printing the result.
+    /// Explain why KEY (owner:kind/id) is shown or hidden, instead of printing the result.
     #[arg(long, value_name = "KEY")]
     pub(crate) explain: Option<String>,
 
-    /// Print exactly one JSON document on standard output, errors included.
+    /// Print exactly one JSON document on standard output, also for errors.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl Compose {
-    /// The result of `compose` is JSON in any case, so an error is too; a person gets words beside it.
+    /// The result of `compose` is always JSON, and so are its errors; on a terminal, the error is
+    /// also printed as text.
     pub(crate) const fn reporting(&self) -> Reporting {
         match (self.json, self.explain.is_some()) {
             (true, _) => Reporting::Json,
@@ -174,11 +174,10 @@ impl Compose {
 }
 
 impl Command {
-    /// Where an error of this command is shown.
     pub(crate) const fn reporting(&self) -> Reporting {
         match self {
             Self::Mcp(mcp) => match &mcp.command {
-                // Standard output belongs to the protocol.
+                // Standard output is reserved for the protocol.
                 None => Reporting::Words,
                 Some(command) => command.answering().reporting(),
             },
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_teaches_by_example() {
+    fn every_command_has_examples() {
         let mut waiting = vec![Arguments::command()];
         while let Some(command) = waiting.pop() {
             let nested: Vec<_> = command.get_subcommands().cloned().collect();
@@ -220,7 +219,8 @@ mod tests {
         }
     }
 
-    /// The rows of the reference about a command, such as `pack new NAME …` for `pack new`, and the section that it may have.
+    /// The rows and the section of the reference for a command, such as `pack new NAME …` for `pack
+    /// new`.
     fn entries<'a>(reference: &'a str, command: &str) -> Vec<&'a str> {
         let called = [format!("`{command} "), format!("`{command}`")];
         let title = format!("`interlock {command}`");

@@ -1,4 +1,4 @@
-//! A client of a server: one of ours on this machine, or a registry of packs elsewhere.
+//! An HTTP client for the local server and for pack registries.
 
 use std::error::Error;
 use std::time::Duration;
@@ -15,22 +15,20 @@ use crate::commands::serve::{KEY_VARIABLE, LOCAL_KEY};
 use crate::failure::{CommandErrorCode, Failure};
 use crate::settings::Settings;
 
-/// How long the server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The most bytes of a document that is read; a snapshot of a run is the largest, and is less.
+/// The largest document, in bytes. Run snapshots are the largest and are smaller than this.
 const MAX_DOCUMENT_BYTES: usize = 64 << 20;
-/// The longest line of a stream of events: no event of a run is larger than a document.
+/// The longest line of an event stream: no event is larger than a document.
 const MAX_LINE_BYTES: usize = MAX_DOCUMENT_BYTES;
 /// How many redirects of a registry are followed.
 const MAX_REDIRECTS: usize = 5;
 
-/// What to do about this machine's own server when it does not answer.
-const ABOUT_OWN: &str = "Look at its log, or end it; without a server the run is carried out here.";
-/// What to do about a registry that does not answer.
+const ABOUT_OWN: &str =
+    "Check the server's log, or stop the server; without one, this command runs the workflow itself.";
 const ABOUT_REGISTRY: &str =
-    "Check its address and whether it runs, try again later, or name another one with --registry.";
+    "Check the URL and that the server is running, retry later, or use another registry with --registry.";
 
-/// Asks a server, with a key or without.
+/// Sends requests to one server, with or without a key.
 pub(crate) struct Client {
     http: outbound::Client,
     url: String,
@@ -38,7 +36,7 @@ pub(crate) struct Client {
     advice: &'static str,
 }
 
-/// One request to the server, below its address.
+/// One request, relative to the server's URL.
 struct Request<'a> {
     method: Method,
     path: &'a str,
@@ -55,20 +53,20 @@ impl Request<'_> {
 }
 
 impl Client {
-    /// A client of the server at `url`, with the key of this machine. That key may do everything here, so the server is
-    /// this machine's own and no other.
+    /// A client for the local server at `url`, with the local key. That key has all rights here, so
+    /// it must never be sent to another server.
     pub(crate) fn of(url: &str, settings: &Settings) -> Result<Self, Failure> {
         let (http, url) = (direct(), url.to_owned());
         Ok(Self { http, url, key: Some(own_key(settings)?), advice: ABOUT_OWN })
     }
 
-    /// A client of a registry on this machine, which is asked directly.
+    /// A client for a registry on this machine, without a proxy.
     pub(crate) fn of_registry_here(url: &str, key: Option<String>) -> Self {
         Self { http: direct(), url: url.to_owned(), key, advice: ABOUT_REGISTRY }
     }
 
-    /// A client of a registry elsewhere, with a key that was given for it, or without any. The proxy of the environment may be on
-    /// the way there.
+    /// A client for a remote registry, with the key given for it or without one. The proxy of the
+    /// environment is used.
     pub(crate) fn of_registry_elsewhere(url: &str, key: Option<String>) -> Self {
         let http = outbound::Client::through_environment();
         Self { http, url: url.to_owned(), key, advice: ABOUT_REGISTRY }
@@ -77,23 +75,22 @@ impl Client {
     fn unreachable(&self, error: &CallError) -> Failure {
         match error {
             CallError::TooLarge(most) => {
-                refused(&format!("the server at {} sends more than {most} bytes", self.url))
+                refused(&format!("the response of {} is larger than {most} bytes", self.url))
             }
             error => unreachable_server(&self.url, error, self.advice),
         }
     }
 
-    /// The key, for whoever shows a person how to sign in.
+    /// The key, to show how to sign in.
     pub(crate) fn key(&self) -> &str {
         self.key.as_deref().unwrap_or_default()
     }
 
-    /// Whether the client has a key.
     pub(crate) const fn has_key(&self) -> bool {
         self.key.is_some()
     }
 
-    /// Sends a document, and gives what comes back.
+    /// Sends a document and returns the response document.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         let headers = &[("content-type", "application/json")];
         let request = Request::get(path, MAX_DOCUMENT_BYTES);
@@ -101,18 +98,17 @@ impl Client {
         self.read(self.send(Request { method: Method::POST, headers, body, ..request }).await?).await
     }
 
-    /// Reads a document.
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.read(self.send(Request::get(path, MAX_DOCUMENT_BYTES)).await?).await
     }
 
-    /// Reads a document, if it is there.
+    /// Reads a document; `None` if it does not exist.
     pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
         let reply = self.send(Request::get(path, MAX_DOCUMENT_BYTES)).await?;
         if reply.status == 404 { Ok(None) } else { self.read(reply).await.map(Some) }
     }
 
-    /// Reads bytes, at most so many, if they are there.
+    /// Reads at most `most` bytes; `None` if the resource does not exist.
     pub(crate) async fn find_bytes(&self, path: &str, most: usize) -> Result<Option<Vec<u8>>, Failure> {
         let mut reply = self.send(Request::get(path, most)).await?;
         match reply.status {
@@ -125,7 +121,7 @@ impl Client {
         }
     }
 
-    /// Sends bytes to a place of their own, and gives what comes back.
+    /// Uploads bytes with PUT and returns the response document.
     pub(crate) async fn put(
         &self,
         path: &str,
@@ -140,13 +136,13 @@ impl Client {
         self.read(reply).await
     }
 
-    /// Sends a request with the key, where there is one. What is only read may have moved; the key does not follow it to
+    /// Sends a request with the key, if any. Reads follow redirects, but the key is not sent to
     /// another server.
     async fn send(&self, request: Request<'_>) -> Result<Reply, Failure> {
         let given = format!("{}{}", self.url, request.path);
-        // Written as it goes over the wire: percent-encoded, and international names in ASCII.
+        // As sent over the wire: percent-encoded, and international domain names in ASCII.
         let given =
-            Url::parse(&given).map_err(|error| refused(&format!("`{given}` is not an address: {error}")))?;
+            Url::parse(&given).map_err(|error| refused(&format!("`{given}` is not a valid URL: {error}")))?;
         let bearer = self.key.as_ref().map(|key| format!("Bearer {key}"));
         let mut url = given.clone();
         for _ in 0..=MAX_REDIRECTS {
@@ -170,7 +166,7 @@ impl Client {
         Err(refused(&format!("the server at {} redirects more than {MAX_REDIRECTS} times", self.url)))
     }
 
-    /// The document of an answer, or why there is none.
+    /// The response document, or the error of the server.
     async fn read(&self, mut reply: Reply) -> Result<Value, Failure> {
         let body = reply.bytes().await.map_err(|error| self.unreachable(&error))?;
         let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
@@ -184,7 +180,7 @@ impl Client {
         Err(refusal(&message).detail("status", reply.status).into())
     }
 
-    /// The data of each event of a stream, until it ends or `take` has seen enough.
+    /// Passes the data of each event to `take`, until the stream ends or `take` returns `Enough`.
     pub(crate) async fn stream(
         &self,
         path: &str,
@@ -213,14 +209,14 @@ impl Client {
     }
 }
 
-/// Whether a reader of a stream has seen what it waited for.
+/// Whether the reader of a stream has seen what it waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Enough {
     Yes,
     No,
 }
 
-/// Where a document that is only read has moved to. Never from TLS to a connection without.
+/// The target of a redirect, for reads only. Never from https to http.
 fn moved(method: &Method, from: &Url, reply: &Reply) -> Option<Url> {
     let to = match reply.status {
         301 | 302 | 303 | 307 | 308 if *method == Method::GET => reply.headers.get(LOCATION)?,
@@ -230,18 +226,18 @@ fn moved(method: &Method, from: &Url, reply: &Reply) -> Option<Url> {
     (to.scheme() == "https" || to.scheme() == from.scheme()).then_some(to)
 }
 
-/// For servers on this machine. No proxy of the environment is asked: it would be told the key, which may do everything here.
+/// For servers on this machine. A proxy must not see the local key, so none is used.
 fn direct() -> outbound::Client {
     outbound::Client::new(Reach::Anywhere)
 }
 
-/// Waits until this machine's own server answers.
+/// Waits until the local server responds.
 pub(crate) async fn until_ready(url: &str) -> Result<(), Failure> {
     let client = Client { http: direct(), url: url.to_owned(), key: None, advice: ABOUT_OWN };
     client.send(Request::get("/readyz", MAX_DOCUMENT_BYTES)).await.map(drop)
 }
 
-/// The key of this machine: that of the environment, or the one that `serve` made.
+/// The local key: from the environment, or the one that `serve` created.
 pub(crate) fn own_key(settings: &Settings) -> Result<String, Failure> {
     if let Ok(key) = std::env::var(KEY_VARIABLE) {
         return Ok(key);
@@ -250,19 +246,19 @@ pub(crate) fn own_key(settings: &Settings) -> Result<String, Failure> {
     std::fs::read_to_string(&path).map(|key| key.trim().to_owned()).map_err(|_| {
         Envelope::new(
             CommandErrorCode::KeyRequired,
-            format!("the server wants a key, and there is none in {}", path.display()),
+            format!("the server requires an API key, and {} does not exist", path.display()),
         )
-        .suggest(format!("Set {KEY_VARIABLE} to a key that may create and read runs."))
+        .suggest(format!("Set {KEY_VARIABLE} to a key with the scopes `runs:create` and `runs:read`."))
         .into()
     })
 }
 
-/// Somebody else's server asks who this is.
+/// The error for a remote server that requires a key.
 pub(crate) fn key_wanted(url: &str) -> Failure {
-    Envelope::new(CommandErrorCode::KeyRequired, format!("the server at {url} wants a key"))
+    Envelope::new(CommandErrorCode::KeyRequired, format!("the server at {url} requires an API key"))
         .suggest(
-            "Ask whoever runs it for one, and name the file that has it with --api-key. \
-             The key of this machine is sent to its own server only.",
+            "Ask its operator for a key, and pass the file that contains it with --api-key. \
+             The local key is sent only to the local server.",
         )
         .into()
 }
@@ -272,15 +268,16 @@ pub(crate) fn refused(message: &str) -> Failure {
 }
 
 fn refusal(message: &str) -> Envelope {
-    Envelope::new(CommandErrorCode::HostRefused, message).suggest("See what the server says, and try again.")
+    Envelope::new(CommandErrorCode::HostRefused, message)
+        .suggest("Fix the problem that the server reports, then retry.")
 }
 
 fn unreachable_server(url: &str, error: &(dyn Error + 'static), advice: &str) -> Failure {
-    // What is around it says only that a request was sent.
+    // The outer error only says that a request was sent.
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
-    let message = format!("the server at {url} does not answer: {cause}");
+    let message = format!("the server at {url} is not reachable: {cause}");
     Envelope::new(CommandErrorCode::ServerUnreachable, message).suggest(advice).into()
 }

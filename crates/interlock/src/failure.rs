@@ -1,4 +1,4 @@
-//! What happens when a command cannot answer, or answers no.
+//! Failures and negative results of commands.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,85 +14,64 @@ use crate::input;
 use crate::output::{self, Layout};
 
 canon::error_codes! {
-    /// What the command line itself can run into.
+    /// Errors of the command line itself.
     pub(crate) enum CommandErrorCode {
-        /// A file or standard input could not be read.
         InputUnreadable => "INPUT_UNREADABLE",
-        /// Standard output or a file could not be written.
         OutputUnwritable => "OUTPUT_UNWRITABLE",
-        /// The file to write is there already.
         OutputExists => "OUTPUT_EXISTS",
-        /// The settings file is no TOML, or a value is of another type.
         ConfigInvalid => "CONFIG_INVALID",
-        /// The settings file has a key that nothing reads.
         ConfigUnknownKey => "CONFIG_UNKNOWN_KEY",
-        /// The settings file cannot be read.
         ConfigUnreadable => "CONFIG_UNREADABLE",
-        /// Nothing says where the data directory is.
         DataDirUnknown => "DATA_DIR_UNKNOWN",
-        /// More than one session or run begins like that.
         IdAmbiguous => "ID_AMBIGUOUS",
-        /// The session has no such run.
         RunUnknown => "RUN_UNKNOWN",
-        /// No workflow may have that id.
         WorkflowIdInvalid => "WORKFLOW_ID_INVALID",
-        /// The workflow does not take the chain at that place.
         ChainMisplaced => "CHAIN_MISPLACED",
-        /// Another process serves the data directory.
         ServeRunning => "SERVE_RUNNING",
-        /// The address cannot be listened on.
         ListenFailed => "LISTEN_FAILED",
-        /// A key is needed, and there is none.
         KeyRequired => "KEY_REQUIRED",
-        /// The data directory had a database of runs, and it is gone.
         RunsDatabaseMissing => "RUNS_DATABASE_MISSING",
-        /// The host of runs refused.
         HostRefused => "HOST_REFUSED",
-        /// The configuration file of a client cannot be edited.
         ClientConfigInvalid => "CLIENT_CONFIG_INVALID",
-        /// The configuration file of a client has a different entry of that name.
         ClientEntryDiffers => "CLIENT_ENTRY_DIFFERS",
-        /// The server does not answer.
+        BundleSignatureInvalid => "BUNDLE_SIGNATURE_INVALID",
         ServerUnreachable => "SERVER_UNREACHABLE",
     }
 }
 
-/// The answer of a command that could be carried out.
+/// The result of a command that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ExitStatus {
     /// Exit code 0.
-    Yes,
+    Success,
     /// Exit code 1: invalid, blocked, damaged, not shown.
-    No,
+    Negative,
 }
 
-impl From<Answer> for ExitCode {
-    fn from(answer: Answer) -> Self {
+impl From<ExitStatus> for ExitCode {
+    fn from(answer: ExitStatus) -> Self {
         match answer {
-            Answer::Yes => Self::SUCCESS,
-            Answer::No => Self::from(1),
+            ExitStatus::Success => Self::SUCCESS,
+            ExitStatus::Negative => Self::from(1),
         }
     }
 }
 
-impl Answer {
-    pub(crate) const fn yes_if(condition: bool) -> Self {
-        if condition { Self::Yes } else { Self::No }
+impl ExitStatus {
+    pub(crate) const fn success_if(condition: bool) -> Self {
+        if condition { Self::Success } else { Self::Negative }
     }
 }
 
-/// Where an error is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reporting {
-    /// As the one JSON document on standard output.
+    /// As a JSON document on standard output.
     Json,
-    /// In words on standard error.
+    /// As text on standard error.
     Words,
-    /// Both.
     Both,
 }
 
-/// Why a command could not be carried out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("cannot read {name}")]
@@ -113,7 +92,7 @@ pub(crate) enum Failure {
         #[source]
         cause: std::io::Error,
     },
-    /// Somebody below, or the command itself, says no with a closed code.
+    /// A refusal with an error code, from a service or the command itself.
     #[error("{0}")]
     Refused(Box<Envelope>),
 }
@@ -151,17 +130,16 @@ impl Failure {
         Self::NotJson { name: input::name(source), cause: Box::new(cause) }
     }
 
-    /// Standard output, or a file, could not be written.
     pub(crate) fn unwritable(target: Option<&Path>, cause: std::io::Error) -> Self {
         let name = target.map_or_else(|| "the result".to_owned(), |path| path.display().to_string());
         Self::Unwritable { name, cause }
     }
 
-    /// Shows the failure and gives the exit code.
+    /// Prints the failure and returns the exit code.
     pub(crate) fn report(&self, reporting: Reporting) -> ExitCode {
         let envelope = self.envelope();
         if matches!(reporting, Reporting::Json | Reporting::Both) {
-            // When this cannot be written either, the exit code still tells.
+            // If this cannot be printed either, the exit code still reports the failure.
             let _ = output::json(&envelope, Layout::Compact);
         }
         if matches!(reporting, Reporting::Words | Reporting::Both) {
@@ -172,17 +150,16 @@ impl Failure {
 
     fn envelope(&self) -> Envelope {
         match self {
-            Self::Unreadable { name, cause } => Envelope::new(
-                CommandErrorCode::InputUnreadable,
-                format!("{self}: {cause}"),
-            )
-            .suggest("Check that the path is right and that you may read it, or pass - for standard input.")
-            .retry(Retry::NotRetryable)
-            .detail("source", name.as_str()),
+            Self::Unreadable { name, cause } => {
+                Envelope::new(CommandErrorCode::InputUnreadable, format!("{self}: {cause}"))
+                    .suggest("Check the path and its permissions, or pass - for standard input.")
+                    .retry(Retry::NotRetryable)
+                    .detail("source", name.as_str())
+            }
             Self::NotJson { name, cause } => cause.envelope().detail("source", name.as_str()),
             Self::Unwritable { cause, .. } => {
                 Envelope::new(CommandErrorCode::OutputUnwritable, format!("{self}: {cause}"))
-                    .suggest("Check that there is room on the disk it goes to, and that you may write there.")
+                    .suggest("Check that the disk is not full and that the path is writable.")
                     .retry(Retry::NotRetryable)
             }
             Self::Refused(envelope) => (**envelope).clone(),
@@ -190,7 +167,8 @@ impl Failure {
     }
 }
 
-/// 2 for what is wrong with the call, its input or the machine; 1 for every other refusal, which is an answer.
+/// 2 for problems with the call, its input or the machine; 1 for every other refusal, which is a
+/// negative result.
 fn exit_code(code: &str) -> u8 {
     const CALL_OR_MACHINE: [&str; 24] = [
         "INPUT_UNREADABLE",
@@ -233,7 +211,7 @@ fn write_words(envelope: &Envelope) -> std::io::Result<()> {
         write!(stderr, " (in {source})")?;
     }
     writeln!(stderr)?;
-    // Where several things are wrong at once, all of them are told.
+    // List all causes if there are several.
     for cause in envelope.details().get("causes").and_then(|causes| causes.as_array()).into_iter().flatten() {
         writeln!(stderr, "  also: {}", output::clean(cause.as_str().unwrap_or_default()))?;
     }
@@ -251,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_has_a_page_that_is_titled_after_it() {
+    fn every_error_code_has_a_page() {
         for code in CommandErrorCode::ALL {
             let page = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/errors/{code}.md"));
             let text =
@@ -261,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_answers_and_trouble_is_not() {
+    fn refusals_exit_with_1_and_failures_with_2() {
         for (code, expected) in [
             ("SESSION_UNKNOWN", 1),
             ("SESSION_NOT_HEALTHY", 1),

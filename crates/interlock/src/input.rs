@@ -1,4 +1,4 @@
-//! Reading what the caller names: a file, or standard input.
+//! Reads a named file or standard input.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
@@ -9,18 +9,17 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// The file that is meant: `-` is standard input.
+/// The file; `-` is standard input.
 pub(crate) fn source(path: &Path) -> Option<&Path> {
     Some(path).filter(|path| *path != Path::new("-"))
 }
 
-/// What a source is called.
 pub(crate) fn name(source: Option<&Path>) -> String {
     source.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string())
 }
 
-/// Reads at most one byte more than `limit`, so that a stream without end is refused and not kept. `what` is what a
-/// person at a terminal is asked for.
+/// Reads at most one byte more than `limit`, so that an endless stream is rejected instead of
+/// stored. `what` is named in the prompt on a terminal.
 pub(crate) fn read(source: Option<&Path>, what: &str, limit: usize) -> Result<Vec<u8>, Failure> {
     let limit = limit as u64 + 1;
     let read = || -> io::Result<Vec<u8>> {
@@ -36,7 +35,7 @@ pub(crate) fn read(source: Option<&Path>, what: &str, limit: usize) -> Result<Ve
                 if stdin.is_terminal() {
                     let _ = writeln!(
                         io::stderr(),
-                        "Reading {what} from standard input; Ctrl-D ends it, Ctrl-C gives up."
+                        "Reading {what} from standard input. Press Ctrl-D to finish or Ctrl-C to cancel."
                     );
                 }
                 stdin.take(limit).read_to_end(&mut bytes)?;
@@ -47,7 +46,6 @@ pub(crate) fn read(source: Option<&Path>, what: &str, limit: usize) -> Result<Ve
     read().map_err(|cause| Failure::unreadable(source, cause))
 }
 
-/// Reads a JSON document, strictly.
 pub(crate) fn json(source: Option<&Path>) -> Result<Value, Failure> {
     let bytes = read(source, "JSON", Limits::DEFAULT.max_bytes)?;
     canon::json::read(&bytes, &Limits::DEFAULT).map_err(|cause| Failure::not_json(source, cause))

@@ -1,13 +1,13 @@
-//! What happens is told on standard error, by a thread of its own.
+//! Writes the log to standard error from a separate thread.
 //!
 //! ```text
-//!   who tells    a line ─► a buffer, and goes on
-//!   the thread   waits a moment, or for a warning ─► writes the buffer
+//!   caller   appends a line to the buffer and returns
+//!   thread   waits a moment, or for a warning, then writes the buffer
 //! ```
 //!
-//! A request is not answered later because a terminal or a pipe is slow. When nobody reads for so long that the buffer is full, lines
-//! are lost, counted, and the count is told as soon as somebody reads again. What was told is written when the program stops and when a
-//! part of it panics.
+//! A slow terminal or pipe does not delay requests. If the buffer is full because the reader is too
+//! slow, lines are dropped and counted, and the count is logged when the reader continues. Pending
+//! lines are written on shutdown and on panic.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,38 +18,39 @@ use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How long a line waits for others at most. Warnings and errors do not wait.
+/// The maximum delay of a line. Warnings and errors are not delayed.
 const PAUSE: Duration = Duration::from_millis(200);
-/// From how many bytes on the buffer is written at once.
+/// The buffer size that triggers a write.
 const MUCH: usize = 64 << 10;
-/// How many bytes wait at most. A busy server fills this in some ten seconds.
+/// The maximum buffer size. A busy server fills it in about ten seconds.
 const MOST: usize = 8 << 20;
 
-/// Begins to tell: in words on a terminal, as JSON elsewhere. `INTERLOCK_LOG` says how much. What was told is on standard error
-/// once the answer is dropped.
+/// Starts logging: as text on a terminal, as JSON elsewhere. `INTERLOCK_LOG` sets the level.
+/// Dropping the result flushes the log.
 pub(crate) fn begin() -> Option<Log> {
     let mut said = std::env::var("INTERLOCK_LOG").unwrap_or_else(|_| "info".to_owned());
-    // The library of MCP tells of every message, at some levels with all that is in it: only who names it gets to hear that.
+    // The MCP library logs every message, at some levels with its contents, so it is silent unless
+    // it is named explicitly.
     if !said.contains("rmcp") {
         said.push_str(",rmcp=warn");
     }
     let filter = EnvFilter::try_new(&said).unwrap_or_else(|_| EnvFilter::new("info,rmcp=warn"));
-    // Without a thread for it nothing is told, which is no reason not to serve.
+    // If no thread can be started, the server works without a log.
     let log = Log::start(Box::new(io::stderr())).ok()?;
-    let told = tracing_subscriber::fmt().with_env_filter(filter).with_writer(log.lines());
+    let printed = tracing_subscriber::fmt().with_env_filter(filter).with_writer(log.lines());
     let begun = if io::stderr().is_terminal() {
-        told.try_init()
+        printed.try_init()
     } else {
-        // The span once, and not in a list again.
-        told.json().with_span_list(false).with_ansi(false).try_init()
+        // Include the span once, not in a list again.
+        printed.json().with_span_list(false).with_ansi(false).try_init()
     };
-    // A second subscriber is refused: then somebody else tells.
+    // If another subscriber is installed already, it does the logging.
     begun.ok()?;
     log.lines().write_before_panics();
     Some(log)
 }
 
-/// The log. Dropping it writes what was told.
+/// The log. Dropping it writes all pending lines.
 pub(crate) struct Log {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -59,7 +60,7 @@ impl Log {
     fn start(output: Box<dyn Write + Send>) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             waiting: Mutex::default(),
-            told: Condvar::new(),
+            printed: Condvar::new(),
             output: Mutex::new(Output { file: output, text: Vec::new() }),
         });
         let of_thread = Arc::clone(&shared);
@@ -75,18 +76,18 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         self.shared.waiting().is_closed = true;
-        self.shared.told.notify_one();
+        self.shared.printed.notify_one();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// Where the subscriber puts lines.
+/// The subscriber's output.
 struct Lines(Arc<Shared>);
 
 impl Lines {
-    /// Writes what was told before a panic is reported. Only the last lines tell how it came to it.
+    /// Flushes the log before a panic is reported, because the last lines help to explain it.
     fn write_before_panics(self) {
         let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -108,7 +109,7 @@ impl<'l> MakeWriter<'l> for Lines {
     }
 }
 
-/// One line, which the subscriber writes as a whole.
+/// One line, written as a whole.
 struct Line<'l> {
     shared: &'l Shared,
     is_urgent: bool,
@@ -116,7 +117,7 @@ struct Line<'l> {
 
 impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.shared.tell(line, self.is_urgent);
+        self.shared.push(line, self.is_urgent);
         Ok(line.len())
     }
 
@@ -127,9 +128,9 @@ impl Write for Line<'_> {
 
 struct Shared {
     waiting: Mutex<Waiting>,
-    /// Told when there is something to write, and when it should not wait.
-    told: Condvar,
-    /// Whoever writes has this for as long as it takes. Taken before `waiting`, never after.
+    /// Signalled when there is something to write, and when it is urgent.
+    printed: Condvar,
+    /// Held while writing. Always locked before `waiting`.
     output: Mutex<Output>,
 }
 
@@ -143,7 +144,7 @@ struct Waiting {
 
 struct Output {
     file: Box<dyn Write + Send>,
-    /// Empty between two writes. It and the text that waits change places.
+    /// Empty between two writes; swapped with the pending text.
     text: Vec<u8>,
 }
 
@@ -152,7 +153,7 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, line: &[u8], is_urgent: bool) {
+    fn push(&self, line: &[u8], is_urgent: bool) {
         let mut waiting = self.waiting();
         if waiting.text.len() + line.len() > MOST {
             waiting.lost += 1;
@@ -164,7 +165,7 @@ impl Shared {
         let is_much = was_little && waiting.text.len() >= MUCH;
         drop(waiting);
         if was_empty || is_urgent || is_much {
-            self.told.notify_one();
+            self.printed.notify_one();
         }
     }
 
@@ -172,20 +173,21 @@ impl Shared {
         let mut is_closed = false;
         while !is_closed {
             let idle = |waiting: &mut Waiting| waiting.text.is_empty() && !waiting.is_closed;
-            let waiting = self.told.wait_while(self.waiting(), idle).unwrap_or_else(PoisonError::into_inner);
+            let waiting =
+                self.printed.wait_while(self.waiting(), idle).unwrap_or_else(PoisonError::into_inner);
             let may_wait =
                 |waiting: &mut Waiting| !waiting.is_urgent && !waiting.is_closed && waiting.text.len() < MUCH;
-            let waited = self.told.wait_timeout_while(waiting, PAUSE, may_wait);
+            let waited = self.printed.wait_timeout_while(waiting, PAUSE, may_wait);
             is_closed = waited.unwrap_or_else(PoisonError::into_inner).0.is_closed;
             let lost = self.write();
             if lost > 0 {
-                tracing::warn!(lost, "lines of this log were lost: nobody read them");
+                tracing::warn!(lost, "log lines were dropped because the reader was too slow");
             }
         }
         self.write();
     }
 
-    /// Writes what waits. Says how many lines were lost since the last time.
+    /// Writes pending lines. Returns how many were dropped since the last call.
     fn write(&self) -> u64 {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let Output { file, text } = &mut *output;
@@ -195,7 +197,7 @@ impl Shared {
             waiting.is_urgent = false;
             std::mem::take(&mut waiting.lost)
         };
-        // A standard error that was closed is told nothing more, and nobody can be told that.
+        // If standard error is closed, there is nowhere to report it.
         let _ = file.write_all(text).and_then(|()| file.flush());
         text.clear();
         text.shrink_to(2 * MUCH);
@@ -209,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    /// An output that shows each write, and writes only when it may.
+    /// A test output that records each write and can be blocked.
     struct Gate {
         may: Receiver<()>,
         written: Sender<String>,
@@ -233,13 +235,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_written_soon_and_a_stop_writes_what_is_left() {
+    fn lines_are_written_soon_and_flushed_on_stop() {
         let (log, may_write, seen) = gated();
         may_write.send(()).unwrap();
-        log.shared.tell(b"one\n", false);
+        log.shared.push(b"one\n", false);
         assert_eq!(seen.recv().unwrap(), "one\n");
-        log.shared.tell(b"two\n", false);
-        log.shared.tell(b"three\n", true);
+        log.shared.push(b"two\n", false);
+        log.shared.push(b"three\n", true);
         may_write.send(()).unwrap();
         may_write.send(()).unwrap();
         drop(log);
@@ -247,17 +249,17 @@ mod tests {
     }
 
     #[test]
-    fn who_tells_never_waits_and_what_nobody_reads_is_counted() {
+    fn logging_never_blocks_and_dropped_lines_are_counted() {
         let (log, may_write, seen) = gated();
-        // The thread has the first line in its hands and may not write it.
-        log.shared.tell(b"first\n", true);
+        // The thread holds the first line and is blocked from writing it.
+        log.shared.push(b"first\n", true);
         while !log.shared.waiting().text.is_empty() {
             std::thread::yield_now();
         }
         let line = [b'x'; 1 << 10];
         let fitting = MOST / line.len();
         for _ in 0..fitting + 3 {
-            log.shared.tell(&line, false);
+            log.shared.push(&line, false);
         }
         assert_eq!(log.shared.waiting().lost, 3);
         for _ in 0..3 {
@@ -265,7 +267,7 @@ mod tests {
         }
         assert_eq!(seen.recv().unwrap(), "first\n");
         assert_eq!(seen.recv().unwrap().len(), fitting * line.len());
-        log.shared.tell(b"last\n", true);
+        log.shared.push(b"last\n", true);
         drop(log);
         assert_eq!(seen.iter().collect::<String>(), "last\n");
     }

@@ -1,16 +1,16 @@
-//! The `interlock` command line: it translates between a person or a script and the rooms
-//! of the workspace, and decides nothing itself.
+//! The `interlock` command line: translates between users or scripts and the workspace crates,
+//! without business logic.
 //!
-//! * `arguments`: what can be typed, and the help that teaches it.
-//! * `settings`: where everything is, from flags, environment, file and defaults.
-//! * `service`: the services, put together from the settings.
-//! * `client`: asking a server that runs already.
+//! * `arguments`: arguments and help.
+//! * `settings`: settings from flags, environment, file and defaults.
+//! * `service`: the services, built from the settings.
+//! * `client`: a client for a running server.
 //! * `commands`: one module per subcommand.
-//! * `failure`: how anything that goes wrong becomes an envelope and an exit code.
-//! * `input`: reading files and standard input, with a bound.
-//! * `log`: what a server tells while it runs.
-//! * `output`: writing results, tolerant of readers that stop listening.
-//! * `progress`: what is shown while something takes long.
+//! * `failure`: errors as envelopes and exit codes.
+//! * `input`: bounded reading of files and standard input.
+//! * `log`: the server's log.
+//! * `output`: results; tolerates closed pipes.
+//! * `progress`: progress of long operations.
 
 #[cfg(windows)]
 compile_error!("Interlock runs on Linux, and builds on macOS; Windows is not supported: use WSL.");
@@ -32,8 +32,8 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Command};
 
-/// A run passes from the thread of its request to the writer's, and what the one allocates the other frees. With the system's
-/// allocator that is a fifth of the work of `serve`.
+/// Runs move between threads, so one thread frees what another allocated. With the system allocator
+/// this takes a fifth of the work of `serve`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

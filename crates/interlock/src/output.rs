@@ -1,4 +1,4 @@
-//! Writing results: to standard output, or to a file that is whole or absent.
+//! Writes results to standard output, or atomically to a file.
 
 mod file;
 mod table;
@@ -16,18 +16,12 @@ use crate::failure::Failure;
 pub(crate) use file::{Overwrite, write_file};
 pub(crate) use table::{Cell, Table};
 
-/// Headings.
 pub(crate) const HEADING: Style = Style::new().bold();
-/// What is well.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// What wants a look.
 pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
-/// What is wrong.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
-/// What matters less.
 pub(crate) const DIM: Style = Style::new().dimmed();
 
-/// How JSON is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// One line, for programs.
@@ -36,7 +30,6 @@ pub(crate) enum Layout {
     Indented,
 }
 
-/// Prints one JSON document.
 pub(crate) fn json(document: &impl Serialize, layout: Layout) -> Result<(), Failure> {
     print(|out| match layout {
         Layout::Compact => serde_json::to_writer(&mut *out, document).map_err(io::Error::from),
@@ -44,7 +37,7 @@ pub(crate) fn json(document: &impl Serialize, layout: Layout) -> Result<(), Fail
     })
 }
 
-/// Prints text for people. Its colours reach a terminal only.
+/// Prints text. Colours are used only on a terminal.
 pub(crate) fn text(text: &impl Display) -> Result<(), Failure> {
     let text = text.to_string();
     let text = text.trim_end_matches('\n');
@@ -54,18 +47,17 @@ pub(crate) fn text(text: &impl Display) -> Result<(), Failure> {
     }
 }
 
-/// Prints bytes as they are.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     print(|out| out.write_all(bytes.strip_suffix(b"\n").unwrap_or(bytes)))
 }
 
-/// Says something about the work on standard error, where it is not part of the result.
+/// Prints a note to standard error, because it is not part of the result.
 pub(crate) fn note(text: &impl Display) {
-    // Somebody who closed standard error does not want to hear it.
+    // If standard error is closed, the note is dropped.
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Text that somebody else wrote, on one line, without what a terminal would obey.
+/// Untrusted text on one line, without terminal control characters.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_harmful) {
         text.chars().map(|character| if is_harmful(character) { ' ' } else { character }).collect()
@@ -74,12 +66,12 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Control characters, and those that turn the direction of a line around.
+/// Control characters, and characters that change the text direction.
 fn is_harmful(character: char) -> bool {
     character.is_control() || matches!(character, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The beginning of a text, on one line, in at most `characters`.
+/// The beginning of a text on one line, at most `characters` long.
 pub(crate) fn shortened(text: &str, characters: usize) -> String {
     let line = clean(text);
     match line.char_indices().nth(characters) {
@@ -88,7 +80,7 @@ pub(crate) fn shortened(text: &str, characters: usize) -> String {
     }
 }
 
-/// Prints and ends the line. A reader that stops listening, such as `head`, has what it wanted.
+/// Prints and ends the line. A closed pipe, as with `head`, is not an error.
 fn print(
     write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> io::Result<()>,
 ) -> Result<(), Failure> {
@@ -104,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_taken_out() {
+    fn terminal_control_characters_are_removed() {
         for (text, expected) in [
             ("plain – text", "plain – text"),
             ("\u{1b}[2Jgone", " [2Jgone"),

@@ -1,4 +1,4 @@
-//! Progress on what takes longer than a second, where somebody is watching.
+//! Progress of long operations, on a terminal only.
 
 use std::io::IsTerminal as _;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Before this nobody has begun to wonder.
+/// Shorter operations show no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a sign of life moves.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A bar on standard error that stays away for the first second, and wherever there is no terminal.
+/// A progress bar on standard error that appears after one second, and only on a terminal.
 pub(crate) struct Progress {
     bar: ProgressBar,
     began: Instant,
@@ -20,7 +19,6 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Progress over so many items.
     pub(crate) fn over(items: usize, doing: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(items as u64), ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}") {
@@ -30,25 +28,23 @@ impl Progress {
         Self { bar, began: Instant::now(), watched: std::io::stderr().is_terminal() }
     }
 
-    /// One more is done.
     pub(crate) fn step(&mut self) {
         self.appear();
         self.bar.inc(1);
     }
 
-    /// So many are done.
     pub(crate) fn at(&mut self, items: usize) {
         self.appear();
         self.bar.set_position(items as u64);
     }
 
-    /// Something else is being done now.
+    /// Changes the message.
     pub(crate) fn says(&mut self, doing: &'static str) {
         self.appear();
         self.bar.set_message(doing);
     }
 
-    /// Shows the bar once somebody may have begun to wonder.
+    /// Shows the bar after the delay.
     fn appear(&mut self) {
         if self.watched && self.began.elapsed() > PATIENCE {
             self.watched = false;
@@ -63,15 +59,15 @@ impl Drop for Progress {
     }
 }
 
-/// A sign of life during work that cannot be counted, under the same conditions.
+/// A spinner for work of unknown size, under the same conditions.
 pub(crate) struct Waiting {
-    /// Dropped to say that the work is done.
+    /// Dropped when the work is done.
     done: Option<Sender<()>>,
     drawing: Option<JoinHandle<()>>,
 }
 
 impl Waiting {
-    /// Until the value is dropped.
+    /// Shows a spinner until the value is dropped.
     pub(crate) fn on(doing: &'static str) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self { done: None, drawing: None };
@@ -95,7 +91,7 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         drop(self.done.take());
         if let Some(drawing) = self.drawing.take() {
-            // A thread that only draws has nothing to report.
+            // The drawing thread has no errors to report.
             let _ = drawing.join();
         }
     }

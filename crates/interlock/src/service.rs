@@ -1,10 +1,11 @@
-//! The services, put together from the settings.
+//! Builds the services from the settings.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use canon::error::Envelope;
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::{Guided, Tenants};
+use host::guided::{AllowedCommand, Guided, Tenants, Verifier, WorkspaceRoots, Workspaces};
 use host::system::{SystemClock, SystemEntropy};
 use storage::disk::{Disk, MemoryDisk, RealDisk};
 use storage::files::SessionFiles;
@@ -13,29 +14,51 @@ use storage::{StoreError, StoreErrorCode};
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// The guided service of the data directory, which is made if it does not exist.
+/// The guided service of the data directory, which is created if missing.
 ///
 /// # Errors
-/// A directory that cannot be opened, or is of a newer version.
+/// If the directory cannot be opened, or has a newer version.
 pub(crate) fn open_guided(settings: &Settings) -> Result<Guided, Failure> {
     Ok(guided(settings, open_files(settings)?))
 }
 
-/// The guided services of every tenant of the data directory, which is made if it does not exist.
+/// The guided services of all tenants of the data directory, which is created if missing.
 ///
 /// # Errors
 /// As [`open_guided`].
 pub(crate) fn open_tenants(settings: &Settings) -> Result<Tenants, Failure> {
     let disk = Arc::new(open_disk(settings)?);
-    Ok(Tenants::new(disk, catalogue(settings), Arc::new(SystemClock), Arc::new(SystemEntropy))?)
+    let tenants = Tenants::new(disk, catalogue(settings), Arc::new(SystemClock), Arc::new(SystemEntropy))?;
+    let own = workspaces(settings);
+    let roots = WorkspaceRoots::new(settings.workspace_roots.value.clone());
+    Ok(tenants.verifying_with(Arc::new(verifier(settings, Workspaces::Below { roots, own }))))
 }
 
-/// The guided service over files that are open.
+/// What verifies evidence with the commands of the settings.
+pub(crate) fn verifier(settings: &Settings, workspaces: Workspaces) -> Verifier {
+    let commands = settings.guide_commands.value.iter().map(|(name, command)| {
+        let allowed = AllowedCommand {
+            argv: command.argv.clone(),
+            timeout: command.timeout.duration(),
+            max_output: command.max_output.bytes(),
+            env: command.env.clone(),
+        };
+        (name.clone(), allowed)
+    });
+    Verifier::new(commands.collect(), workspaces)
+}
+
+/// Where the workspaces of guided nodes are.
+fn workspaces(settings: &Settings) -> PathBuf {
+    let data_dir = &settings.data_dir.value;
+    std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()).join("workspaces")
+}
+
 pub(crate) fn guided(settings: &Settings, files: SessionFiles) -> Guided {
     Guided::new(files, catalogue(settings), Arc::new(SystemClock), Arc::new(SystemEntropy))
 }
 
-/// The sessions of the data directory, which is made if it does not exist.
+/// The sessions of the data directory, which is created if missing.
 ///
 /// # Errors
 /// As [`open_guided`].
@@ -43,21 +66,20 @@ pub(crate) fn open_files(settings: &Settings) -> Result<SessionFiles, Failure> {
     Ok(SessionFiles::open(Arc::new(open_disk(settings)?))?)
 }
 
-/// The sessions of the data directory, for looking at. A directory that does not exist has none, and
-/// looking does not create it.
+/// The sessions of the data directory, read-only. A missing directory has no sessions and is not
+/// created.
 ///
 /// # Errors
 /// As [`open_guided`].
 pub(crate) fn open_files_to_read(settings: &Settings) -> Result<SessionFiles, Failure> {
     let disk: Arc<dyn Disk> = match settings.data_dir.value.try_exists() {
         Ok(false) => Arc::new(MemoryDisk::default()),
-        // Also if that cannot be found out: opening it says why.
+        // If this cannot be determined, opening the directory reports the reason.
         Ok(true) | Err(_) => Arc::new(open_disk(settings)?),
     };
     Ok(SessionFiles::open(disk)?)
 }
 
-/// The workflows there are.
 pub(crate) fn catalogue(settings: &Settings) -> Catalogue {
     let data_dir = &settings.data_dir.value;
     Catalogue::new(CatalogueOptions {
@@ -68,15 +90,14 @@ pub(crate) fn catalogue(settings: &Settings) -> Catalogue {
     })
 }
 
-/// Lets runs guide agents. Manifests and libraries are found in the folders of workflows, a later one first, as for workflows.
+/// Enables guided nodes. Manifests and libraries are looked up in the workflow folders; later
+/// folders take precedence.
 pub(crate) fn walk(runs: &host::runs::Runs, settings: &Settings, tenants: Arc<Tenants>) {
-    let data_dir = &settings.data_dir.value;
-    let workspaces = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()).join("workspaces");
-    runs.guide_agents(host::path::GuidedNodes::new(host::path::Options {
+    runs.guide_agents(host::guided_node::GuidedNodes::new(host::guided_node::Options {
         tenants,
         keys: runs.session_keys(),
         places: settings.workflow_dirs.value.iter().rev().cloned().collect(),
-        workspaces,
+        workspaces: workspaces(settings),
         clock: Arc::new(SystemClock),
         gate: None,
     }));
@@ -88,9 +109,9 @@ fn open_disk(settings: &Settings) -> Result<RealDisk, Failure> {
         let path = path.display().to_string();
         let error = StoreError::Disk { doing: "open", path: path.clone(), cause };
         match error.code() {
-            // A file in the place of the directory is for the caller to mend, and no fault of the disk.
+            // A file in place of the directory is a mistake of the caller, not a disk failure.
             StoreErrorCode::StoreIo => Envelope::new(error.code(), error.envelope().message())
-                .suggest("Check --data-dir and INTERLOCK_HOME: the data directory is a directory of its own.")
+                .suggest("Check --data-dir and INTERLOCK_HOME: the path must be a directory.")
                 .detail("file", path)
                 .into(),
             _ => error.into(),

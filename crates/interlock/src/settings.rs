@@ -1,65 +1,68 @@
-//! Where everything is: flag over environment over file over default.
+//! The settings. Precedence: flag, environment, file, default.
 //!
-//! Each value remembers where it came from, and `interlock doctor` says so. The file is `config.toml` in the
-//! data directory, or the one that `--config` names:
+//! Each value records its origin, which `interlock doctor` prints. The file is `config.toml` in the
+//! data directory, or the one given with `--config`:
 //!
 //! ```toml
-//! data_dir = "/srv/interlock"            # only in a file that --config names
+//! data_dir = "/srv/interlock"            # only in a file given with --config
 //!
 //! [guide]
-//! workflow_dirs = ["/srv/workflows"]     # further folders of workflow files; a later one wins
-//! workspace_roots = ["/home/me/code"]    # below these `serve` opens the workspaces that agents name; without, none
+//! workflow_dirs = ["/srv/workflows"]     # additional workflow folders; later ones take precedence
+//! workspace_roots = ["/home/me/code"]    # allowed roots for workspaces that agents name; default: none
+//!
+//! [guide.commands.tests]                 # what steps may have run to verify what an agent claims
+//! argv = ["cargo", "test"]
 //!
 //! [server]
-//! public_url = "https://host.example"    # where clients reach `serve`, when a proxy stands in front
-//! allowed_origins = ["https://app.example"]  # web pages that may speak MCP to it, besides those of this machine
-//! connections_per_address = 500          # one eighth of all connections without; behind a proxy, more
+//! public_url = "https://host.example"    # the public URL, if `serve` is behind a proxy
+//! allowed_origins = ["https://app.example"]  # web origins that may use MCP, besides local ones
+//! connections_per_address = 500          # default: one eighth of all connections; more behind a proxy
 //!
-//! [limits]                               # what no run or workflow may exceed
+//! [limits]                               # limits of a single run or workflow
 //! append_bytes = "16 MiB"
 //! run_bytes = "256 MiB"
 //! pattern_bytes = "64 MiB"
 //!
-//! [rate_limits]                           # nothing is limited that does not stand here
-//! key = { per_second = 50, burst = 100 }  # each key; also `tenant` and `route`
+//! [rate_limits]                           # default: no rate limits
+//! key = { per_second = 50, burst = 100 }  # per key; also `tenant` and `route`
 //!
 //! [retention]
-//! finished_runs = "90d"                   # runs are kept for good without; answers to keyed requests a day
+//! finished_runs = "90d"                   # default: forever; `answers` (idempotent responses): 24h
 //!
 //! [mcp]
-//! mount = true                            # whether workflows are served to clients of MCP, at /v1/mcp
-//! servers.search = { url = "https://mcp.example/mcp", secret = "search-key" }  # what nodes may use
+//! mount = true                            # serve workflows as MCP tools at /v1/mcp
+//! servers.search = { url = "https://mcp.example/mcp", secret = "search-key" }  # an external MCP server for nodes
 //!
 //! [registry]
-//! public = false                          # whether packs that were published here can be read without a key
+//! public = false                          # whether published packs can be read without a key
 //!
 //! [otlp]
-//! endpoint = "http://127.0.0.1:4318"      # traces go to /v1/traces there, as Protobuf
+//! endpoint = "http://127.0.0.1:4318"      # traces are sent to /v1/traces as Protobuf
 //!
-//! [models.local]                          # a provider that workflows may ask
+//! [models.local]                          # a model provider for workflows
 //! kind = "openai"                         # or `anthropic`
 //! base_url = "http://127.0.0.1:8080/v1"
 //!
-//! [envelopes."vendor.acme.note"]         # a kind of envelope that nodes may take of a model
-//! schema = "note.schema.json"             # what its payload has to fit, below the data directory
+//! [envelopes."vendor.acme.note"]         # an envelope kind for model nodes
+//! schema = "note.schema.json"             # the schema of its payload, relative to the data directory
 //!
-//! [datasources.orders]                    # a database that workflows may use
+//! [datasources.orders]                    # a database for workflows
 //! kind = "postgres"
-//! url = "secret:orders-url"               # by reference: the URL has a password in it
+//! url = "secret:orders-url"               # by reference, because the URL contains a password
 //!
 //! [plugins]
-//! listen = "127.0.0.1:7718"               # an origin of their own for parts of a front end; without, none are shown
+//! listen = "127.0.0.1:7718"               # the plugin origin; without it, plugins are not served
 //!
 //! [secrets]
 //! deploy-key = "env:DEPLOY_KEY"          # by reference: `env:NAME` or `file:/path`
 //! ```
 //!
-//! A key that nothing reads is refused with the nearest name that something does: a setting that is silently
-//! ignored is worse than none.
+//! Unknown keys are errors, with a suggestion: silently ignoring a setting is worse than rejecting
+//! it.
 
 pub(crate) mod desired;
+mod directories;
 mod file;
-mod places;
 mod values;
 
 use std::collections::BTreeMap;
@@ -74,93 +77,87 @@ use crate::arguments::Globals;
 use crate::failure::Failure;
 
 use file::FileSettings;
-pub(crate) use values::{ByteSize, Limit, McpServer, Sections, Span};
+pub(crate) use values::{ByteSize, GuideCommand, Limit, McpServer, Sections, Span};
 
-/// The environment variable of the data directory.
 pub(crate) const HOME_VARIABLE: &str = "INTERLOCK_HOME";
-/// The name of the settings file in the data directory.
 const FILE_NAME: &str = "config.toml";
 
-/// The settings that are in force.
+/// The effective settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Where sessions, keys and everything else are kept.
+    /// The data directory.
     pub(crate) data_dir: Setting<PathBuf>,
-    /// The settings file. The default one need not exist.
+    /// The settings file. The default file need not exist.
     pub(crate) config: Setting<PathBuf>,
-    /// Further folders of workflow files.
+    /// Additional folders of workflow files.
     pub(crate) workflow_dirs: Setting<Vec<PathBuf>>,
-    /// Below which folders `serve` opens the workspaces that agents name; it opens none, if there are none.
+    /// The folders below which `serve` opens workspaces that agents name; none if empty.
     pub(crate) workspace_roots: Setting<Vec<PathBuf>>,
-    /// Where clients reach `serve`.
+    /// Commands that the host may run to verify the evidence of a step, by name.
+    pub(crate) guide_commands: Setting<BTreeMap<String, GuideCommand>>,
+    /// The public URL of `serve`.
     pub(crate) public_url: Setting<Option<String>>,
-    /// Web pages that may speak MCP to `serve`.
+    /// Web origins that may use MCP on `serve`.
     pub(crate) allowed_origins: Setting<Vec<String>>,
-    /// The providers of models, by name.
+    /// Model providers by name.
     pub(crate) models: Setting<Sections>,
-    /// The databases that workflows may use, by name.
+    /// Databases for workflows, by name.
     pub(crate) datasources: Setting<Sections>,
-    /// The kinds of envelopes that nodes may take of a model, by name.
+    /// Envelope kinds for model nodes, by name.
     pub(crate) envelopes: Setting<Sections>,
-    /// Where secrets come from, by name.
+    /// References to secrets, by name.
     pub(crate) secrets: Setting<BTreeMap<String, String>>,
-    /// Whether workflows are served to clients of MCP.
+    /// Whether workflows are served to MCP clients as tools.
     pub(crate) mcp_mount: Setting<bool>,
-    /// Whether anybody may read what the registry of packs offers.
+    /// Whether the pack registry can be read without a key.
     pub(crate) open_registry: Setting<bool>,
-    /// Other MCP servers that nodes may use, by id.
+    /// External MCP servers for nodes, by id.
     pub(crate) mcp_servers: Setting<BTreeMap<String, McpServer>>,
-    /// Where traces are sent.
+    /// The OTLP endpoint for traces.
     pub(crate) otlp_endpoint: Setting<Option<String>>,
-    /// What is sent along, by name: references, as for secrets.
+    /// References to OTLP header values, by name.
     pub(crate) otlp_headers: Setting<BTreeMap<String, String>>,
-    /// The fuel of a call of a node that a pack brings.
+    /// The fuel of one call of a pack node.
     pub(crate) pack_fuel: Setting<u64>,
-    /// Where parts of a front end are served; nowhere, if nothing is said.
+    /// The address of the plugin origin; plugins are not served without it.
     pub(crate) plugins_listen: Setting<Option<SocketAddr>>,
-    /// Where browsers reach them, when a proxy stands in front.
+    /// The public URL of the plugin origin, if it is behind a proxy.
     pub(crate) plugins_url: Setting<Option<String>>,
-    /// For how long runs are kept that have ended; for good, if nothing is said.
+    /// How long finished runs are kept; forever if not set.
     pub(crate) finished_runs: Setting<Option<Span>>,
-    /// For how long answers to keyed requests are kept.
+    /// How long responses to idempotent requests are kept.
     pub(crate) answers: Setting<Span>,
-    /// How often each key, each tenant and each route may be used.
+    /// Rate limits per key, tenant and route.
     pub(crate) key_limit: Setting<Limit>,
     pub(crate) tenant_limit: Setting<Limit>,
     pub(crate) route_limit: Setting<Limit>,
-    /// How many bytes of events one append of a run may hold, and a run in all.
+    /// Limits of event bytes per append and per run.
     pub(crate) append_bytes: Setting<ByteSize>,
     pub(crate) run_bytes: Setting<ByteSize>,
-    /// How many bytes the patterns of a workflow may take once they are compiled.
+    /// The limit of a workflow's compiled patterns, in bytes.
     pub(crate) pattern_bytes: Setting<ByteSize>,
-    /// How many connections one address may have.
+    /// The limit of connections per address.
     pub(crate) connections_per_address: Setting<Option<u32>>,
-    /// The user's own workflows.
+    /// The user's workflow folder.
     pub(crate) user_workflows: Option<PathBuf>,
 }
 
-/// A value, and where it came from.
+/// A value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Setting<T> {
     pub(crate) value: T,
     pub(crate) origin: Origin,
 }
 
-/// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The command line.
     Flag(&'static str),
-    /// The environment.
     Environment(&'static str),
-    /// The settings file.
     File {
-        /// Which file.
         path: PathBuf,
         /// The line of the key.
         line: usize,
     },
-    /// Nobody said anything.
     Default,
 }
 
@@ -181,36 +178,35 @@ impl Serialize for Origin {
     }
 }
 
-/// Reads a variable of the environment; an empty one is none.
+/// Reads an environment variable; an empty one counts as unset.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 impl Settings {
-    /// The settings of this process.
     ///
     /// # Errors
-    /// A settings file that cannot be read or says something that nothing understands, and no home to
-    /// derive the data directory from.
+    /// If the settings file is unreadable or invalid, or no home directory is known for the default
+    /// data directory.
     pub(crate) fn load(globals: &Globals) -> Result<Self, Failure> {
         let environment = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         Self::from_parts(globals, &environment)
     }
 
     fn from_parts(globals: &Globals, environment: Environment<'_>) -> Result<Self, Failure> {
-        let given = globals.config.as_deref().map(places::absolute);
+        let given = globals.config.as_deref().map(directories::absolute);
         let file = given.as_deref().map(FileSettings::read).transpose()?;
         let named = globals
             .data_dir
             .as_deref()
-            .map(|path| Setting { value: places::absolute(path), origin: Origin::Flag("--data-dir") })
+            .map(|path| Setting { value: directories::absolute(path), origin: Origin::Flag("--data-dir") })
             .or_else(|| {
                 let value = environment(HOME_VARIABLE)?;
                 let origin = Origin::Environment(HOME_VARIABLE);
-                Some(Setting { value: places::absolute(Path::new(&value)), origin })
+                Some(Setting { value: directories::absolute(Path::new(&value)), origin })
             })
             .or_else(|| file.as_ref()?.data_dir.clone());
         let data_dir = match named {
             Some(data_dir) => data_dir,
-            None => Setting { value: places::data_dir(environment)?, origin: Origin::Default },
+            None => Setting { value: directories::data_dir(environment)?, origin: Origin::Default },
         };
         let (config, file) = match (given, file) {
             (Some(path), Some(file)) => (Setting { value: path, origin: Origin::Flag("--config") }, file),
@@ -225,6 +221,7 @@ impl Settings {
             config,
             workflow_dirs: or_default(file.workflow_dirs),
             workspace_roots: or_default(file.workspace_roots),
+            guide_commands: or_default(file.guide_commands),
             public_url: optional(file.public_url),
             allowed_origins: or_default(file.allowed_origins),
             secrets: or_default(file.secrets),
@@ -236,9 +233,10 @@ impl Settings {
             mcp_servers: or_default(file.mcp_servers),
             otlp_endpoint: optional(file.otlp_endpoint),
             otlp_headers: or_default(file.otlp_headers),
-            pack_fuel: file
-                .pack_fuel
-                .unwrap_or(Setting { value: host::hands::installed::DEFAULT_FUEL, origin: Origin::Default }),
+            pack_fuel: file.pack_fuel.unwrap_or(Setting {
+                value: host::executors::installed::DEFAULT_FUEL,
+                origin: Origin::Default,
+            }),
             plugins_listen: optional(file.plugins_listen),
             plugins_url: optional(file.plugins_url),
             finished_runs: optional(file.finished_runs),
@@ -250,22 +248,21 @@ impl Settings {
             run_bytes: size(file.run_bytes, 256),
             pattern_bytes: size(file.pattern_bytes, 64),
             connections_per_address: optional(file.connections_per_address),
-            user_workflows: places::user_workflows(environment),
+            user_workflows: directories::user_workflows(environment),
         })
     }
 
-    /// The same settings with further folders of workflow files, which win over the configured ones.
+    /// The same settings with additional workflow folders, which take precedence.
     #[must_use]
     pub(crate) fn with_workflow_dirs(mut self, dirs: &[PathBuf]) -> Self {
         if !dirs.is_empty() {
-            self.workflow_dirs.value.extend(dirs.iter().map(|dir| places::absolute(dir)));
+            self.workflow_dirs.value.extend(dirs.iter().map(|dir| directories::absolute(dir)));
             self.workflow_dirs.origin = Origin::Flag("--workflows");
         }
         self
     }
 }
 
-/// What the file says, or nothing.
 fn optional<T>(setting: Option<Setting<T>>) -> Setting<Option<T>> {
     match setting {
         Some(Setting { value, origin }) => Setting { value: Some(value), origin },
@@ -273,7 +270,7 @@ fn optional<T>(setting: Option<Setting<T>>) -> Setting<Option<T>> {
     }
 }
 
-/// Both numbers of a limit. The line of the last one is where the limit came from.
+/// Both numbers of a rate limit. The last line is the origin.
 fn limit(per_second: Option<Setting<u32>>, burst: Option<Setting<u32>>) -> Setting<Limit> {
     let value = Limit {
         per_second: per_second.as_ref().map(|setting| setting.value),
@@ -287,12 +284,12 @@ fn limit(per_second: Option<Setting<u32>>, burst: Option<Setting<u32>>) -> Setti
     Setting { value, origin: last.map_or(Origin::Default, |setting| setting.origin) }
 }
 
-/// What the file says, or so many mebibytes.
+/// The configured size, or a default in mebibytes.
 fn size(setting: Option<Setting<ByteSize>>, mebibytes: u64) -> Setting<ByteSize> {
     setting.unwrap_or(Setting { value: ByteSize::mebibytes(mebibytes), origin: Origin::Default })
 }
 
-/// What the file says, or what there is without it.
+/// The configured value, or the default.
 fn or_default<T: Default>(setting: Option<Setting<T>>) -> Setting<T> {
     setting.unwrap_or_else(|| Setting { value: T::default(), origin: Origin::Default })
 }
@@ -309,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
+    fn precedence_is_flag_environment_file_default() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("settings.toml");
         std::fs::write(&file, "data_dir = \"here\"\n[guide]\nworkflow_dirs = [\"flows\"]\n").unwrap();
@@ -334,14 +331,14 @@ mod tests {
             let origin = Origin::File { path: file.clone(), line: 3 };
             assert_eq!(settings.workflow_dirs.origin, origin, "{name}");
         }
-        let default = settings(&Globals::default(), &[("HOME", "/nobody/there")]);
+        let default = settings(&Globals::default(), &[("HOME", "/home/missing")]);
         assert_eq!(default.data_dir.origin, Origin::Default);
         assert!(default.data_dir.value.ends_with("interlock"), "{:?}", default.data_dir);
         assert_eq!(default.config.value, default.data_dir.value.join("config.toml"));
     }
 
     #[test]
-    fn without_a_home_nothing_is_guessed() {
+    fn without_a_home_the_data_directory_is_unknown() {
         let refused = Settings::from_parts(&Globals::default(), &|_| None).unwrap_err();
         assert!(refused.to_string().contains("DATA_DIR_UNKNOWN"), "{refused}");
         assert!(

@@ -1,8 +1,8 @@
-//! Which addresses are public.
+//! Public address ranges.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address belongs to nobody in particular: not to this machine, its network, or a special purpose.
+/// Whether an address is public: not this machine, a local network, or a special-purpose range.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -10,7 +10,7 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Whether an address is this machine, in whatever spelling.
+/// Whether an address is this machine, in any form.
 pub fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
@@ -18,26 +18,26 @@ pub fn is_loopback(address: IpAddr) -> bool {
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     !(matches!(a, 0 | 10 | 127 | 224..)
-        || (a == 100 && (64..128).contains(&b)) // shared by the customers of a carrier
-        || (a == 169 && b == 254) // the link, and the metadata of clouds
+        || (a == 100 && (64..128).contains(&b)) // carrier-grade NAT
+        || (a == 169 && b == 254) // link-local, including cloud metadata
         || (a == 172 && (16..32).contains(&b))
         || (a == 192 && b == 168)
-        || (a == 192 && b == 0 && matches!(c, 0 | 2)) // protocols, documentation
-        || (a == 192 && b == 88 && c == 99) // relays to IPv6
-        || (a == 198 && (b == 18 || b == 19)) // measurements
+        || (a == 192 && b == 0 && matches!(c, 0 | 2)) // protocol assignments, documentation
+        || (a == 192 && b == 88 && c == 99) // 6to4 relays
+        || (a == 198 && (b == 18 || b == 19)) // benchmarking
         || (a == 198 && b == 51 && c == 100)
         || (a == 203 && b == 0 && c == 113))
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, ..] = address.segments();
-    // Public addresses begin with the bits 001. That leaves out this machine, its link, its site, private networks, groups, and
-    // IPv4 addresses that are written as IPv6.
+    // Global unicast addresses start with the bits 001. That excludes loopback, link-local, site-local, private and
+    // multicast addresses, and mapped IPv4 addresses.
     if a & 0xe000 != 0x2000 {
         return false;
     }
-    !((a == 0x2001 && (b < 0x0200 || b == 0x0db8)) // tunnels and protocols, documentation
-        || a == 0x2002 // IPv4 in disguise
+    !((a == 0x2001 && (b < 0x0200 || b == 0x0db8)) // tunnels, protocol assignments, documentation
+        || a == 0x2002 // embedded IPv4
         || a == 0x3ffe
         || (a == 0x3fff && b < 0x1000))
 }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_called() {
+    fn classifies_addresses() {
         let public =
             ["1.1.1.1", "8.8.8.8", "172.15.0.1", "172.32.0.1", "100.63.0.1", "2606:4700::1111", "2a00::1"];
         let private = [

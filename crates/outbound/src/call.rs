@@ -1,4 +1,4 @@
-//! What one call sends, and what it may cost.
+//! One request and its limits.
 
 use std::time::Duration;
 
@@ -11,29 +11,24 @@ use crate::Target;
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("interlock/", env!("CARGO_PKG_VERSION")));
 
-/// What one call may cost.
+/// Limits of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// From the start of the call to the head of the reply.
     pub head: Duration,
-    /// From the start of the call to the last byte of the reply. Without it, the caller bounds how long it reads.
+    /// From the start of the call to the last byte of the reply. Without it, the caller limits the read time.
     pub whole: Option<Duration>,
-    /// The largest body of a reply, in bytes.
+    /// The maximum size of a reply body, in bytes.
     pub body: usize,
 }
 
-/// One request.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
-    /// The method.
     pub method: Method,
-    /// Where it goes.
     pub target: &'a Target,
-    /// Headers besides `Host`. Without a `User-Agent` among them the program names itself.
+    /// Headers besides `Host`. A default `User-Agent` is added.
     pub headers: &'a [(&'a str, &'a str)],
-    /// The body.
     pub body: Bytes,
-    /// What it may cost.
     pub limits: Limits,
 }
 
@@ -45,7 +40,7 @@ impl Call<'_> {
         for (name, value) in self.headers {
             let name = HeaderName::from_bytes(name.as_bytes())?;
             let mut value = HeaderValue::from_str(value)?;
-            // Any of them may be a credential, which no debug output may show.
+            // Any header may be a credential, so `Debug` must not print it.
             value.set_sensitive(true);
             headers.insert(name, value);
         }

@@ -1,4 +1,4 @@
-//! The client: a pool in front of the connector.
+//! The client: a connection pool and the connector.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::proxy::Proxy;
 use crate::tls::{Authorities, Tls};
 use crate::{Call, CallError, Names, Reach, Reply, SystemNames, Target, TargetError};
 
-/// How long an idle connection is kept. Common servers close theirs after five seconds or more; ours goes first, so that a
-/// request rarely meets a connection that the server is just closing.
+/// How long an idle connection is kept. Common servers close theirs after five seconds or more; closing first makes it
+/// rare to send a request on a connection that the server is closing.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-/// How many idle connections to one origin are kept.
+/// Idle connections per origin.
 pub const MAX_IDLE_PER_ORIGIN: usize = 8;
-/// The largest head of a reply, in bytes. It is compared between reads, so the last read may exceed it.
+/// The maximum size of a reply head, in bytes. It is checked between reads, so the last read may exceed it.
 pub const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Makes calls. Clones share the connections.
@@ -39,26 +39,26 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client for addresses within this reach, with the names and the certificate authorities of the system.
+    /// A client for addresses within this reach, with the system's resolver and certificate authorities.
     pub fn new(reach: Reach) -> Self {
         let tls = Arc::new(Tls::new(Authorities::System));
         Self::of(Connector { reach, names: Arc::new(SystemNames), tls, proxy: None })
     }
 
-    /// The same, with another resolver.
+    /// Sets the resolver.
     #[must_use]
     pub fn resolving(self, names: Arc<dyn Names>) -> Self {
         Self::of(Connector { names, ..self.connector })
     }
 
-    /// The same, where only these authorities vouch for servers: not those of the system either.
+    /// Sets the trusted certificate authorities instead of the system's.
     #[must_use]
     pub fn trusting(self, authorities: Vec<CertificateDer<'static>>) -> Self {
         let tls = Arc::new(Tls::new(Authorities::Only(authorities)));
         Self::of(Connector { tls, ..self.connector })
     }
 
-    /// A client for every address that uses the proxy of the environment, if there is one. The proxy resolves the names.
+    /// A client for every address that uses the proxy from the environment, if set. The proxy resolves the names.
     pub fn through_environment() -> Self {
         let Self { connector, .. } = Self::new(Reach::Anywhere);
         Self::of(Connector { proxy: Some(Arc::new(Proxy::of_environment())), ..connector })
@@ -71,24 +71,24 @@ impl Client {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(MAX_IDLE_PER_ORIGIN)
             .http1_max_buf_size(MAX_HEAD_BYTES)
-            // Moves a request off a pooled connection that is closed, and only if none of it was written.
+            // Moves a request off a closed pooled connection, only if none of it was written.
             .retry_canceled_requests(true)
             .build(connector.clone());
         Self { connector, pool }
     }
 
-    /// Checks the text of an address.
+    /// Checks a URL.
     ///
     /// # Errors
-    /// When it may not be called.
+    /// It must not be called.
     pub fn check(&self, url: &str) -> Result<Target, TargetError> {
         Target::parse(url, self.connector.reach)
     }
 
-    /// Sends a request, and gives the reply as soon as its head has arrived, whatever its status.
+    /// Sends a request and returns the reply as soon as its head has arrived, whatever its status.
     ///
     /// # Errors
-    /// When there is no connection, no reply, or not in time.
+    /// No connection, no reply, or a timeout.
     pub async fn send(&self, call: Call<'_>) -> Result<Reply, CallError> {
         let begun = Instant::now();
         let limits = call.limits;

@@ -1,4 +1,4 @@
-//! One connection: look up, check, connect to what was checked, prove who is there.
+//! One connection: resolve, check, connect to a checked address, verify the certificate.
 
 use std::future::Future;
 use std::io;
@@ -20,33 +20,28 @@ use crate::stream::Stream;
 use crate::target::{Host, Origin, Reach, TargetError};
 use crate::tls::Tls;
 
-/// The longest time that opening a connection may take: resolving the name, connecting, and the TLS handshake.
+/// The time limit for resolving, connecting and the TLS handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The text of the address is not within the reach of this client.
+    /// The URL is not within the reach of this client.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The name has no address.
-    #[error("the name of the address cannot be resolved")]
+    #[error("cannot resolve the host name")]
     Name(#[source] io::Error),
-    /// The name has an address that may not be called.
-    #[error("the name resolves to an address that is not public")]
+    #[error("the host name resolves to an address that is not public")]
     Forbidden,
-    /// No address of the name accepts connections.
-    #[error("could not connect")]
+    #[error("cannot connect")]
     Unreachable(#[source] io::Error),
-    /// The proxy of the environment does not pass the connection on.
-    #[error("could not connect through the proxy")]
+    #[error("cannot connect through the proxy")]
     Proxy(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The other side cannot prove who it is.
-    #[error("the server has no certificate that is trusted here")]
+    #[error("the server's certificate is not trusted")]
     Tls(#[source] io::Error),
 }
 
-/// Opens connections for the pool. Cloning shares everything.
+/// Opens connections for the pool. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct Connector {
     pub(crate) reach: Reach,
@@ -57,7 +52,7 @@ pub(crate) struct Connector {
 
 impl Service<Uri> for Connector {
     type Response = TokioIo<Stream>;
-    // Shared, because the pool hands out its error by reference only.
+    // Shared, because the pool only returns errors by reference.
     type Error = Arc<ConnectError>;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -86,18 +81,18 @@ impl Connector {
         if origin.tls { self.tls.secure(&origin.host, stream).await } else { Ok(stream) }
     }
 
-    /// A connection to one of the addresses of the origin, each of which was checked. Only numbers are connected to.
+    /// Connects to one of the checked addresses of the origin. Only IP addresses are connected to.
     pub(crate) async fn dial(&self, origin: &Origin) -> Result<TcpStream, ConnectError> {
         let addresses = self.addresses(origin).await?;
         let until = Instant::now() + CONNECT_TIMEOUT;
         let mut failure = late(CONNECT_TIMEOUT);
         for (index, address) in addresses.iter().enumerate() {
-            // An address that never answers leaves time for those after it.
+            // An unresponsive address leaves time for the next ones.
             let left = u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
             let share = until.saturating_duration_since(Instant::now()) / left;
             match timeout(share, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
-                    // A request is written at once; waiting for more to send would only delay it.
+                    // Requests are written at once; Nagle's algorithm would only delay them.
                     let _ = stream.set_nodelay(true);
                     return Ok(stream);
                 }
@@ -108,8 +103,7 @@ impl Connector {
         Err(ConnectError::Unreachable(failure))
     }
 
-    /// All addresses of the origin. One that may not be called is enough to call none: a name with such an address is either
-    /// set up wrongly or meant to lead astray.
+    /// All addresses of the origin. One disallowed address rejects all: such a name is misconfigured or hostile.
     async fn addresses(&self, origin: &Origin) -> Result<Vec<SocketAddr>, ConnectError> {
         let found = match &origin.host {
             Host::Address(address) => vec![SocketAddr::new(*address, origin.port)],

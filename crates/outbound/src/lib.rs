@@ -1,21 +1,23 @@
-//! The one HTTP client of the product: webhooks, models, MCP servers, trace collectors, registries.
+//! The HTTP client of the product: webhooks, models, MCP servers, trace collectors, registries.
 //!
 //! # Addresses
-//! Whoever names an address could name one that only this machine can reach. An address is therefore checked twice: its
-//! text when it is given ([`Client::check`]), and what its name resolves to when a connection is opened. Every address of
-//! the name has to be within [`Reach`], and the connection goes to one of the checked numbers: nothing resolves the name a
-//! second time. Redirects are never followed.
+//!
+//! A caller-provided URL could name an address that only this machine can reach (SSRF). URLs are therefore checked
+//! twice: their text when given ([`Client::check`]), and the resolved addresses when a connection is opened. Every
+//! address of the name must be within [`Reach`], and the connection uses one of the checked addresses: nothing resolves
+//! the name again. Redirects are never followed.
 //!
 //! # Pool
-//! Connections are kept alive and reused. The key of the pool is scheme, host and port as [`Target`] normalises them, and
-//! each client has a pool of its own, so a connection is only ever reused for the origin it was checked for, under the reach
-//! it was checked with. A name that starts to resolve to a private address meanwhile is refused at the next connect; until
-//! then its requests keep going to the public address that was checked. Idle connections are closed after
-//! [`IDLE_TIMEOUT`], which bounds that time for an origin that is not busy.
+//!
+//! Connections are kept alive and reused. The pool key is scheme, host and port as normalized by [`Target`], and each
+//! client has its own pool, so a connection is only reused for the origin and reach that it was checked for. A name
+//! that later resolves to a private address is rejected at the next connect; until then its requests go to the checked
+//! public address. Idle connections are closed after [`IDLE_TIMEOUT`], which bounds that time for an idle origin.
 //!
 //! # Retries
-//! A request is sent at most once. Only if a pooled connection turns out to be closed before the first byte of the request
-//! was written is the request moved to another connection. [`CallError`] says after which failures callers may try again.
+//!
+//! A request is sent at most once. Only if a pooled connection is closed before the first byte was written is the
+//! request moved to another connection. [`CallError`] says after which failures callers may retry.
 
 pub mod address;
 mod call;
@@ -33,6 +35,6 @@ pub use self::call::{Call, Limits};
 pub use self::client::{Client, IDLE_TIMEOUT, MAX_HEAD_BYTES, MAX_IDLE_PER_ORIGIN};
 pub use self::connect::{CONNECT_TIMEOUT, ConnectError};
 pub use self::error::CallError;
-pub use self::names::{Found, Names, SystemNames};
+pub use self::names::{Lookup, Names, SystemNames};
 pub use self::reply::Reply;
 pub use self::target::{MAX_URL_BYTES, Reach, Target, TargetError};

@@ -1,4 +1,4 @@
-//! The proxy of the environment, for clients that ask for it: `http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`.
+//! The proxy from the environment, for clients that opt in: `http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`.
 //!
 //! A proxy resolves names itself, so only a client that may call every address can use one.
 
@@ -28,12 +28,12 @@ impl Proxy {
 }
 
 impl Intercepted {
-    /// The credential for the proxy, which requests without TLS carry.
+    /// The proxy credential, which requests without TLS carry.
     pub(crate) fn credential(&self) -> Option<HeaderValue> {
         self.0.basic_auth().cloned()
     }
 
-    /// A connection by way of the proxy: a tunnel to an origin with TLS, else one to the proxy itself.
+    /// A connection through the proxy: a tunnel for TLS origins, otherwise to the proxy itself.
     pub(crate) async fn open(
         &self,
         connector: &Connector,

@@ -1,4 +1,4 @@
-//! A reply whose body is still coming.
+//! A reply whose body is still arriving.
 
 use std::time::Duration;
 
@@ -9,20 +9,19 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{CallError, Limits};
 
-/// How much of a body that nobody needs is read to keep its connection, and for how long. More costs more than another
+/// How much of an unneeded body is read to keep its connection, and for how long. More would cost more than a new
 /// connection.
 const MAX_DISCARDED_BYTES: usize = 16 << 10;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A reply whose head has arrived.
 ///
-/// A reply that is read to its end, or [discarded](Self::discard), gives its connection back to the pool. One that is
-/// dropped before its end closes it.
+/// A reply that is read to the end, or [discarded](Self::discard), returns its connection to the pool. Dropping it
+/// earlier closes the connection.
 #[derive(Debug)]
 pub struct Reply {
-    /// The status. A redirect is a status like any other, and is not followed.
+    /// The status. Redirects are not followed.
     pub status: u16,
-    /// The headers.
     pub headers: HeaderMap,
     body: Incoming,
     deadline: Option<(Instant, Duration)>,
@@ -33,7 +32,7 @@ pub struct Reply {
 impl Reply {
     pub(crate) fn new(response: Response<Incoming>, begun: Instant, limits: Limits) -> Self {
         let (head, body) = response.into_parts();
-        // A limit beyond what the clock can count is no limit.
+        // A limit beyond the range of the clock is no limit.
         let deadline = limits.whole.and_then(|whole| Some((begun.checked_add(whole)?, whole)));
         Self {
             status: head.status.as_u16(),
@@ -48,27 +47,27 @@ impl Reply {
     /// The reply, if its status is a success.
     ///
     /// # Errors
-    /// When it has another status.
+    /// It has another status.
     pub fn success(self) -> Result<Self, CallError> {
         if (200..300).contains(&self.status) { Ok(self) } else { Err(CallError::Status(self.status)) }
     }
 
-    /// Ends a reply whose body is not needed. What is left of a short body is read in the background, for a moment, so that
-    /// the connection can be reused; the caller does not wait for it.
+    /// Ends a reply whose body is not needed. The rest of a short body is read in the background so that the connection
+    /// can be reused.
     pub fn discard(mut self) {
         self.limit = self.received.saturating_add(MAX_DISCARDED_BYTES);
         tokio::spawn(timeout(DISCARD_TIMEOUT, async move { while let Ok(Some(_)) = self.next().await {} }));
     }
 
-    /// Replaces the limit of the body, now that the head says what it is.
+    /// Replaces the body limit after the head is known.
     pub const fn limit_body(&mut self, bytes: usize) {
         self.limit = bytes;
     }
 
-    /// The next bytes of the body; nothing at its end. Nothing is lost if the future is dropped.
+    /// The next bytes of the body; `None` at the end. Cancel safe.
     ///
     /// # Errors
-    /// When the connection breaks off, the reply takes too long, or it exceeds the limit of the body.
+    /// The connection broke, the reply takes too long, or it exceeds the body limit.
     pub async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
         loop {
             let frame = match self.deadline {
@@ -80,7 +79,7 @@ impl Reply {
             };
             let Some(frame) = frame else { return Ok(None) };
             let frame = frame.map_err(|error| CallError::Reply(Box::new(error)))?;
-            // Trailers say nothing that anybody here asks for.
+            // Trailers are ignored.
             let Ok(data) = frame.into_data() else { continue };
             self.received = self.received.saturating_add(data.len());
             if self.received > self.limit {
@@ -90,7 +89,7 @@ impl Reply {
         }
     }
 
-    /// All of the body.
+    /// The whole body.
     ///
     /// # Errors
     /// As [`Reply::next`].

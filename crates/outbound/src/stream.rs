@@ -1,4 +1,4 @@
-//! A connection, whatever it is made of: TCP, TLS over it, or a tunnel through a proxy.
+//! A connection: TCP, TLS, or a tunnel through a proxy.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,7 +13,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
 pub(crate) struct Stream {
     transport: Box<dyn Transport>,
-    /// The other side is a proxy that wants to be told the whole URI with each request.
+    /// The other side is a proxy that requires the absolute URI in each request.
     to_proxy: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The text of an address, checked.
+//! Checked URLs.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,40 +7,37 @@ use http::{HeaderValue, Uri};
 
 use crate::address::{is_loopback, is_public};
 
-/// The longest address, in bytes.
+/// The maximum length of a URL, in bytes.
 pub const MAX_URL_BYTES: usize = 2048;
 
-/// Names that lead to the machine or its network, whatever they resolve to, with everything below them.
+/// Names of the machine or its network, including their subdomains, whatever they resolve to.
 const PRIVATE_NAMES: [&str; 9] =
     ["localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "metadata"];
 
-/// Why an address may not be called.
+/// Why a URL must not be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// It is not a URL.
-    #[error("the address is not a URL of at most {MAX_URL_BYTES} bytes with a host and without a user")]
+    #[error("the address must be a URL of at most {MAX_URL_BYTES} bytes with a host and without a user")]
     Malformed,
-    /// It is not protected.
-    #[error("the address has to begin with https://")]
+    #[error("the address must start with https://")]
     NotHttps,
-    /// It is not public.
-    #[error("the address leads to this machine or a private network; give a public one")]
+    #[error("the address belongs to this machine or a private network; use a public address")]
     Private,
 }
 
 /// Which addresses may be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Public ones, and only with TLS: for addresses that callers choose.
+    /// Public addresses with TLS: for caller-provided URLs.
     Public,
-    /// Those of this machine too, and those without TLS: for tests.
+    /// Also this machine, and without TLS: for tests.
     Loopback,
-    /// All of them: for addresses that the operator wrote down.
+    /// All addresses: for operator-provided URLs.
     Anywhere,
 }
 
 impl Reach {
-    /// Whether a connection to this number is allowed.
+    /// Whether a connection to this address is allowed.
     pub(crate) fn allows(self, address: IpAddr) -> bool {
         match self {
             Self::Public => is_public(address),
@@ -50,17 +47,16 @@ impl Reach {
     }
 }
 
-/// An address whose text may be called. What its name resolves to is checked when a connection is opened.
+/// A URL that may be called. The addresses of its name are checked when a connection is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Absolute, with the host in lower case and without a port that goes without saying: equal origins are one key of
-    /// the pool.
+    /// Absolute, with a lowercase host and without a default port: equal origins have the same pool key.
     uri: Uri,
-    /// The authority as it was given, for the `Host` header.
+    /// The original authority, for the `Host` header.
     authority: HeaderValue,
 }
 
-/// The other end of a connection: what a URI says about it.
+/// The remote end of a connection, from a URI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) host: Host,
@@ -83,7 +79,7 @@ impl Target {
         let Origin { host, port, tls } = Origin::of(&uri, reach)?;
         let authority = uri.authority().ok_or(TargetError::Malformed)?.as_str();
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        // `https://host?query` has no path, and a request line has to have one.
+        // `https://host?query` has no path, but a request line needs one.
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let uri = Uri::builder()
             .scheme(if tls { "https" } else { "http" })
@@ -105,8 +101,8 @@ impl Target {
 }
 
 impl Origin {
-    /// Checks everything that the text of an address says. The connector asks this again: a target that another client
-    /// checked does not widen the reach of this one.
+    /// Checks a URI. The connector repeats this: a target checked by another client does not widen the reach of this
+    /// one.
     pub(crate) fn of(uri: &Uri, reach: Reach) -> Result<Self, TargetError> {
         let tls = match uri.scheme_str() {
             Some("https") => true,
@@ -169,7 +165,7 @@ impl Host {
                 && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
         };
         let last = name.rsplit('.').next().unwrap_or_default();
-        // Resolvers read `127.1`, `2130706433` and `0x7f.1` as addresses, so a name must not end in a number.
+        // Resolvers accept `127.1`, `2130706433` and `0x7f.1` as addresses, so a name must not end in a number.
         let is_number = last.starts_with(|first: char| first.is_ascii_digit());
         if name.len() > 253 || !name.split('.').all(good) || is_number {
             return Err(TargetError::Malformed);
@@ -182,7 +178,7 @@ impl Host {
             Self::Address(address) => is_public(*address),
             Self::Name(name) => {
                 let last = name.rsplit('.').next().unwrap_or_default();
-                // A name of one part is one of the local network.
+                // A name without a dot is a local one.
                 name.contains('.') && !PRIVATE_NAMES.contains(&last)
             }
         }
@@ -194,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_are_refused() {
+    fn rejects_unsafe_urls() {
         use TargetError as E;
         let cases = [
             ("", E::Malformed),
@@ -238,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn public_addresses_and_with_leave_those_of_this_machine() {
+    fn reach_allows_public_or_local_addresses() {
         for url in [
             "https://example.com",
             "https://example.com:8443/a?b=c",
@@ -251,16 +247,20 @@ mod tests {
             assert!(Target::parse(url, Reach::Loopback).is_ok(), "{url}");
         }
         for url in ["http://example.com/", "http://10.0.0.1/", "https://10.0.0.1/", "https://intranet/"] {
-            assert!(Target::parse(url, Reach::Loopback).is_err(), "{url}: leave is for this machine only");
+            assert!(
+                Target::parse(url, Reach::Loopback).is_err(),
+                "{url}: the exception is for this \
+                machine only"
+            );
         }
         for url in
             ["http://10.0.0.1:4318/", "https://intranet/", "http://collector:4318", "http://127.0.0.1/"]
         {
-            assert!(Target::parse(url, Reach::Anywhere).is_ok(), "{url}: the operator says so");
+            assert!(Target::parse(url, Reach::Anywhere).is_ok(), "{url}: the operator allows it");
         }
     }
 
-    /// Equal origins are one key of the pool, however they are written; the `Host` header stays as it was given.
+    /// Equal origins have the same pool key in every spelling; the `Host` header is unchanged.
     #[test]
     fn origins_are_normalised() {
         for (url, uri, authority) in [

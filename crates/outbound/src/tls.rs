@@ -1,4 +1,4 @@
-//! TLS with the authorities of the system, or with those that were named.
+//! TLS with the system's certificate authorities, or with given ones.
 
 use std::io;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::connect::ConnectError;
 use crate::stream::Stream;
 use crate::target::Host;
 
-/// Who vouches for servers.
+/// The trusted certificate authorities.
 pub(crate) enum Authorities {
-    /// The authorities that the system trusts. A system without any trusts nobody, which is not an error by itself.
+    /// The system's authorities. A system without any trusts no server, which is not an error here.
     System,
-    /// These and nobody else.
+    /// Only these.
     Only(Vec<CertificateDer<'static>>),
 }
 
-/// TLS, set up at the first connection that needs it: the authorities of the system are many files.
+/// TLS, set up at the first connection that needs it: loading the system's authorities reads many files.
 pub(crate) struct Tls {
     authorities: Authorities,
     settings: OnceCell<Arc<ClientConfig>>,
@@ -31,7 +31,7 @@ impl Tls {
         Self { authorities, settings: OnceCell::const_new() }
     }
 
-    /// The same connection, with the other side known to be the host.
+    /// Wraps the connection in TLS and verifies the host.
     pub(crate) async fn secure(&self, host: &Host, stream: Stream) -> Result<Stream, ConnectError> {
         let name = match host {
             Host::Name(name) => ServerName::try_from(name.clone()).map_err(io::Error::other),

@@ -26,7 +26,7 @@ const SHORT: usize = 9;
 const BOUND: f64 = 1.5;
 
 fn main() -> ExitCode {
-    // Somebody who only wants to know whether it builds.
+    // `cargo test` only checks that it builds.
     if std::env::args().any(|argument| argument == "--test" || argument == "--list") {
         return ExitCode::SUCCESS;
     }

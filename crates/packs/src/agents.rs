@@ -1,4 +1,4 @@
-//! Agents of installed packs: the catalogue, references to them, and what they are handed.
+//! Agents of installed packs: catalogue, references and handoff schemas.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,47 +7,40 @@ use crate::archive::Archive;
 use crate::error::{PackError, PackErrorCode};
 use crate::manifest::{AgentManifest, Manifest, MemoryShape, ToolRef};
 
-/// What anybody may know of an agent. Its prompt is not part of it.
+/// The public description of an agent, without its prompt.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogueEntry {
-    /// The id of the agent.
     pub agent_id: String,
-    /// Who it is.
     pub persona: String,
-    /// What people see.
     pub label: String,
-    /// What it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The kind of model that it wants.
+    /// The required model class.
     pub model_class: String,
-    /// The pack that brought it.
     pub pack_name: String,
-    /// The version of that pack.
     pub pack_version: String,
     /// The tools that it may use.
     pub tool_allowlist: Vec<String>,
-    /// Whether what it is handed and returns is checked.
+    /// Whether tasks and results are validated.
     pub has_handoff_schemas: bool,
-    /// What it remembers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_shape: Option<MemoryShape>,
-    /// Below this it asks a person.
+    /// Below this confidence it asks a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence_threshold: Option<f64>,
-    /// The capabilities that it wants and this host lacks.
+    /// The required capabilities that this host lacks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,
-    /// Whether it wants to remember what this host does not keep for it.
+    /// Whether this host lacks a memory that it requests.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub memory_degraded: bool,
-    /// What of memory is not there for it.
+    /// The missing memory dimensions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub degraded_memory_dimensions: Vec<&'static str>,
 }
 
-/// The agents of a pack as a catalogue shows them. `lacks` says which capabilities this host does not have.
+/// The catalog entries of a pack's agents. `lacks` returns whether this host lacks a capability.
 pub fn catalogue(manifest: &Manifest, lacks: impl Fn(&str) -> bool) -> Vec<CatalogueEntry> {
     let without_memory = lacks("memory");
     let entry = |agent: &AgentManifest| CatalogueEntry {
@@ -75,7 +68,7 @@ pub fn catalogue(manifest: &Manifest, lacks: impl Fn(&str) -> bool) -> Vec<Catal
     manifest.agents().iter().map(entry).collect()
 }
 
-/// What an agent wants of a memory.
+/// The requested memory dimensions of an agent.
 fn memory_of(agent: &AgentManifest) -> Vec<&'static str> {
     let shape = agent.memory_shape.unwrap_or_default();
     let (wants, mut dimensions) = (|flag: Option<bool>| flag == Some(true), Vec::new());
@@ -88,33 +81,29 @@ fn memory_of(agent: &AgentManifest) -> Vec<&'static str> {
     dimensions
 }
 
-/// Whether an agent may use a tool: it is on the list, as it is written there. An agent without a list uses none.
+/// Whether an agent may use a tool: it is literally in the allow list. Without a list, no tool is allowed.
 pub fn may_use(agent: &AgentManifest, tool: &str) -> bool {
     ToolRef::parse(tool).is_some() && agent.tool_allowlist.iter().any(|allowed| allowed == tool)
 }
 
-/// A reference to an agent, as workflows write it.
+/// A reference to an agent in a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentRef {
-    /// The agent.
     pub agent_id: String,
-    /// What it is called here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The kind of model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_class: Option<String>,
-    /// What it remembers with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_ref: Option<String>,
-    /// Which version. Never beside `channel`.
+    /// Mutually exclusive with `channel`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Which channel. Never beside `version`.
+    /// Mutually exclusive with `version`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// The manifest that it was made from.
+    /// The manifest from which it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_manifest_id: Option<String>,
 }
@@ -123,7 +112,7 @@ impl AgentRef {
     /// Reads a reference.
     ///
     /// # Errors
-    /// What is wrong with it, with JSON pointers.
+    /// Every problem, with JSON Pointers.
     pub fn read(value: &Value) -> Result<Self, crate::manifest::Problems> {
         use crate::manifest::problem::{Pointer, Problems};
         use crate::manifest::shape::{Rule, Shape, check_object, closed, optional, required, text};
@@ -151,8 +140,7 @@ impl AgentRef {
         let mut problems = Problems::default();
         check_object(value, &REFERENCE, &Pointer::Root, &mut problems);
         if value.get("version").is_some() && value.get("channel").is_some() {
-            problems
-                .invalid(&Pointer::Root.member("channel"), "stands beside `version`; only one of them may");
+            problems.invalid(&Pointer::Root.member("channel"), "cannot be combined with `version`");
         }
         if problems.is_empty() {
             match Self::deserialize(value) {
@@ -164,7 +152,7 @@ impl AgentRef {
     }
 }
 
-/// The compiled schemas of what an agent is handed and returns.
+/// The compiled schemas of an agent's tasks and results.
 #[derive(Debug, Default)]
 pub struct HandoffSchemas {
     task: Option<jsonschema::Validator>,
@@ -172,15 +160,15 @@ pub struct HandoffSchemas {
 }
 
 impl HandoffSchemas {
-    /// Compiles the schemas that an agent refers to.
+    /// Compiles the schemas of an agent.
     ///
     /// # Errors
-    /// `pack_load_failure` when a file is missing or is no schema.
+    /// `pack_load_failure`: a file is missing or not a schema.
     pub fn load(agent: &AgentManifest, archive: &Archive) -> Result<Self, PackError> {
         Self::compile(agent, |path| archive.file(path).map(<[u8]>::to_vec))
     }
 
-    /// As [`HandoffSchemas::load`], with the files from anywhere.
+    /// As [`HandoffSchemas::load`], with files from a callback.
     ///
     /// # Errors
     /// As [`HandoffSchemas::load`].
@@ -205,18 +193,18 @@ impl HandoffSchemas {
         })
     }
 
-    /// Holds what the agent is handed to its schema.
+    /// Validates a task.
     ///
     /// # Errors
-    /// `handoff_task_schema_violation`. The value is not part of the error.
+    /// `handoff_task_schema_violation`. The error does not contain the value.
     pub fn check_task(&self, value: &Value) -> Result<(), PackError> {
         check(self.task.as_ref(), value, PackErrorCode::HandoffTaskSchemaViolation, "the task")
     }
 
-    /// Holds what the agent returns to its schema.
+    /// Validates a result.
     ///
     /// # Errors
-    /// `handoff_return_schema_violation`. The value is not part of the error.
+    /// `handoff_return_schema_violation`. The error does not contain the value.
     pub fn check_return(&self, value: &Value) -> Result<(), PackError> {
         check(self.returned.as_ref(), value, PackErrorCode::HandoffReturnSchemaViolation, "the result")
     }

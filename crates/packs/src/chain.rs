@@ -1,9 +1,8 @@
-//! Chains: pieces of workflows, put in while a workflow is written.
+//! Chains: reusable workflow fragments, expanded at authoring time.
 //!
-//! [`expand`] turns a chain into nodes and edges: every type is looked up before anything is made, the parameters are held to the
-//! chain's schema, `{{params.x}}` is replaced, and every id gets a prefix of its own. [`Expansion::splice`] puts the result into a
-//! workflow document, at a [`Place`], in the words of workflow documents. Nothing of the chain is left then: a run of the workflow cannot be told
-//! from a run of one that was written by hand.
+//! [`expand`] converts a chain to nodes and edges: it checks all node types, validates the parameters, replaces
+//! `{{params.x}}` and prefixes every id. [`Expansion::splice`] inserts the result into a workflow document at a
+//! [`InsertionPoint`]. The workflow then no longer depends on the chain and runs like a handwritten one.
 //!
 //! ```
 //! use packs::chain::{ExpansionId, expand};
@@ -21,13 +20,13 @@
 //! let id = ExpansionId::parse("a1b2").unwrap();
 //! let expansion = expand(&manifest.chains()[0], &json!({"ms": 250}), &id, |type_id| type_id == "core.delay")?;
 //! assert_eq!(expansion.nodes[0].id, "acme_wait_a1b2_wait");
-//! // A text that is nothing but one parameter becomes the value itself.
+//! // A string that is exactly one parameter becomes the value itself.
 //! assert_eq!(expansion.nodes[0].config.as_ref().unwrap()["ms"], 250);
 //! # Ok::<(), packs::PackError>(())
 //! ```
 
+mod insertion_point;
 mod parameters;
-mod place;
 mod splice;
 mod substitute;
 
@@ -37,26 +36,25 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use self::place::Place;
+pub use self::insertion_point::InsertionPoint;
 pub use self::splice::{SpliceError, Spliced};
 use self::substitute::Substitution;
 use crate::error::{PackError, PackErrorCode};
 use crate::manifest::{Capability, Chain, FragmentEdge, Manifest, Position};
 
-/// The most bytes that the parameters put into an expansion.
+/// The maximum size of substituted parameters, in bytes.
 pub const MAX_SUBSTITUTED_BYTES: usize = 4 << 20;
-/// How many chains are told to somebody who asked for another.
-const MAX_TOLD: usize = 10;
-/// The deepest nesting of an expanded node.
+/// The maximum number of chains listed in an error.
+const MAX_LISTED: usize = 10;
+/// The maximum nesting depth of an expanded node.
 pub const MAX_EXPANDED_DEPTH: usize = 100;
 
-/// What tells one expansion from another in the same workflow: 1 to 32 lower-case letters and digits. Four are enough.
+/// Distinguishes expansions in one workflow: 1 to 32 lowercase letters and digits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ExpansionId(String);
 
 impl ExpansionId {
-    /// Reads an id.
     pub fn parse(text: &str) -> Option<Self> {
         let plain = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
         (plain && (1..=32).contains(&text.len())).then(|| Self(text.to_owned()))
@@ -67,7 +65,6 @@ impl ExpansionId {
         Self(format!("{:02x}{:02x}", entropy[0], entropy[1]))
     }
 
-    /// The id as it is written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -79,26 +76,21 @@ impl fmt::Display for ExpansionId {
     }
 }
 
-/// What a chain became.
+/// The result of expanding a chain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Expansion {
-    /// The chain.
     pub chain_id: String,
-    /// Its version.
     pub chain_version: String,
-    /// What tells this expansion from others.
     pub expansion_id: ExpansionId,
-    /// The nodes.
     pub nodes: Vec<ExpandedNode>,
-    /// The edges.
     pub edges: Vec<FragmentEdge>,
-    /// From each id of the chain to the id that it became, for whoever wires the chain into a workflow.
+    /// Maps each id of the chain to its id in the workflow.
     pub id_map: BTreeMap<String, String>,
 }
 
 impl Expansion {
-    /// What every id of it begins with.
+    /// The prefix of all its ids.
     fn prefix(&self) -> String {
         prefix(&self.chain_id, &self.expansion_id)
     }
@@ -108,44 +100,41 @@ fn prefix(chain_id: &str, expansion_id: &ExpansionId) -> String {
     format!("{}_{expansion_id}_", chain_id.replace('.', "_"))
 }
 
-/// A node that came from a chain.
+/// An expanded node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExpandedNode {
     /// Its id in the workflow.
     pub id: String,
-    /// Its type.
     pub type_id: String,
-    /// What people see.
+    /// The display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Where it is drawn.
+    /// The editor position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
-    /// Its configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<Map<String, Value>>,
-    /// Its inputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Map<String, Value>>,
-    /// What it is like, from the chain.
+    /// Its capabilities in the chain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Capability>,
 }
 
-/// The chain of a pack with this id.
+/// Finds a chain of a pack.
 ///
 /// # Errors
-/// `pack_kind_invalid` when the pack holds no chains, `chain_not_found` when it does not hold this one.
+/// `pack_kind_invalid`: the pack has no chains; `chain_not_found`: it does not have this one.
 pub fn find<'m>(manifest: &'m Manifest, chain_id: &str) -> Result<&'m Chain, PackError> {
     if manifest.kind() != crate::kind::PackKind::WorkflowChain {
-        let message = format!("{} is of kind {}, and holds no chains", manifest.id(), manifest.kind());
+        let message = format!("{} has kind {}, which has no chains", manifest.id(), manifest.kind());
         return Err(PackError::new(PackErrorCode::KindInvalid, message));
     }
     manifest.chains().iter().find(|chain| chain.chain_id == chain_id).ok_or_else(|| {
         let mut known =
             manifest.chains().iter().map(|chain| format!("`{}`", chain.chain_id)).collect::<Vec<_>>();
-        known.truncate(MAX_TOLD);
+        known.truncate(MAX_LISTED);
         let message = format!(
             "{} has no chain `{}`; it has {}",
             manifest.id(),
@@ -156,11 +145,11 @@ pub fn find<'m>(manifest: &'m Manifest, chain_id: &str) -> Result<&'m Chain, Pac
     })
 }
 
-/// Turns a chain into nodes and edges.
+/// Expands a chain.
 ///
 /// # Errors
-/// `chain_unresolvable_typeid` for the first type that `is_known` does not know, before anything else is looked at;
-/// `chain_parameter_invalid` when a parameter is not what the schema says, or becomes too large where it is put in.
+/// `chain_unresolvable_typeid` for the first type that `is_known` rejects, checked first; `chain_parameter_invalid` if
+/// a parameter is invalid or too large after substitution.
 pub fn expand(
     chain: &Chain,
     parameters: &Value,
@@ -168,8 +157,7 @@ pub fn expand(
     is_known: impl Fn(&str) -> bool,
 ) -> Result<Expansion, PackError> {
     if let Some(node) = chain.dag.nodes.iter().find(|node| !is_known(&node.type_id)) {
-        let message =
-            format!("`{}` of chain `{}` is no type of node that is known here", node.type_id, chain.chain_id);
+        let message = format!("node type `{}` of chain `{}` is unknown", node.type_id, chain.chain_id);
         return Err(PackError::new(PackErrorCode::ChainUnresolvableTypeId, message)
             .detail("typeId", node.type_id.as_str())
             .detail("chainId", chain.chain_id.as_str()));
@@ -211,7 +199,7 @@ pub fn expand(
     })
 }
 
-/// Inputs whose connections lead to the renamed nodes of the chain.
+/// The inputs with their connections mapped to the new node ids.
 fn connected(mut inputs: Map<String, Value>, id_map: &BTreeMap<String, String>) -> Map<String, Value> {
     for input in
         inputs.values_mut().filter(|input| input.get("type").and_then(Value::as_str) == Some("connection"))
@@ -224,7 +212,7 @@ fn connected(mut inputs: Map<String, Value>, id_map: &BTreeMap<String, String>) 
     inputs
 }
 
-/// An end of an edge with its node renamed. The port behind the dot stays, and so does a node that is not of the chain.
+/// An edge endpoint with its node renamed. The port after the dot and nodes outside the chain stay the same.
 fn endpoint(text: &str, id_map: &BTreeMap<String, String>) -> String {
     let (node, port) = match text.find('.') {
         Some(dot) => text.split_at(dot),

@@ -1,4 +1,4 @@
-//! Folders of packs and registries: names of one segment below an open directory, no links.
+//! Folders of packs and registries: single names below an open directory, no links.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -8,40 +8,39 @@ use disk::rooted::{Dir, FileLock, Gate, Sharing};
 
 use crate::path::EntryPath;
 
-/// An open folder.
 #[derive(Debug)]
 pub(crate) struct Folder(Dir);
 
 impl Folder {
-    /// Opens the folder at a path of the caller's, and makes it and those above it where they are not there.
+    /// Opens the folder at a path and creates it and its parents if needed.
     pub(crate) fn open_root(path: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(path)?;
         Ok(Self(Dir::open_root(path)?))
     }
 
-    /// The same folder behind a gate. Every folder that is opened from it has that gate too.
+    /// The same folder with a test gate, inherited by every folder opened from it.
     pub(crate) fn gated(self, gate: Arc<dyn Gate>) -> Self {
         Self(self.0.gated(gate))
     }
 
-    /// Opens a folder in this one.
+    /// Opens a subfolder.
     pub(crate) fn open(&self, name: &str) -> io::Result<Self> {
         Ok(Self(self.0.open_dir(segment(name)?)?))
     }
 
-    /// Opens a folder in this one, and makes it where it is not there. Says whether it was made.
+    /// Opens a subfolder and creates it if needed. Returns whether it was created.
     pub(crate) fn open_or_make(&self, name: &str) -> io::Result<(Self, bool)> {
         let is_made = self.0.make_dir_masked(segment(name)?, 0o755)?;
         Ok((self.open(name)?, is_made))
     }
 
-    /// Makes a file that is not there yet, with this content. Nothing is synced.
+    /// Creates a new file with this content, without sync.
     pub(crate) fn create(&self, name: &str, content: &[u8], executable: bool) -> io::Result<()> {
         let mode = if executable { 0o755 } else { 0o644 };
         self.0.create_unfinished(segment(name)?, mode)?.write_all(content)
     }
 
-    /// Lets a file have this content, whole or not at all, and durable: a new file takes its place.
+    /// Atomically and durably replaces a file.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let new = format!("{}.new", segment(name)?);
         match self.0.remove_file(&new) {
@@ -55,12 +54,12 @@ impl Folder {
         self.0.sync()
     }
 
-    /// The content of a file, if it is there and has at most so many bytes.
+    /// The content of a file of at most `most` bytes, if it exists.
     pub(crate) fn read(&self, name: &str, most: usize) -> io::Result<Option<Vec<u8>>> {
         self.read_below(segment(name)?, most)
     }
 
-    /// The content of a file at a path inside a pack.
+    /// The content of a file at a path in a pack.
     pub(crate) fn read_path(&self, path: &EntryPath, most: usize) -> io::Result<Option<Vec<u8>>> {
         self.read_below(path.as_str(), most)
     }
@@ -72,17 +71,17 @@ impl Folder {
         }
     }
 
-    /// The names in this folder, sorted. Those that are no text are left out: nothing here made them.
+    /// The names in this folder, sorted. Names that are not UTF-8 are skipped: they were not created here.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         Ok(self.0.names()?.into_iter().filter_map(|(name, _)| name.0.into_string().ok()).collect())
     }
 
-    /// Whether there is something of that name.
+    /// Whether the name exists.
     pub(crate) fn has(&self, name: &str) -> io::Result<bool> {
         Ok(self.0.stat(segment(name)?)?.is_some())
     }
 
-    /// Moves something from this folder to a name in another that is not there yet.
+    /// Moves an entry to a new name in another folder.
     pub(crate) fn rename(&self, name: &str, to: &Self, new: &str) -> io::Result<()> {
         self.0.rename_new(segment(name)?, &to.0, segment(new)?)
     }
@@ -91,12 +90,12 @@ impl Folder {
         self.0.remove_file(segment(name)?)
     }
 
-    /// Removes an empty folder in this one.
+    /// Removes an empty subfolder.
     pub(crate) fn remove_folder(&self, name: &str) -> io::Result<()> {
         self.0.remove_dir(segment(name)?)
     }
 
-    /// Removes a folder and all that is in it. It is fine if it is not there.
+    /// Removes a subfolder and its content. Succeeds if it does not exist.
     pub(crate) fn remove_tree(&self, name: &str) -> io::Result<()> {
         self.0.remove_tree(segment(name)?)
     }
@@ -111,7 +110,7 @@ impl Folder {
         self.0.sync_file_system()
     }
 
-    /// Locks the file that says who writes here, and waits for the process that has it.
+    /// Locks the writer lock file; waits for the process that holds it.
     pub(crate) fn lock(&self, name: &str) -> io::Result<FileLock> {
         self.0.lock(segment(name)?)
     }
@@ -119,14 +118,20 @@ impl Folder {
     /// As [`Folder::lock`], without waiting.
     pub(crate) fn try_lock(&self, name: &str) -> io::Result<FileLock> {
         let lock = self.0.try_lock(segment(name)?, Sharing::Exclusive)?;
-        lock.ok_or_else(|| io::Error::new(io::ErrorKind::ResourceBusy, "another process is writing here"))
+        lock.ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "another process is writing to \
+            this folder",
+            )
+        })
     }
 }
 
-/// A name that stays in its folder.
+/// Checks that a name stays in its folder.
 fn segment(name: &str) -> io::Result<&str> {
     if name.is_empty() || matches!(name, "." | "..") || name.contains(['/', '\0']) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a valid file name"));
     }
     Ok(name)
 }

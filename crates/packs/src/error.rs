@@ -1,73 +1,68 @@
-//! Why a pack is not read, resolved, trusted, installed or expanded.
+//! Errors of reading, resolving, verifying, installing and expanding packs.
 
 use canon::error::Envelope;
 use serde_json::{Map, Value};
 
 canon::error_codes! {
-    /// What can be wrong with a pack, from its manifest to its use. The codes of publishing are
-    /// [their own](crate::publish::PublishErrorCode).
+    /// Pack error codes. Publishing has [its own](crate::publish::PublishErrorCode).
     pub enum PackErrorCode {
-        /// There is no such pack.
         NotFound => "pack_not_found",
         /// The pack has no such version, or none in the range.
         VersionNotFound => "pack_version_not_found",
-        /// The manifest breaks a rule.
+        /// The manifest is invalid.
         ManifestInvalid => "pack_manifest_invalid",
-        /// The pack mixes kinds, is of an unknown kind, or has a runtime that its kind may not have.
+        /// The pack mixes kinds, has an unknown kind, or a runtime that its kind does not allow.
         KindInvalid => "pack_kind_invalid",
         /// The archive cannot be unpacked safely.
         ArchiveInvalid => "pack_archive_invalid",
-        /// An action or trigger of a connector is no node of the pack.
+        /// A connector action or trigger is not a node of the pack.
         ConnectorActionUnresolved => "connector_action_unresolved",
-        /// A template of prompts breaks a rule.
+        /// A prompt template is invalid.
         PromptTemplateInvalid => "prompt_template_invalid",
-        /// A prompt pack depends on a pack that cannot be had.
+        /// A dependency of a prompt pack is not available.
         PromptPackDependencyUnresolvable => "prompt_pack_dependency_unresolvable",
-        /// The bytes are not those that were announced.
+        /// The archive does not match the announced digest.
         IntegrityFailure => "pack_integrity_failure",
-        /// The bytes are not those of the lockfile.
+        /// The archive does not match the lockfile.
         IntegrityMismatch => "pack_integrity_mismatch",
-        /// The signature does not fit, or there is none where one is asked for.
+        /// The signature is invalid, or a required one is missing.
         SignatureInvalid => "pack_signature_invalid",
-        /// The signature cannot be looked at: key or signature is unusable.
+        /// The key or signature cannot be read.
         SignatureUnverifiable => "pack_signature_unverifiable",
-        /// The key may not sign for this namespace, or the namespace is not allowed here.
+        /// The key must not sign for this namespace, or the namespace is not allowed here.
         NamespaceUnauthorized => "pack_namespace_unauthorized",
-        /// The runtime wants what this host does not give.
+        /// The runtime requires something that this host does not provide.
         RuntimeRequirementUnmet => "pack_runtime_requirement_unmet",
         /// The host does not run this language.
         UnsupportedRuntime => "unsupported_pack_runtime",
-        /// A capability that the pack needs of its host is missing.
+        /// The host lacks a required capability.
         PeerDependencyMissing => "pack_peer_dependency_missing",
-        /// An installed pack is not what was installed.
+        /// The files of an installed pack were changed.
         LoadFailure => "pack_load_failure",
         /// A dependency of a locked pack is not locked.
         LockfileIncomplete => "pack_lockfile_incomplete",
-        /// The lockfile itself breaks a rule.
+        /// The lockfile is invalid.
         LockfileInvalid => "pack_lockfile_invalid",
-        /// No version satisfies everybody.
+        /// No version satisfies all ranges.
         DependencyConflict => "pack_dependency_conflict",
-        /// Packs need each other in a circle.
+        /// Packs depend on each other in a cycle.
         DependencyCycle => "pack_dependency_cycle",
-        /// No registry answers.
         RegistryUnreachable => "pack_registry_unreachable",
-        /// The pack has no such chain.
         ChainNotFound => "chain_not_found",
-        /// A chain has a node of a type that this host does not know.
         ChainUnresolvableTypeId => "chain_unresolvable_typeid",
-        /// A parameter of a chain is not what the chain declares.
+        /// A chain parameter does not match the chain's schema.
         ChainParameterInvalid => "chain_parameter_invalid",
-        /// What an agent is handed is not what its pack declares.
+        /// A task does not match the agent's schema.
         HandoffTaskSchemaViolation => "handoff_task_schema_violation",
-        /// What an agent returns is not what its pack declares.
+        /// A result does not match the agent's schema.
         HandoffReturnSchemaViolation => "handoff_return_schema_violation",
-        /// The disk refused.
+        /// A file operation failed.
         StorageFailure => "pack_storage_failure",
     }
 }
 
 impl PackErrorCode {
-    /// The status of HTTP that goes with it.
+    /// The HTTP status.
     pub const fn http_status(self) -> u16 {
         match self {
             Self::NotFound | Self::VersionNotFound | Self::ChainNotFound => 404,
@@ -98,52 +93,56 @@ impl PackErrorCode {
         }
     }
 
-    /// What to do about it, in a sentence.
+    /// What to do, in a sentence.
     pub const fn advice(self) -> &'static str {
         match self {
-            Self::NotFound => "Check the name, or the registry that is asked.",
-            Self::VersionNotFound => "Ask for a version that the registry lists.",
+            Self::NotFound => "Check the name and the registry.",
+            Self::VersionNotFound => "Choose a version that the registry lists.",
             Self::ManifestInvalid => {
-                "Correct pack.json at that place; `interlock pack check` shows everything that is wrong."
+                "Fix pack.json at this position; `interlock pack check` lists all problems."
             }
-            Self::KindInvalid => {
-                "Give the pack one kind of content, and a runtime only when its kind is node."
-            }
+            Self::KindInvalid => "Use one kind of content per pack, and a runtime only for kind node.",
             Self::ArchiveInvalid => {
-                "Make the archive again with `interlock pack publish` or `tar -czf` from plain files."
+                "Create the archive with `interlock pack publish`, or with `tar -czf` from plain files."
             }
-            Self::ConnectorActionUnresolved => "Name nodes of the same manifest in the connector.",
-            Self::PromptTemplateInvalid => "Correct the template at that place.",
-            Self::PromptPackDependencyUnresolvable => "Install the packs that it depends on first.",
-            Self::IntegrityFailure => "Fetch the archive again; if it differs again, ask its publisher.",
+            Self::ConnectorActionUnresolved => "Use nodes of the same manifest in the connector.",
+            Self::PromptTemplateInvalid => "Fix the template at this position.",
+            Self::PromptPackDependencyUnresolvable => "Install its dependencies first.",
+            Self::IntegrityFailure => {
+                "Download the archive again; if it differs again, contact its \
+                publisher."
+            }
             Self::IntegrityMismatch => "Find out who changed the archive before you change the lockfile.",
-            Self::SignatureInvalid => "Get the pack from its publisher, or the right key.",
+            Self::SignatureInvalid => "Get the pack or the correct key from its publisher.",
             Self::SignatureUnverifiable => {
-                "Give an Ed25519 key as PEM (SubjectPublicKeyInfo) and a raw signature of 64 bytes."
+                "Use an Ed25519 key in PEM (SubjectPublicKeyInfo) and a raw signature of 64 bytes."
             }
-            Self::NamespaceUnauthorized => "Allow the key for this namespace, or sign with one that is.",
-            Self::RuntimeRequirementUnmet => "Run it on a host that gives what it wants.",
-            Self::UnsupportedRuntime => "Run it on a host that runs its language.",
+            Self::NamespaceUnauthorized => "Allow the key for this namespace, or sign with an allowed key.",
+            Self::RuntimeRequirementUnmet => "Use a host that provides the requirements.",
+            Self::UnsupportedRuntime => "Use a host that runs this language.",
             Self::PeerDependencyMissing => {
-                "Give the host the capability, or make it optional in peerDependenciesMeta."
+                "Enable the capability on the host, or make it optional in peerDependenciesMeta."
             }
             Self::LoadFailure => "Remove the pack and install it again.",
-            Self::LockfileIncomplete => "Resolve again, so that everything is locked.",
-            Self::LockfileInvalid => "Correct the lockfile at that place, or resolve again.",
+            Self::LockfileIncomplete => "Resolve again to lock all dependencies.",
+            Self::LockfileInvalid => "Fix the lockfile at this position, or resolve again.",
             Self::DependencyConflict => "Change one of the ranges, or override the version.",
-            Self::DependencyCycle => "Break the circle at one of its packs.",
-            Self::RegistryUnreachable => "Try again later, or name another registry.",
-            Self::ChainNotFound => "Name a chain that the pack has.",
-            Self::ChainUnresolvableTypeId => "Install the pack that brings this type of node.",
-            Self::ChainParameterInvalid => "Correct the parameter at that place.",
-            Self::HandoffTaskSchemaViolation => "Hand over what the agent's taskSchemaRef describes.",
-            Self::HandoffReturnSchemaViolation => "Return what the agent's returnSchemaRef describes.",
-            Self::StorageFailure => "Check that there is room on the disk and that you may write there.",
+            Self::DependencyCycle => "Remove one dependency of the cycle.",
+            Self::RegistryUnreachable => "Retry later, or use another registry.",
+            Self::ChainNotFound => "Use a chain of this pack.",
+            Self::ChainUnresolvableTypeId => "Install the pack that provides this node type.",
+            Self::ChainParameterInvalid => "Fix the parameter at this position.",
+            Self::HandoffTaskSchemaViolation => "Send a task that matches the agent's taskSchemaRef.",
+            Self::HandoffReturnSchemaViolation => {
+                "Return a result that matches the agent's \
+                returnSchemaRef."
+            }
+            Self::StorageFailure => "Check the free disk space and the write permission.",
         }
     }
 }
 
-/// A pack was refused: a code of the closed list, what happened, and a few details.
+/// A pack error: a code, a message and details.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct PackError {
@@ -157,7 +156,7 @@ impl PackError {
         Self { code, message: message.into(), details: Map::new() }
     }
 
-    /// The disk refused; the message says what was tried.
+    /// A file operation failed; `what` names it.
     pub(crate) fn storage(what: &str, cause: &std::io::Error) -> Self {
         Self::new(PackErrorCode::StorageFailure, format!("{what}: {cause}"))
     }
@@ -168,27 +167,24 @@ impl PackError {
         self
     }
 
-    /// The code.
     pub fn code(&self) -> PackErrorCode {
         self.code
     }
 
-    /// What happened.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What a program may want to know beside the code.
+    /// Machine-readable details.
     pub fn details(&self) -> &Map<String, Value> {
         &self.details
     }
 
-    /// The status of HTTP that goes with it.
     pub fn http_status(&self) -> u16 {
         self.code.http_status()
     }
 
-    /// The same in the one envelope of errors.
+    /// The common error envelope.
     pub fn envelope(&self) -> Envelope {
         let envelope = Envelope::new(self.code, &self.message).suggest(self.code.advice());
         self.details.iter().fold(envelope, |envelope, (key, value)| envelope.detail(key, value.clone()))

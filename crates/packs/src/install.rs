@@ -1,12 +1,12 @@
-//! Installed packs: `<root>/<name>/<version>/`, each whole or absent.
+//! Installed packs: `<root>/<name>/<version>/`, each complete or absent.
 //!
 //! ```text
-//! read the archive  ->  manifest  ->  integrity  ->  trust  ->  what the host gives  ->  write to .staging  ->  syncfs  ->  rename  ->  sync
+//! read the archive  ->  manifest  ->  integrity  ->  trust  ->  host facts  ->  write to .staging  ->  syncfs  ->  rename  ->  sync
 //! ```
 //!
-//! Everything left of the first write is decided in memory, so a pack that is refused leaves nothing behind. A crash before the rename
-//! leaves a folder in `.staging`, which the next installer removes. `.interlock/installed.json` in the folder of a
-//! version says what was installed, with the digest of every file; it becomes visible together with the files.
+//! All checks happen in memory before the first write, so a rejected pack leaves nothing behind. A crash before the
+//! rename leaves a folder in `.staging`, which the next install removes. `.interlock/installed.json` in a version's
+//! folder records what was installed, with the digest of every file; it appears together with the files.
 
 mod host;
 mod record;
@@ -43,75 +43,71 @@ pub struct InstalledPacks {
     root: Folder,
 }
 
-/// What an install is given.
+/// The inputs of an install.
 #[derive(Clone, Copy, Debug)]
 pub struct Install<'a> {
-    /// The archive.
     pub archive: &'a [u8],
-    /// The bytes that were announced, where somebody did.
+    /// The announced digest, if any.
     pub expected: Option<Integrity>,
-    /// Whom to trust.
     pub policy: &'a TrustPolicy,
-    /// What this host gives.
     pub host: &'a HostFacts,
-    /// The bounds of the archive.
     pub limits: Limits,
-    /// Now.
     pub now: Timestamp,
 }
 
-/// A pack that is installed.
+/// An installed pack.
 #[derive(Clone, Debug)]
 pub struct InstalledPack {
-    /// Its manifest.
     pub manifest: Manifest,
-    /// What was recorded when it was installed.
     pub record: InstalledRecord,
 }
 
-/// A pack that is installed and cannot be used as it is.
+/// An installed pack that cannot be used.
 #[derive(Clone, Debug)]
 pub struct DamagedPack {
-    /// Its name.
     pub name: PackName,
-    /// Its version; 0.0.0 where not even its versions can be listed.
+    /// Its version; 0.0.0 if the versions cannot be listed.
     pub version: Version,
-    /// What is wrong.
     pub error: PackError,
 }
 
-/// A pack that was judged, and is not written yet.
+/// A validated pack that is not written yet.
 #[derive(Debug)]
-pub struct Judged {
-    /// Its manifest.
+pub struct ValidatedPack {
     pub manifest: Manifest,
-    /// What will be recorded.
     pub record: InstalledRecord,
     archive: Archive,
 }
 
-/// Judges an archive without writing anything.
+/// Validates an archive without writing anything.
 ///
 /// # Errors
-/// Everything that an install would be refused for.
-pub fn judge(install: &Install<'_>) -> Result<Judged, PackError> {
+/// Everything that would make an install fail.
+pub fn judge(install: &Install<'_>) -> Result<ValidatedPack, PackError> {
     judge_asked(install, None)
 }
 
-/// Judges an archive that somebody gave for a name and a version.
+/// Validates an archive for a name and version.
 ///
 /// # Errors
-/// `pack_integrity_failure` when it is another pack; those of [`judge`].
-pub fn judge_as(name: &PackName, version: &Version, install: &Install<'_>) -> Result<Judged, PackError> {
+/// `pack_integrity_failure` if it is another pack; those of [`judge`].
+pub fn judge_as(
+    name: &PackName,
+    version: &Version,
+    install: &Install<'_>,
+) -> Result<ValidatedPack, PackError> {
     judge_asked(install, Some((name, version)))
 }
 
-fn judge_asked(install: &Install<'_>, asked: Option<(&PackName, &Version)>) -> Result<Judged, PackError> {
+fn judge_asked(
+    install: &Install<'_>,
+    asked: Option<(&PackName, &Version)>,
+) -> Result<ValidatedPack, PackError> {
     let integrity = Integrity::of(install.archive);
     if let Some(expected) = install.expected
         && !expected.is(integrity)
     {
-        let message = format!("the archive is {integrity}, and {expected} was expected");
+        let message = format!("the archive has digest {integrity}; expected {expected}");
         return Err(PackError::new(PackErrorCode::IntegrityFailure, message));
     }
     let archive = Archive::read(install.archive, &install.limits)
@@ -119,15 +115,15 @@ fn judge_asked(install: &Install<'_>, asked: Option<(&PackName, &Version)>) -> R
     let Some(bytes) = archive.file(MANIFEST_PATH) else {
         return Err(PackError::new(
             PackErrorCode::ManifestInvalid,
-            "there is no pack.json at the root of the archive",
+            "the archive has no pack.json at its root",
         ));
     };
     let manifest = Manifest::read(bytes).map_err(crate::manifest::ManifestError::into_pack_error)?;
-    // Whoever gives the archive also announced its digest, so that says nothing of which pack it is.
+    // The announced digest comes from the same source as the archive, so it does not identify the pack.
     if let Some((name, version)) = asked
         && (manifest.common.name != *name || manifest.common.version != *version)
     {
-        let message = format!("{name}@{version} was asked for, and the archive is {}", manifest.id());
+        let message = format!("the archive is {}; requested was {name}@{version}", manifest.id());
         return Err(PackError::new(PackErrorCode::IntegrityFailure, message)
             .detail("expected", format!("{name}@{version}"))
             .detail("found", manifest.id()));
@@ -147,16 +143,16 @@ fn judge_asked(install: &Install<'_>, asked: Option<(&PackName, &Version)>) -> R
         kind: manifest.kind(),
         integrity,
         proof,
-        // A pin was compared by the policy.
+        // A pin is compared by the policy.
         announced: install.expected.is_some() || install.policy.mode == TrustMode::Pinned,
         installed_at: install.now.to_rfc3339(),
         degraded,
         files: files.collect(),
     };
-    Ok(Judged { manifest, record, archive })
+    Ok(ValidatedPack { manifest, record, archive })
 }
 
-/// What the manifest refers to is there, and schemas are schemas.
+/// Checks that referenced files exist and that schemas are valid.
 fn check_files(manifest: &Manifest, archive: &Archive) -> Result<(), PackError> {
     let mut needed: Vec<(String, &str)> = manifest.file_refs();
     if let Some(runtime) = manifest.runtime()
@@ -186,35 +182,36 @@ fn check_files(manifest: &Manifest, archive: &Archive) -> Result<(), PackError> 
 }
 
 impl InstalledPacks {
-    /// Opens the folder, and makes it where it is not there.
+    /// Opens the folder and creates it if needed.
     ///
     /// # Errors
     /// `pack_storage_failure`.
     pub fn open(root: &Path) -> Result<Self, PackError> {
         let root = Folder::open_root(root)
-            .map_err(|cause| PackError::storage("the folder of packs cannot be opened", &cause))?;
+            .map_err(|cause| PackError::storage("cannot open the pack folder", &cause))?;
         Ok(Self { root })
     }
 
-    /// The same folder behind a gate, for tests.
+    /// The same folder with a test gate.
     #[must_use]
     pub fn gated(self, gate: Arc<dyn Gate>) -> Self {
         Self { root: self.root.gated(gate) }
     }
 
-    /// Installs a pack. Installing the same bytes again changes nothing but what is known of them: a key that is trusted by now, or a
-    /// digest that was announced by now, is recorded.
+    /// Installs a pack. Installing the same bytes again only updates the record: a key that is now trusted, or a digest
+    /// that is now announced.
     ///
     /// # Errors
-    /// Those of [`judge`]; `pack_integrity_mismatch` when the version is installed with other bytes; `pack_storage_failure`.
+    /// Those of [`judge`]; `pack_integrity_mismatch` if the version is installed with different contents;
+    /// `pack_storage_failure`.
     pub fn install(&self, install: &Install<'_>) -> Result<InstalledPack, PackError> {
         self.keep(judge(install)?)
     }
 
-    /// Installs the pack that was asked for by its name and version, and no other that somebody gave for it.
+    /// Installs the pack with this name and version, and no other.
     ///
     /// # Errors
-    /// `pack_integrity_failure` when it is another pack; those of [`InstalledPacks::install`].
+    /// `pack_integrity_failure` if it is another pack; those of [`InstalledPacks::install`].
     pub fn install_as(
         &self,
         name: &PackName,
@@ -224,10 +221,10 @@ impl InstalledPacks {
         self.keep(judge_as(name, version, install)?)
     }
 
-    /// Judges the pack that was asked for as an install would, once those of `first` are installed. Nothing is written.
+    /// Validates a pack as an install would, once those of `first` are installed. Writes nothing.
     ///
     /// # Errors
-    /// Those of [`InstalledPacks::install_as`] but for what goes wrong while it is written.
+    /// Those of [`InstalledPacks::install_as`] except write failures.
     pub fn judge_after(
         &self,
         first: &[(&PackName, &Version)],
@@ -242,14 +239,14 @@ impl InstalledPacks {
         Ok(())
     }
 
-    /// What is recorded of the same bytes, if they are installed.
+    /// The record of the same bytes, if installed.
     fn same(&self, judged: &InstalledRecord) -> Result<Option<InstalledRecord>, PackError> {
         let (name, version) = (&judged.name, &judged.version);
         match self.record(name, version) {
             Ok(there) if there.integrity.is(judged.integrity) => Ok(Some(there)),
             Ok(there) => {
                 let message = format!(
-                    "{name}@{version} is installed with other bytes, {}; remove it first",
+                    "{name}@{version} is already installed with different contents, {}; remove it first",
                     there.integrity
                 );
                 Err(PackError::new(PackErrorCode::IntegrityMismatch, message))
@@ -259,7 +256,7 @@ impl InstalledPacks {
         }
     }
 
-    fn keep(&self, judged: Judged) -> Result<InstalledPack, PackError> {
+    fn keep(&self, judged: ValidatedPack) -> Result<InstalledPack, PackError> {
         let _lock = self.lock()?;
         let (name, version) = (&judged.record.name, &judged.record.version);
         if let Some(there) = self.same(&judged.record)? {
@@ -268,11 +265,11 @@ impl InstalledPacks {
         }
         self.check_prompt_dependencies(&judged.manifest, &[])?;
         self.write(&judged)
-            .map_err(|cause| PackError::storage(&format!("{name}@{version} cannot be written"), &cause))?;
+            .map_err(|cause| PackError::storage(&format!("cannot write {name}@{version}"), &cause))?;
         Ok(InstalledPack { manifest: judged.manifest, record: judged.record })
     }
 
-    /// Records what the same bytes have proved besides. The files are left as they are.
+    /// Updates the record with additional proof. The files are unchanged.
     fn strengthen(
         &self,
         there: InstalledRecord,
@@ -285,13 +282,13 @@ impl InstalledPacks {
         };
         let (name, version) = (&there.name, &there.version);
         replaced().map_err(|cause| {
-            PackError::storage(&format!("the record of {name}@{version} cannot be written"), &cause)
+            PackError::storage(&format!("cannot write the record of {name}@{version}"), &cause)
         })?;
         Ok(stronger)
     }
 
-    /// Prompts are put together when they are used, so what a pack of them builds upon has to be there before it is.
-    /// Those of `first` will be.
+    /// Prompts are composed on use, so the dependencies of a prompt pack must be installed before it. Those of `first`
+    /// will be.
     fn check_prompt_dependencies(
         &self,
         manifest: &Manifest,
@@ -305,7 +302,7 @@ impl InstalledPacks {
             let mut there =
                 installed.iter().map(|record| (&record.name, &record.version)).chain(first.iter().copied());
             if !there.any(|(known, version)| known == name && range.matches(version)) {
-                let message = format!("{} needs {name} in {range}, which is not installed", manifest.id());
+                let message = format!("{} requires {name} in {range}, which is not installed", manifest.id());
                 return Err(PackError::new(PackErrorCode::PromptPackDependencyUnresolvable, message)
                     .detail("packName", name.as_str()));
             }
@@ -313,9 +310,9 @@ impl InstalledPacks {
         Ok(())
     }
 
-    /// Writes a judged pack beside the others, then lets it appear.
-    fn write(&self, judged: &Judged) -> std::io::Result<()> {
-        // Whatever is there is of somebody who did not finish.
+    /// Writes a validated pack to staging, then renames it.
+    fn write(&self, judged: &ValidatedPack) -> std::io::Result<()> {
+        // Leftovers of an interrupted install.
         self.root.remove_tree(STAGING)?;
         let (staging, _) = self.root.open_or_make(STAGING)?;
         let (folder, _) = staging.open_or_make("pack")?;
@@ -332,10 +329,10 @@ impl InstalledPacks {
         self.root.remove_tree(STAGING)
     }
 
-    /// All installed packs, by name and version. A folder that holds no record is none.
+    /// All installed packs, by name and version. Folders without a record are skipped.
     ///
     /// # Errors
-    /// `pack_storage_failure`, or `pack_load_failure` for a record that cannot be read.
+    /// `pack_storage_failure`, or `pack_load_failure` for an unreadable record.
     pub fn list(&self) -> Result<Vec<InstalledRecord>, PackError> {
         let (records, damaged) = self.survey()?;
         match damaged.into_iter().next() {
@@ -344,19 +341,19 @@ impl InstalledPacks {
         }
     }
 
-    /// All installed packs, by name and version, and those whose record cannot be used: one of them does not hide the others.
+    /// All installed packs, by name and version, and those with an unusable record: one damaged pack does not hide the
+    /// others.
     ///
     /// # Errors
-    /// `pack_storage_failure` when the folder itself cannot be read.
+    /// `pack_storage_failure` if the folder cannot be read.
     pub fn survey(&self) -> Result<(Vec<InstalledRecord>, Vec<DamagedPack>), PackError> {
-        let storage =
-            |cause: std::io::Error| PackError::storage("the folder of packs cannot be listed", &cause);
+        let storage = |cause: std::io::Error| PackError::storage("cannot list the pack folder", &cause);
         let (mut records, mut damaged) = (Vec::new(), Vec::new());
         for text in self.root.names().map_err(storage)? {
             let Ok(name) = PackName::parse(&text) else { continue };
             let versions = match self.root.open(&text).and_then(|folder| folder.names()) {
                 Ok(versions) => versions,
-                // Somebody's file that is called like a pack is none, and neither is what was removed just now.
+                // A foreign file with the name of a pack, or a pack that was just removed.
                 Err(cause)
                     if matches!(cause.kind(), ErrorKind::NotADirectory | ErrorKind::NotFound)
                         || is_link(&cause) =>
@@ -364,7 +361,7 @@ impl InstalledPacks {
                     continue;
                 }
                 Err(cause) => {
-                    let error = PackError::storage(&format!("{name} cannot be listed"), &cause);
+                    let error = PackError::storage(&format!("cannot list {name}"), &cause);
                     damaged.push(DamagedPack { name, version: Version::new(0, 0, 0), error });
                     continue;
                 }
@@ -383,7 +380,7 @@ impl InstalledPacks {
         Ok((records, damaged))
     }
 
-    /// What was recorded of a version.
+    /// The record of a version.
     ///
     /// # Errors
     /// `pack_not_found`, `pack_load_failure` or `pack_storage_failure`.
@@ -399,21 +396,21 @@ impl InstalledPacks {
             Ok(None) => return Err(not_found()),
             Err(cause) if cause.kind() == ErrorKind::NotFound => return Err(not_found()),
             Err(cause) => {
-                return Err(PackError::storage(&format!("{name}@{version} cannot be read"), &cause));
+                return Err(PackError::storage(&format!("cannot read {name}@{version}"), &cause));
             }
         };
         InstalledRecord::read(&bytes, name, version)
     }
 
-    /// Loads an installed pack: its manifest is the one that was installed and, when `all` is set, so is every file.
+    /// Loads an installed pack and verifies its manifest and, if `all` is set, every file.
     ///
     /// # Errors
-    /// `pack_not_found`, `pack_load_failure` when something was changed, `pack_storage_failure`.
+    /// `pack_not_found`, `pack_load_failure` if something was changed, `pack_storage_failure`.
     pub fn load(&self, name: &PackName, version: &Version, all: bool) -> Result<InstalledPack, PackError> {
         let record = self.record(name, version)?;
         let folder = self
             .folder(name, version)
-            .map_err(|cause| PackError::storage(&format!("{name}@{version} cannot be read"), &cause))?;
+            .map_err(|cause| PackError::storage(&format!("cannot read {name}@{version}"), &cause))?;
         let mut manifest = None;
         for file in record.files.iter().filter(|file| all || file.path == MANIFEST_PATH) {
             let bytes = verified(&folder, file, &record)?;
@@ -422,14 +419,14 @@ impl InstalledPacks {
                     Some(Manifest::read(&bytes).map_err(crate::manifest::ManifestError::into_pack_error)?);
             }
         }
-        let manifest = manifest.ok_or_else(|| failure(&record, "it has no pack.json"))?;
+        let manifest = manifest.ok_or_else(|| failure(&record, "pack.json is missing"))?;
         Ok(InstalledPack { manifest, record })
     }
 
-    /// A file of an installed pack, as it was installed.
+    /// A verified file of an installed pack.
     ///
     /// # Errors
-    /// `pack_not_found` when the pack does not have it, `pack_load_failure` when it was changed, `pack_storage_failure`.
+    /// `pack_not_found` if the pack does not have it, `pack_load_failure` if it was changed, `pack_storage_failure`.
     pub fn read_file(&self, record: &InstalledRecord, path: &EntryPath) -> Result<Vec<u8>, PackError> {
         let Some(file) = record.files.iter().find(|file| file.path == path.as_str()) else {
             let message = format!("{}@{} has no file `{path}`", record.name, record.version);
@@ -437,11 +434,11 @@ impl InstalledPacks {
         };
         let folder = self
             .folder(&record.name, &record.version)
-            .map_err(|cause| PackError::storage(&format!("{} cannot be read", record.name), &cause))?;
+            .map_err(|cause| PackError::storage(&format!("cannot read {}", record.name), &cause))?;
         verified(&folder, file, record)
     }
 
-    /// Removes a version. What uses it is the caller's to know.
+    /// Removes a version. The caller checks whether it is in use.
     ///
     /// # Errors
     /// `pack_not_found` or `pack_storage_failure`.
@@ -458,7 +455,7 @@ impl InstalledPacks {
             self.root.remove_tree(STAGING)?;
             let (staging, _) = self.root.open_or_make(STAGING)?;
             let versions = self.root.open(name.as_str())?;
-            // First it is no longer visible, then it is taken apart.
+            // First make it invisible, then delete its files.
             versions.rename(&version.to_string(), &staging, "removed")?;
             versions.sync()?;
             self.root.remove_tree(STAGING)?;
@@ -467,14 +464,14 @@ impl InstalledPacks {
             }
             self.root.sync()
         };
-        removed().map_err(|cause| PackError::storage(&format!("{name}@{version} cannot be removed"), &cause))
+        removed().map_err(|cause| PackError::storage(&format!("cannot remove {name}@{version}"), &cause))
     }
 
-    /// The agents of the installed packs that this host can use. Of several versions of a pack the highest counts. A pack that is
-    /// damaged does not hide the agents of the others, and no lower version takes its place.
+    /// The agents of the installed packs that this host can use, from the highest version of each pack. A damaged pack
+    /// does not hide the agents of others, and no lower version replaces it.
     ///
     /// # Errors
-    /// `pack_storage_failure` when the folder itself cannot be read.
+    /// `pack_storage_failure` if the folder cannot be read.
     pub fn agents(&self, host: &HostFacts) -> Result<Vec<CatalogueEntry>, PackError> {
         let (records, damaged) = self.survey()?;
         let mut entries = Vec::new();
@@ -489,19 +486,19 @@ impl InstalledPacks {
         Ok(entries)
     }
 
-    /// The manifests of the installed packs, by name and version. Those that are damaged are left out; [`InstalledPacks::look`] names
-    /// them.
+    /// The manifests of the installed packs, by name and version. Damaged ones are skipped; [`InstalledPacks::look`]
+    /// names them.
     ///
     /// # Errors
-    /// `pack_storage_failure` when the folder itself cannot be read.
+    /// `pack_storage_failure` if the folder cannot be read.
     pub fn manifests(&self) -> Result<Vec<Manifest>, PackError> {
         Ok(self.look()?.0)
     }
 
-    /// The manifests of the installed packs, by name and version, and the packs that are not as they were installed.
+    /// The manifests of the installed packs, by name and version, and the damaged packs.
     ///
     /// # Errors
-    /// `pack_storage_failure` when the folder itself cannot be read.
+    /// `pack_storage_failure` if the folder cannot be read.
     pub fn look(&self) -> Result<(Vec<Manifest>, Vec<DamagedPack>), PackError> {
         let (records, mut damaged) = self.survey()?;
         let mut manifests = Vec::new();
@@ -514,8 +511,8 @@ impl InstalledPacks {
         Ok((manifests, damaged))
     }
 
-    /// The types of nodes that the manifest of a pack names as it is now on the disk, whoever wrote it. Only to tell somebody who asks
-    /// for one of them what is wrong: nothing is served for it.
+    /// The node types in a pack's manifest as it is on disk, unverified. Only for error messages about an unavailable
+    /// type.
     pub fn claimed_types(&self, name: &PackName, version: &Version) -> Vec<String> {
         let bytes =
             self.folder(name, version).and_then(|folder| folder.read(MANIFEST_PATH, MAX_MANIFEST_BYTES));
@@ -529,17 +526,16 @@ impl InstalledPacks {
     }
 
     fn lock(&self) -> Result<FileLock, PackError> {
-        self.root
-            .lock(LOCK)
-            .map_err(|cause| PackError::storage("the folder of packs cannot be written to", &cause))
+        self.root.lock(LOCK).map_err(|cause| PackError::storage("cannot write to the pack folder", &cause))
     }
 }
 
-/// The highest version of every pack, where that is not damaged: whoever can damage a record would choose the version.
+/// The highest version of every pack, unless that is damaged: otherwise an attacker who damages a record could choose
+/// the version.
 fn highest(records: Vec<InstalledRecord>, damaged: &[DamagedPack]) -> impl Iterator<Item = InstalledRecord> {
     let mut by_name = std::collections::BTreeMap::new();
     for record in records {
-        // They come in the order of their versions.
+        // Records are in version order.
         by_name.insert(record.name.clone(), record);
     }
     let is_above = |pack: &DamagedPack, record: &InstalledRecord| {
@@ -549,7 +545,7 @@ fn highest(records: Vec<InstalledRecord>, damaged: &[DamagedPack]) -> impl Itera
 }
 
 fn write_tree(root: &Folder, archive: &Archive) -> std::io::Result<()> {
-    // Files come in the order of their paths, so the folders of one are mostly those of the next.
+    // Files are in path order, so consecutive files mostly share their folders.
     let mut way: Vec<(&str, Folder)> = Vec::new();
     for entry in archive.entries() {
         let mut segments: Vec<&str> = entry.path.segments().collect();
@@ -567,7 +563,7 @@ fn write_tree(root: &Folder, archive: &Archive) -> std::io::Result<()> {
 }
 
 fn verified(folder: &Folder, file: &InstalledFile, record: &InstalledRecord) -> Result<Vec<u8>, PackError> {
-    let changed = || failure(record, &format!("`{}` is not what was installed", file.path));
+    let changed = || failure(record, &format!("`{}` was changed after the install", file.path));
     let path = EntryPath::parse(&file.path).map_err(|_| changed())?;
     let most = usize::try_from(file.size).unwrap_or(MAX_MANIFEST_BYTES);
     let bytes = folder.read_path(&path, most).map_err(|_| changed())?.ok_or_else(changed)?;

@@ -1,4 +1,4 @@
-//! The digest of an archive, in the spellings that are in use.
+//! Archive digests in all accepted spellings.
 
 use std::fmt;
 
@@ -8,35 +8,33 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// The SHA-256 of an archive. Written `sha256-` and 44 characters of base64.
+/// The SHA-256 of an archive. Written as `sha256-` and 44 characters of base64.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Integrity([u8; 32]);
 
-/// The text is no integrity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no integrity: `sha256-` and 44 characters of base64")]
+#[error("`{0}` is not a valid integrity value: `sha256-` and 44 characters of base64 are required")]
 pub struct IntegrityError(String);
 
 impl Integrity {
-    /// The integrity of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Reads the one spelling of lockfiles: `sha256-` and base64.
+    /// Reads the lockfile spelling: `sha256-` and base64.
     ///
     /// # Errors
-    /// The text is none.
+    /// The text is invalid.
     pub fn parse(text: &str) -> Result<Self, IntegrityError> {
         let digest = text.strip_prefix("sha256-").and_then(base64);
         digest.map(Self).ok_or_else(|| IntegrityError(crate::name::shown(text)))
     }
 
-    /// Reads what the header `X-Pack-Sha256` may hold: `sha256-` and base64, `sha256-` and 64 digits, or the digits alone.
+    /// Reads the header `X-Pack-Sha256`: `sha256-` and base64, `sha256-` and 64 hex digits, or the digits alone.
     ///
     /// # Errors
-    /// The text is none of them.
+    /// The text is invalid.
     pub fn parse_header(text: &str) -> Result<Self, IntegrityError> {
         let text = text.trim();
         let bare = text.strip_prefix("sha256-").unwrap_or(text);
@@ -45,12 +43,12 @@ impl Integrity {
         digest.map(Self).ok_or_else(|| IntegrityError(crate::name::shown(text)))
     }
 
-    /// 64 hexadecimal digits. Content is stored under them.
+    /// 64 hexadecimal digits, the storage key of contents.
     pub fn to_hex(self) -> String {
         canon::encoding::hex(&self.0)
     }
 
-    /// Whether both are the same, in a time that does not tell where they differ.
+    /// Constant-time comparison.
     pub fn is(self, other: Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -91,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_has_three_spellings_and_lockfiles_one() {
+    fn accepts_three_header_spellings_and_one_lockfile_spelling() {
         let integrity = Integrity::of(b"abc");
         let hex = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(integrity.to_hex(), hex);

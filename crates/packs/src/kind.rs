@@ -2,28 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a pack holds. A pack holds one kind of thing.
+/// The kind of a pack's content. A pack has one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PackKind {
-    /// Types of nodes, agents, or both. The kind of a manifest that names none.
+    /// Node types, agents, or both. The default kind.
     Node,
-    /// Pieces of workflows, put in while a workflow is written.
+    /// Workflow fragments.
     WorkflowChain,
-    /// Templates of prompts.
     Prompt,
-    /// Types of artifacts.
     ArtifactType,
-    /// Cards of a chat.
+    /// Chat cards.
     Card,
-    /// A provider that can be connected to.
+    /// A service provider.
     Connection,
-    /// Parts of a front end.
+    /// Front-end plugins.
     FrontendPlugin,
 }
 
 impl PackKind {
-    /// Every kind.
     pub const ALL: [Self; 7] = [
         Self::Node,
         Self::WorkflowChain,
@@ -34,7 +31,7 @@ impl PackKind {
         Self::FrontendPlugin,
     ];
 
-    /// The kind as manifests write it.
+    /// The spelling in manifests.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Node => "node",
@@ -47,12 +44,11 @@ impl PackKind {
         }
     }
 
-    /// The kind with exactly this text.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 
-    /// The members of the manifest that hold what the pack is for.
+    /// The manifest members with the content.
     pub const fn content_members(self) -> &'static [&'static str] {
         match self {
             Self::Node => &["nodes", "agents"],
@@ -65,7 +61,7 @@ impl PackKind {
         }
     }
 
-    /// Whether such a pack has code that a host runs. The others only declare.
+    /// Whether the host runs code of such a pack. Other kinds only declare.
     pub const fn is_executable(self) -> bool {
         matches!(self, Self::Node)
     }

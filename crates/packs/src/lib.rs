@@ -1,18 +1,18 @@
-//! Packs: what others wrote for workflows, named, signed, resolved and unpacked.
+//! Packs: signed, versioned extensions for workflows.
 //!
-//! A pack is an archive with a manifest, `pack.json`, that says what is in it: types of nodes, agents, pieces of workflows, prompts,
-//! types of artifacts, cards, connections or parts of a front end. This crate reads [manifests](manifest) and
-//! [archives](archive) that come from anybody, checks [integrity] and [signatures](signature), decides whom to
-//! [trust], [resolves](resolve) dependencies into a [lockfile](lock), judges what is [published](publish), keeps a
-//! [registry], [installs](install) packs, and [expands](chain) the chains in them.
+//! A pack is an archive with a manifest, `pack.json`, that describes its content: node types, agents, workflow
+//! fragments, prompts, artifact types, cards, connections or front-end plugins. This crate reads untrusted
+//! [manifests](manifest) and [archives](archive), checks [integrity] and [signatures](signature), applies a [trust]
+//! policy, [resolves](resolve) dependencies into a [lockfile](lock), validates [publications](publish), stores a
+//! [registry], [installs](install) packs, and [expands](chain) chains.
 //!
 //! # Invariants
-//! * Nothing reads a clock or a source of randomness: both arrive as arguments.
-//! * What is wrong has a code of a closed list, and where a document is wrong, a JSON pointer.
-//! * A path from an archive is an [`EntryPath`](path::EntryPath) before anything is done with it.
-//! * Nothing of a pack is visible before all of it was verified.
+//!
+//! * Time and randomness are arguments.
+//! * Every error has a code from a closed list, and document errors have a JSON Pointer.
+//! * A path from an archive becomes an [`EntryPath`](path::EntryPath) before it is used.
+//! * No part of a pack is visible before all of it is verified.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 pub mod agents;
 pub mod archive;

@@ -1,4 +1,4 @@
-//! Lockfiles: which version of every pack, with which bytes.
+//! Lockfiles: the exact version and digest of every pack.
 
 use std::collections::BTreeMap;
 
@@ -18,18 +18,18 @@ use crate::name::PackName;
 use crate::signature::LockedSignature;
 use crate::version::Version;
 
-/// The version of the format that is written.
+/// The written format version.
 pub const LOCKFILE_VERSION: u64 = 1;
-/// The most bytes of a lockfile.
+/// The maximum size of a lockfile, in bytes.
 pub const MAX_LOCKFILE_BYTES: usize = 16 << 20;
-/// The most packs of a lockfile.
+/// The maximum number of packs in a lockfile.
 pub const MAX_LOCKED_PACKS: usize = 10_000;
 
 const URI: Rule = matching(2048, grammar::uri, "a URI");
 const RANGES: Rule = Rule::Map(&text(1, 64));
 const LOCKFILE: Shape = closed(&[
     required("lockfileVersion", Rule::Integer { min: 1 }),
-    required("generatedAt", matching(64, grammar::date_time, "a date and a time of RFC 3339")),
+    required("generatedAt", matching(64, grammar::date_time, "an RFC 3339 date and time")),
     required(
         "packs",
         Rule::List { item: &Rule::Object(&PACK), min: 0, max: MAX_LOCKED_PACKS, unique: false },
@@ -39,7 +39,7 @@ const LOCKFILE: Shape = closed(&[
     optional("fallbackRegistries", Rule::List { item: &URI, min: 0, max: 64, unique: true }),
 ]);
 const PACK: Shape = closed(&[
-    required("name", matching(256, |text| PackName::parse_locked(text).is_ok(), "a name of a pack")),
+    required("name", matching(256, |text| PackName::parse_locked(text).is_ok(), "a pack name")),
     required("version", matching(64, grammar::version, "a version")),
     required("integrity", matching(64, |text| Integrity::parse(text).is_ok(), "`sha256-` and base64")),
     optional("resolved", URI),
@@ -53,60 +53,54 @@ const SIGNATURE: Shape = closed(&[
     required("value", NON_EMPTY),
 ]);
 
-/// A lockfile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lockfile {
-    /// The version of the format.
+    /// The format version.
     pub lockfile_version: u64,
-    /// When it was made.
     pub generated_at: String,
-    /// The registry that was asked first.
+    /// The first registry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
     /// The packs, by name and version.
     pub packs: Vec<LockedPack>,
-    /// Versions that were forced.
+    /// Forced versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub overrides: BTreeMap<PackName, Version>,
-    /// The registries that were asked after the first.
+    /// The registries used after the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback_registries: Vec<String>,
 }
 
-/// A pack of a lockfile.
+/// A locked pack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LockedPack {
-    /// Its name.
     pub name: PackName,
-    /// Its version.
     pub version: Version,
-    /// Its bytes.
     pub integrity: Integrity,
-    /// Where it came from.
+    /// Its origin URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved: Option<String>,
-    /// Who signed its archive.
+    /// The signature of its archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<LockedSignature>,
-    /// What it needs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub dependencies: BTreeMap<PackName, String>,
-    /// What it needs of its host.
+    /// Required host capabilities.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peer_dependencies: BTreeMap<String, String>,
 }
 
 impl LockedPack {
-    /// Holds an archive to what is locked: its bytes, and the signature over them where there is one.
+    /// Checks an archive against the locked digest and signature.
     ///
     /// # Errors
     /// `pack_integrity_mismatch`, `pack_signature_invalid` or `pack_signature_unverifiable`.
     pub fn verify(&self, archive: &[u8]) -> Result<(), PackError> {
         let integrity = Integrity::of(archive);
         if !integrity.is(self.integrity) {
-            return Err(self.other_bytes(integrity));
+            return Err(self.digest_mismatch(integrity));
         }
         match &self.signature {
             Some(signature) => signature.verify(archive),
@@ -114,15 +108,15 @@ impl LockedPack {
         }
     }
 
-    pub(crate) fn other_bytes(&self, found: Integrity) -> PackError {
+    pub(crate) fn digest_mismatch(&self, found: Integrity) -> PackError {
         let Self { name, version, integrity, .. } = self;
-        let message = format!("{name}@{version} is {found}, and {integrity} is locked");
+        let message = format!("{name}@{version} has digest {found}; the lockfile has {integrity}");
         PackError::new(PackErrorCode::IntegrityMismatch, message).detail("packName", name.as_str())
     }
 }
 
 impl Lockfile {
-    /// An empty lockfile of this moment.
+    /// An empty lockfile.
     pub fn new(now: Timestamp) -> Self {
         Self {
             lockfile_version: LOCKFILE_VERSION,
@@ -137,7 +131,7 @@ impl Lockfile {
     /// Reads a lockfile.
     ///
     /// # Errors
-    /// `pack_lockfile_invalid`, with the place.
+    /// `pack_lockfile_invalid`, with the position.
     pub fn read(bytes: &[u8]) -> Result<Self, PackError> {
         let invalid = |pointer: String, message: String| {
             PackError::new(PackErrorCode::LockfileInvalid, message).detail("pointer", pointer)
@@ -148,12 +142,12 @@ impl Lockfile {
         check_object(&value, &LOCKFILE, &Pointer::Root, &mut problems);
         names(&value, &mut problems);
         if let Some(first) = problems.first() {
-            return Err(invalid(first.pointer.clone(), format!("the lockfile at {problems}")));
+            return Err(invalid(first.pointer.clone(), format!("invalid lockfile at {problems}")));
         }
         let lock = Self::deserialize(&value).map_err(|error| invalid(String::new(), error.to_string()))?;
         if lock.lockfile_version > LOCKFILE_VERSION {
             let message = format!(
-                "the lockfile is of version {}, and this program knows {LOCKFILE_VERSION}",
+                "lockfile version {} is not supported; this program supports {LOCKFILE_VERSION}",
                 lock.lockfile_version
             );
             return Err(invalid("/lockfileVersion".to_owned(), message));
@@ -168,29 +162,27 @@ impl Lockfile {
         Ok(lock)
     }
 
-    /// The bytes of a lockfile: sorted, indented by two, one line feed at the end. The same packs give the same bytes.
+    /// The serialized lockfile: sorted, indented by two spaces, with a final line feed. Deterministic.
     pub fn write(&self) -> Vec<u8> {
         let mut sorted = self.clone();
         sorted.packs.sort_by(|left, right| (&left.name, &left.version).cmp(&(&right.name, &right.version)));
-        let mut bytes =
-            serde_json::to_vec_pretty(&sorted).expect("a lockfile has only texts and numbers in it");
+        let mut bytes = serde_json::to_vec_pretty(&sorted).expect("a lockfile has only strings and numbers");
         bytes.push(b'\n');
         bytes
     }
 
-    /// The pack of that name and version.
     pub fn pack(&self, name: &PackName, version: &Version) -> Option<&LockedPack> {
         self.packs.iter().find(|pack| pack.name == *name && pack.version == *version)
     }
 
-    /// What [`TrustMode::Pinned`](crate::trust::TrustMode::Pinned) goes by.
+    /// The pins for [`TrustMode::Pinned`](crate::trust::TrustMode::Pinned).
     pub fn pins(&self) -> BTreeMap<(PackName, Version), Integrity> {
         let pins = self.packs.iter().map(|pack| ((pack.name.clone(), pack.version.clone()), pack.integrity));
         pins.collect()
     }
 }
 
-/// Members that are named after packs.
+/// Members whose names are pack names.
 fn names(value: &Value, problems: &mut Problems) {
     let root = Pointer::Root;
     let packs = root.member("packs");

@@ -1,8 +1,8 @@
-//! Manifests: `pack.json` of every kind, read strictly and to its end.
+//! Strict manifests: `pack.json` of every kind.
 //!
-//! [`Manifest::read`] goes from bytes to a typed manifest. The bytes are read by `canon`, which refuses what two readers could understand
-//! differently; then the tables of [`shape`](self) are laid over the document, and every problem is told
-//! with a JSON pointer; only what has none becomes a [`Manifest`].
+//! [`Manifest::read`] parses bytes to a typed manifest. `canon` rejects ambiguous JSON; then the tables of
+//! [`shape`](self) validate the document and report every problem with a JSON Pointer; only a document without problems
+//! becomes a [`Manifest`].
 //!
 //! ```
 //! use packs::manifest::Manifest;
@@ -13,7 +13,7 @@
 //!   "runtime": {"language": "wasm", "entry": "nodes.wasm"}
 //! }"#;
 //! let refused = Manifest::read(bytes).unwrap_err();
-//! assert_eq!(refused.to_string(), "/nodes/0/rolle: is no member of this object; was `role` meant? (and 1 more)");
+//! assert_eq!(refused.to_string(), "/nodes/0/rolle: unknown field; did you mean `role`? (and 1 more)");
 //! ```
 
 mod agent;
@@ -45,61 +45,48 @@ pub use self::{
 use crate::error::{PackError, PackErrorCode};
 use crate::kind::PackKind;
 
-/// Where the manifest is in an archive.
+/// The path of the manifest in an archive.
 pub const MANIFEST_PATH: &str = "pack.json";
-/// The most bytes of a manifest.
+/// The maximum size of a manifest, in bytes.
 pub const MAX_MANIFEST_BYTES: usize = 256 * 1024;
-/// The deepest nesting of a manifest.
+/// The maximum nesting depth of a manifest.
 pub const MAX_MANIFEST_DEPTH: usize = 64;
 
-/// A manifest without problems.
+/// A valid manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// What all kinds say.
+    /// The members common to all kinds.
     pub common: Common,
-    /// What the pack holds.
     pub content: Content,
     document: Map<String, Value>,
 }
 
-/// What a pack holds, by its kind.
+/// The content of a pack, by kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
-    /// Nodes and agents.
     Node(Box<NodePack>),
-    /// Pieces of workflows.
     WorkflowChain(Vec<Chain>),
-    /// Templates of prompts.
     Prompt(Vec<PromptTemplate>),
-    /// Types of artifacts.
     ArtifactType(Vec<ArtifactType>),
-    /// Cards of a chat.
     Card(Vec<Card>),
-    /// A provider.
     Connection(Box<Provider>),
-    /// Parts of a front end.
     FrontendPlugin(Vec<UiPlugin>),
 }
 
-/// Why bytes are no manifest.
+/// Why bytes are not a valid manifest.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ManifestError {
-    /// They are too many.
-    #[error("pack.json has {bytes} bytes, and may have at most {MAX_MANIFEST_BYTES}")]
-    TooLarge {
-        /// How many there are.
-        bytes: usize,
-    },
-    /// They are no JSON that is read here.
-    #[error("pack.json is no usable JSON: {0}")]
+    #[error("pack.json is {bytes} bytes; the limit is {MAX_MANIFEST_BYTES}")]
+    TooLarge { bytes: usize },
+    #[error("pack.json is not valid JSON: {0}")]
     NotJson(Box<ReadError>),
-    /// The document breaks rules.
+    /// The document violates the schema.
     #[error("{0}")]
     Problems(Problems),
 }
 
 impl ManifestError {
-    /// The same as an error of packs.
+    /// The same as a pack error.
     pub fn into_pack_error(self) -> PackError {
         match &self {
             Self::TooLarge { .. } | Self::NotJson(_) => {
@@ -128,7 +115,7 @@ impl Manifest {
     /// Reads the bytes of `pack.json`.
     ///
     /// # Errors
-    /// Everything that is wrong with them.
+    /// Every problem.
     pub fn read(bytes: &[u8]) -> Result<Self, ManifestError> {
         if bytes.len() > MAX_MANIFEST_BYTES {
             return Err(ManifestError::TooLarge { bytes: bytes.len() });
@@ -138,15 +125,15 @@ impl Manifest {
         Self::from_value(&value).map_err(ManifestError::Problems)
     }
 
-    /// Reads a document that was read strictly before. It is nested no deeper than the strict reader lets it.
+    /// Reads a strictly parsed document, whose depth is limited.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Every problem.
     pub fn from_value(value: &Value) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         let root = Pointer::Root;
         let Some(document) = value.as_object() else {
-            problems.invalid(&root, format!("is {}, and has to be an object", shape::kind_of(value)));
+            problems.invalid(&root, format!("must be an object, not {}", shape::kind_of(value)));
             return Err(problems);
         };
         let Some(kind) = kind_of(document, &mut problems) else { return Err(problems) };
@@ -163,14 +150,13 @@ impl Manifest {
         if problems.is_empty() {
             match typed(value, kind) {
                 Ok((common, content)) => return Ok(Self { common, content, document: document.clone() }),
-                // A number that the tables accept and a type cannot hold.
+                // A number that the tables accept but a type cannot hold.
                 Err(error) => problems.invalid(&root, crate::name::shown(&error.to_string())),
             }
         }
         Err(problems)
     }
 
-    /// The kind of the pack.
     pub fn kind(&self) -> PackKind {
         match &self.content {
             Content::Node(_) => PackKind::Node,
@@ -183,12 +169,12 @@ impl Manifest {
         }
     }
 
-    /// The document as it was read.
+    /// The original document.
     pub fn document(&self) -> &Map<String, Value> {
         &self.document
     }
 
-    /// The runtime, where the pack has one.
+    /// The runtime, if any.
     pub fn runtime(&self) -> Option<&Runtime> {
         match &self.content {
             Content::Node(pack) => Some(&pack.runtime),
@@ -196,7 +182,6 @@ impl Manifest {
         }
     }
 
-    /// The agents that the pack brings.
     pub fn agents(&self) -> &[AgentManifest] {
         match &self.content {
             Content::Node(pack) => &pack.agents,
@@ -204,7 +189,6 @@ impl Manifest {
         }
     }
 
-    /// The chains that the pack brings.
     pub fn chains(&self) -> &[Chain] {
         match &self.content {
             Content::WorkflowChain(chains) => chains,
@@ -212,7 +196,7 @@ impl Manifest {
         }
     }
 
-    /// The ids that others find the pack by: types of nodes, and for packs of chains the chains.
+    /// The ids in search: node types, or chains of a chain pack.
     pub fn type_ids(&self) -> Vec<&str> {
         match &self.content {
             Content::Node(pack) => pack.nodes.iter().map(|node| node.type_id.as_str()).collect(),
@@ -227,7 +211,7 @@ impl Manifest {
         }
     }
 
-    /// The files that the manifest refers to and the archive has to hold, each with its place in the manifest.
+    /// The archive files that the manifest refers to, each with its position in the manifest.
     pub fn file_refs(&self) -> Vec<(String, &str)> {
         match &self.content {
             Content::Node(pack) => pack.schema_refs(),
@@ -252,13 +236,12 @@ impl Manifest {
         }
     }
 
-    /// `name@version`.
     pub fn id(&self) -> String {
         format!("{}@{}", self.common.name, self.common.version)
     }
 }
 
-/// The kind, when the document is of one kind and has no member that its kind may not have.
+/// The kind, if the document has one kind and no member that it does not allow.
 fn kind_of(document: &Map<String, Value>, problems: &mut Problems) -> Option<PackKind> {
     let root = Pointer::Root;
     let at = root.member("kind");
@@ -270,13 +253,13 @@ fn kind_of(document: &Map<String, Value>, problems: &mut Problems) -> Option<Pac
             None => {
                 let known: Vec<_> = PackKind::ALL.iter().map(|kind| kind.as_str()).collect();
                 let message =
-                    format!("is `{}`, and has to be one of {}", crate::name::shown(text), known.join(", "));
+                    format!("must be one of {1}, not `{0}`", crate::name::shown(text), known.join(", "));
                 problems.add(wrong, &at, message);
                 return None;
             }
         },
         Some(other) => {
-            problems.add(wrong, &at, format!("is {}, and has to be a text", shape::kind_of(other)));
+            problems.add(wrong, &at, format!("must be a string, not {}", shape::kind_of(other)));
             return None;
         }
     };
@@ -285,12 +268,12 @@ fn kind_of(document: &Map<String, Value>, problems: &mut Problems) -> Option<Pac
             problems.add(
                 wrong,
                 &root.member(member),
-                format!("is for packs of kind {other}, and this one is of kind {kind}"),
+                format!("is for packs of kind {other}; this pack has kind {kind}"),
             );
         }
     }
     if !kind.is_executable() && document.contains_key("runtime") {
-        problems.add(wrong, &root.member("runtime"), format!("packs of kind {kind} have no runtime"));
+        problems.add(wrong, &root.member("runtime"), format!("packs of kind {kind} cannot have a runtime"));
     }
     let allowed = common::members(kind);
     for name in document.keys() {
@@ -300,8 +283,8 @@ fn kind_of(document: &Map<String, Value>, problems: &mut Problems) -> Option<Pac
         if !known {
             let candidates = allowed.iter().chain(kind.content_members()).copied();
             let message = match canon::nearest::nearest(name, candidates, 1).first() {
-                Some(meant) => format!("is no member of a manifest of kind {kind}; was `{meant}` meant?"),
-                None => format!("is no member of a manifest of kind {kind}"),
+                Some(meant) => format!("unknown field for kind {kind}; did you mean `{meant}`?"),
+                None => format!("unknown field for kind {kind}"),
             };
             problems.invalid(&root.member(name), message);
         }

@@ -1,32 +1,30 @@
-//! Names of packs, and who may publish under them.
+//! Pack names and their owners.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest name of a pack, in bytes.
+/// The maximum length of a pack name, in bytes.
 pub const MAX_NAME_BYTES: usize = 256;
 
-/// The first segment of a name: it says who may publish there.
+/// The first segment of a name, which decides who may publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// The working group of the protocol.
+    /// The protocol's working group.
     Core,
-    /// An organisation; its segment belongs to whoever published first.
+    /// An organization; the first publisher owns its segment.
     Vendor,
-    /// Anybody; the first claim wins.
+    /// Anyone; the first publisher owns the name.
     Community,
     /// One host and its private registry.
     Private,
-    /// This machine. Never in any registry.
+    /// This machine. Not allowed in a registry.
     Local,
 }
 
 impl Scope {
-    /// Every scope.
     pub const ALL: [Self; 5] = [Self::Core, Self::Vendor, Self::Community, Self::Private, Self::Local];
 
-    /// The scope as it is written.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Core => "core",
@@ -42,7 +40,7 @@ impl Scope {
     }
 }
 
-/// The name of a pack: a scope and at least two more segments, as in `vendor.acme.http-tools`.
+/// A pack name: a scope and at least two more segments, such as `vendor.acme.http-tools`.
 ///
 /// ```
 /// use packs::name::{PackName, Scope};
@@ -57,25 +55,23 @@ impl Scope {
 #[serde(try_from = "String", into = "String")]
 pub struct PackName(String);
 
-/// Why a text is no name of a pack.
+/// Why a pack name is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// It is not in reverse-DNS form.
     #[error(
-        "`{0}` is no name of a pack: lower-case segments with dots between them, the scope first, \
-         as in `vendor.acme.tools`, and at most {MAX_NAME_BYTES} bytes"
+        "`{0}` is not a valid pack name: use lowercase segments separated by dots, the scope first, such \
+            as `vendor.acme.tools`, and at most {MAX_NAME_BYTES} bytes"
     )]
     Form(String),
-    /// It is in that form, but its first segment is no scope.
-    #[error("`{0}` is in no scope: a name begins with core, vendor, community, private or local")]
+    #[error("`{0}` has no valid scope: a name must start with core, vendor, community, private or local")]
     Scope(String),
 }
 
 impl PackName {
-    /// Reads a name as manifests and registries write it.
+    /// Parses a name as in manifests and registries.
     ///
     /// # Errors
-    /// What is wrong with it; see [`NameError`].
+    /// See [`NameError`].
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let form = || NameError::Form(shown(text));
         if text.len() > MAX_NAME_BYTES {
@@ -98,8 +94,7 @@ impl PackName {
         Ok(Self(text.to_owned()))
     }
 
-    /// Reads a name as lockfiles write it: beside the names of manifests also shorter ones, such as `local.tools`,
-    /// and segments that begin with a digit.
+    /// Parses a name as in lockfiles: also shorter names such as `local.tools`, and segments that start with a digit.
     ///
     /// # Errors
     /// As [`PackName::parse`].
@@ -127,25 +122,23 @@ impl PackName {
         Err(refused)
     }
 
-    /// The name as it is written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The first segment.
     pub fn scope(&self) -> Scope {
         let first = self.0.split('.').next().and_then(Scope::parse);
-        first.expect("a name begins with a scope, or it was not read")
+        first.expect("a parsed name starts with a scope")
     }
 
-    /// The scope with the segment that is claimed by its first publisher, as in `vendor.acme`.
+    /// The scope and the segment owned by its first publisher, such as `vendor.acme`.
     pub fn owner(&self) -> &str {
         let end = self.0.match_indices('.').nth(1).map_or(self.0.len(), |(index, _)| index);
         &self.0[..end]
     }
 }
 
-/// Which letters a segment may have after its first.
+/// The letters allowed in a segment after the first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Case {
     Lower,
@@ -162,7 +155,7 @@ fn is_segment(segment: &str, case: Case) -> bool {
         })
 }
 
-/// A text from outside, short enough for a message.
+/// Shortens untrusted text for a message.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(128).collect()
 }
@@ -187,7 +180,7 @@ impl From<PackName> for String {
     }
 }
 
-/// A pattern of names: a whole name, or a beginning with `.*` behind it, or `*` for all.
+/// A name pattern: a name, a prefix with `.*`, or `*` for all.
 ///
 /// ```
 /// use packs::name::{NamespaceGlob, PackName};
@@ -202,7 +195,7 @@ impl From<PackName> for String {
 pub struct NamespaceGlob(String);
 
 impl NamespaceGlob {
-    /// Reads a pattern. A star stands only as the last segment.
+    /// Parses a pattern. A star is allowed only as the last segment.
     pub fn parse(text: &str) -> Option<Self> {
         let fixed = match text.strip_suffix('*') {
             Some("") => return Some(Self(text.to_owned())),
@@ -214,16 +207,14 @@ impl NamespaceGlob {
         well.then(|| Self(text.to_owned()))
     }
 
-    /// Whether the name is one of them.
     pub fn matches(&self, name: &PackName) -> bool {
         match self.0.strip_suffix('*') {
-            // The dot stays on the beginning, so `vendor.acme.*` does not reach `vendor.acme-evil`.
+            // The prefix includes the dot, so `vendor.acme.*` does not match `vendor.acme-evil`.
             Some(beginning) => name.as_str().starts_with(beginning),
             None => name.as_str() == self.0,
         }
     }
 
-    /// The pattern as it is written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -233,7 +224,7 @@ impl TryFrom<String> for NamespaceGlob {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text).ok_or_else(|| format!("`{}` is no pattern of pack names", shown(&text)))
+        Self::parse(&text).ok_or_else(|| format!("`{}` is not a valid pack name pattern", shown(&text)))
     }
 }
 
@@ -248,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_have_a_scope_and_two_more_segments() {
+    fn parses_names() {
         let form = |text: &str| Err(NameError::Form(text.to_owned()));
         let scope = |text: &str| Err(NameError::Scope(text.to_owned()));
         for (text, expected) in [
@@ -273,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn lockfiles_know_shorter_names() {
+    fn lockfiles_allow_shorter_names() {
         for (text, accepted) in [
             ("local.tools", true),
             ("core.9x.tools", true),
             ("vendor.acme.my_Tool", true),
             ("local.", false),
             ("local.a..b", false),
-            ("nobody.tools", false),
+            ("unknown.tools", false),
             ("local./etc", false),
         ] {
             assert_eq!(PackName::parse_locked(text).is_ok(), accepted, "{text}");
@@ -288,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_end_at_a_dot() {
+    fn patterns_match_whole_segments() {
         for text in ["vendor.*.x", "vendor.acm*", "", ".*", "vendor..*", "**"] {
             assert_eq!(NamespaceGlob::parse(text), None, "{text}");
         }

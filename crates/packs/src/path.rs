@@ -1,18 +1,18 @@
-//! Paths inside a pack.
+//! Paths in a pack.
 
 use std::fmt;
 
-/// The longest path, in bytes.
+/// The maximum length of a path, in bytes.
 pub const MAX_PATH_BYTES: usize = 512;
-/// The longest name of a file or folder, in bytes. File systems end at 255.
+/// The maximum length of a segment, in bytes, as in most file systems.
 pub const MAX_SEGMENT_BYTES: usize = 255;
-/// The most segments of a path.
+/// The maximum number of segments.
 pub const MAX_PATH_DEPTH: usize = 32;
 
-/// The folder that an installed pack keeps to itself. No archive may bring it.
+/// The reserved folder of an installed pack. Archives must not contain it.
 pub const RESERVED: &str = ".interlock";
 
-/// A path inside a pack: relative, with `/` between its segments, never above the root of the pack.
+/// A path in a pack: relative, `/`-separated, never above the root.
 ///
 /// ```
 /// use packs::path::EntryPath;
@@ -24,33 +24,29 @@ pub const RESERVED: &str = ".interlock";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryPath(String);
 
-/// Why a text is no path inside a pack.
+/// Why a path is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// It leads, or could lead, out of the pack.
-    #[error("the path leads out of the pack: it is absolute, has `..` or a backslash, or names a drive")]
+    #[error("the path leaves the pack: it is absolute, contains `..` or a backslash, or has a drive letter")]
     Outside,
-    /// It names nothing.
-    #[error("the path names no file: it is empty, or has an empty or `.` segment")]
+    #[error("the path does not name a file: it is empty, or has an empty or `.` segment")]
     Empty,
-    /// It has characters that are not shown.
-    #[error("the path has control characters, or is no UTF-8")]
+    #[error("the path contains control characters or is not UTF-8")]
     Unprintable,
-    /// It is beyond a bound.
     #[error(
-        "the path is too long: at most {MAX_PATH_BYTES} bytes, {MAX_PATH_DEPTH} segments and {MAX_SEGMENT_BYTES} bytes each"
+        "the path is too long: at most {MAX_PATH_BYTES} bytes, {MAX_PATH_DEPTH} segments and \
+            {MAX_SEGMENT_BYTES} bytes per segment are allowed"
     )]
     TooLong,
-    /// It is in the folder that installed packs keep to themselves.
-    #[error("the path begins with `{RESERVED}`, which is the installer's")]
+    #[error("the path starts with `{RESERVED}`, which is reserved for the installer")]
     Reserved,
 }
 
 impl EntryPath {
-    /// Reads a path. `./` at its beginning, as `tar` writes it, is taken off.
+    /// Parses a path. A leading `./`, as written by `tar`, is removed.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The path is invalid.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let mut path = text;
         while let Some(rest) = path.strip_prefix("./") {
@@ -85,28 +81,27 @@ impl EntryPath {
         Ok(Self(path.to_owned()))
     }
 
-    /// The path as it is written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The folders above it, outermost first.
+    /// The parent folders, outermost first.
     pub fn folders(&self) -> impl Iterator<Item = &str> {
         self.0.match_indices('/').map(|(index, _)| &self.0[..index])
     }
 
-    /// The names on the way to it, its own last.
+    /// All segments, the file name last.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.split('/')
     }
 
-    /// The path as a file system that knows neither case nor Unicode forms would see it.
+    /// The case-folded and normalized path.
     pub(crate) fn folded(&self) -> String {
         folded(&self.0)
     }
 }
 
-/// Two names with the same fold are one file on some machine.
+/// Two names with the same fold are one file on some systems.
 pub(crate) fn folded(text: &str) -> String {
     use unicode_normalization::UnicodeNormalization as _;
     if text.is_ascii() {
@@ -126,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_that_are_refused() {
+    fn rejects_unsafe_paths() {
         for (text, expected) in [
             ("", PathError::Empty),
             (".", PathError::Empty),
@@ -152,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_are_read() {
+    fn accepts_relative_paths() {
         for (text, expected) in
             [("pack.json", "pack.json"), ("././a/b", "a/b"), ("..a/b..", "..a/b.."), ("ä/ö", "ä/ö")]
         {

@@ -1,4 +1,4 @@
-//! Templates of prompt packs, and what becomes of them.
+//! Prompt templates in packs and their rendering.
 
 use std::collections::BTreeMap;
 
@@ -6,35 +6,32 @@ use serde_json::Value;
 
 use crate::manifest::{Problems, PromptTemplate};
 
-/// The most bytes of a prompt that is made from a template.
+/// The maximum size of a rendered prompt, in bytes.
 pub const MAX_PROMPT_BYTES: usize = 1 << 20;
 
 canon::error_codes! {
-    /// Why no prompt is made.
+    /// Why a prompt cannot be rendered.
     pub enum PromptErrorCode {
-        /// A variable that is required has no value.
+        /// A required variable has no value.
         VariableUnresolved => "prompt_variable_unresolved",
-        /// The template breaks a rule, or becomes too large.
+        /// The template is invalid or the prompt too large.
         TemplateInvalid => "prompt_template_invalid",
     }
 }
 
-/// No prompt was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PromptError {
-    /// The code.
     pub code: PromptErrorCode,
-    /// What is missing or too large.
     pub message: String,
-    /// The variable that it is about.
+    /// The variable, if the error is about one.
     pub variable: Option<String>,
 }
 
-/// Reads one template, as it stands in a pack or is sent to a host.
+/// Reads one template from a pack or a request.
 ///
 /// # Errors
-/// Everything that is wrong with it, with JSON pointers.
+/// Every problem, with JSON Pointers.
 pub fn read(value: &Value) -> Result<PromptTemplate, Problems> {
     use serde::Deserialize as _;
 
@@ -50,12 +47,12 @@ pub fn read(value: &Value) -> Result<PromptTemplate, Problems> {
     Err(problems)
 }
 
-/// Puts values in the place of `{{name}}`, literally: what is put in is not looked at again. A declared variable without a value has its
-/// default; without one it is nothing, unless it is required. What is not declared stays as it is written.
+/// Replaces `{{name}}` with values literally; inserted text is not searched again. A declared variable without a value
+/// gets its default; otherwise it is empty, or an error if required. Undeclared placeholders are unchanged.
 ///
 /// # Errors
-/// `prompt_variable_unresolved` for the first required variable without a value, `prompt_template_invalid` when the prompt would
-/// have more than [`MAX_PROMPT_BYTES`].
+/// `prompt_variable_unresolved` for the first required variable without a value; `prompt_template_invalid` if the
+/// prompt exceeds [`MAX_PROMPT_BYTES`].
 pub fn render(template: &PromptTemplate, values: &BTreeMap<String, Value>) -> Result<String, PromptError> {
     let mut words = BTreeMap::new();
     for variable in &template.variables {
@@ -82,7 +79,7 @@ pub fn render(template: &PromptTemplate, values: &BTreeMap<String, Value>) -> Re
     while let Some(opening) = rest.find("{{") {
         let (before, after) = rest.split_at(opening);
         prompt.push_str(before);
-        // Only as far as a name goes, so that a text of nothing but braces is read once.
+        // Reads only the length of a name, so a text of braces takes linear time.
         let name = after[2..].find(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
         let token = name.and_then(|end| Some((&after[2..2 + end], after[2 + end..].strip_prefix("}}")?)));
         match token.and_then(|(name, behind)| Some((name, words.get(name)?, behind))) {
@@ -92,7 +89,7 @@ pub fn render(template: &PromptTemplate, values: &BTreeMap<String, Value>) -> Re
                 if prompt.len() > MAX_PROMPT_BYTES {
                     return Err(PromptError {
                         code: PromptErrorCode::TemplateInvalid,
-                        message: format!("with `{name}` the prompt has more than {MAX_PROMPT_BYTES} bytes"),
+                        message: format!("with `{name}` the prompt exceeds {MAX_PROMPT_BYTES} bytes"),
                         variable: Some(name.to_owned()),
                     });
                 }
@@ -114,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_put_in_literally() {
+    fn inserts_values_literally() {
         let template = read(&json!({
             "templateId": "t", "version": "1.0.0", "kind": "user", "text": "{{a}} {{b}} {{c}} {{d}} {{ a }} {{{a}} {{",
             "variables": [
@@ -134,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_has_a_bound() {
+    fn prompt_size_is_limited() {
         let text = "{{a}}".repeat(1000);
         let template = read(&json!({
             "templateId": "t", "version": "1.0.0", "kind": "user", "text": text,
@@ -146,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_says_where_it_is_wrong() {
+    fn problems_have_positions() {
         let refused =
             read(&json!({"templateId": "T", "version": "1.0.0", "kind": "user", "text": ""})).unwrap_err();
         assert_eq!(refused.list()[0].pointer, "/templateId");

@@ -1,8 +1,8 @@
-//! Judging what somebody wants to publish.
+//! Validates publications.
 //!
-//! [`check`] is pure: an address, a few headers and a body go in, and out comes a pack that may be stored, or the first thing that is
-//! wrong, in the order address, body, archive, manifest, integrity. Who may publish, and whether the version is there
-//! already, only the [registry](crate::registry) knows; it has the last two codes of the table.
+//! [`check`] is pure: it takes the URL, headers and body, and returns a storable pack or the first problem, in the
+//! order URL, body, archive, manifest, integrity. Ownership and existing versions are checked by the
+//! [registry](crate::registry), which has the last two codes.
 
 use serde_json::{Map, Value};
 
@@ -15,63 +15,59 @@ use crate::path::EntryPath;
 use crate::signature::{self, PublicKey, TrustedKey};
 use crate::version::{self, Version};
 
-/// The most bytes of the file that a runtime loads.
+/// The maximum size of the runtime's entry file, in bytes.
 pub const MAX_ENTRY_BYTES: usize = 5 << 20;
 
 canon::error_codes! {
     /// Why a pack is not published.
     pub enum PublishErrorCode {
-        /// The name in the address is none.
         InvalidPackName => "invalid_pack_name",
-        /// The scope is unknown, or not one of this registry.
+        /// The scope is unknown or not allowed in this registry.
         InvalidPackScope => "invalid_pack_scope",
-        /// The version in the address is none.
         InvalidVersion => "invalid_version",
-        /// There is no body, or it is JSON.
+        /// The body is missing or is JSON.
         InvalidBody => "invalid_body",
-        /// The body is no gzip.
+        /// The body is not gzip.
         TarballGunzipFailed => "tarball_gunzip_failed",
-        /// The archive is larger than a bound.
+        /// The archive exceeds a limit.
         TarballTooLarge => "tarball_too_large",
-        /// What was unpacked is no tar.
+        /// The unpacked data is not a tar archive.
         TarballTarParseFailed => "tarball_tar_parse_failed",
-        /// An entry leads out of the pack.
+        /// An entry path could leave the pack.
         TarballPathTraversal => "tarball_path_traversal",
-        /// There is no `pack.json`.
         TarballManifestMissing => "tarball_manifest_missing",
-        /// `pack.json` is larger than a bound.
+        /// `pack.json` exceeds the size limit.
         TarballManifestTooLarge => "tarball_manifest_too_large",
-        /// `pack.json` is no JSON.
+        /// `pack.json` is not valid JSON.
         TarballManifestNotJson => "tarball_manifest_not_json",
-        /// The file that the runtime loads is not there.
+        /// The runtime's entry file is missing.
         TarballEntryMissing => "tarball_entry_missing",
-        /// The file that the runtime loads is larger than a bound.
+        /// The runtime's entry file exceeds the size limit.
         TarballEntryTooLarge => "tarball_entry_too_large",
-        /// The manifest breaks a rule.
+        /// The manifest is invalid.
         InvalidManifest => "invalid_manifest",
-        /// `engines.openwop` is no range of versions.
+        /// `engines.openwop` is not a version range.
         InvalidEnginesRange => "invalid_engines_range",
-        /// The manifest has another name than the address.
+        /// The name differs from the URL.
         ManifestNameMismatch => "manifest_name_mismatch",
-        /// The manifest has another version than the address.
+        /// The version differs from the URL.
         ManifestVersionMismatch => "manifest_version_mismatch",
-        /// The registry does not take this language.
+        /// The registry does not accept this language.
         UnsupportedRuntime => "unsupported_runtime",
-        /// A schema that the manifest refers to is not there.
+        /// A referenced schema is missing.
         SchemaRefMissing => "schema_ref_missing",
-        /// The body is not the one that the header announces.
+        /// The body does not match the announced digest.
         IntegrityFailure => "pack_integrity_failure",
-        /// The signature does not hold.
+        /// The signature is invalid.
         SignatureInvalid => "signature_invalid",
-        /// The caller may not publish there.
+        /// The caller is not allowed to publish there.
         Forbidden => "forbidden",
-        /// That version is there already, with other bytes.
+        /// This version was already published with different contents.
         Conflict => "conflict",
     }
 }
 
 impl PublishErrorCode {
-    /// The status of HTTP that goes with it.
     pub const fn http_status(self) -> u16 {
         match self {
             Self::Forbidden => 403,
@@ -81,15 +77,13 @@ impl PublishErrorCode {
     }
 }
 
-/// Why a pack is not published: a code of the table, what is wrong, and a few details.
+/// Why a pack is not published: a code, a message and details.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct PublishError {
-    /// The code.
     pub code: PublishErrorCode,
-    /// What is wrong.
     pub message: String,
-    /// What a program may want to know beside the code.
+    /// Machine-readable details.
     pub details: Map<String, Value>,
 }
 
@@ -103,46 +97,43 @@ impl PublishError {
         self
     }
 
-    /// The same in the one envelope of errors.
+    /// The common error envelope.
     pub fn envelope(&self) -> canon::error::Envelope {
-        let envelope = canon::error::Envelope::new(self.code, &self.message)
-            .suggest("Correct it, make the archive again and publish it again; `interlock pack check` says what is wrong.");
+        let envelope = canon::error::Envelope::new(self.code, &self.message).suggest(
+            "Fix the pack, create the archive again and publish it; `interlock pack check` lists \
+                the problems.",
+        );
         self.details.iter().fold(envelope, |envelope, (key, value)| envelope.detail(key, value.clone()))
     }
 }
 
-/// A request to publish, as it came.
+/// A publish request.
 #[derive(Clone, Copy, Debug)]
 pub struct PublishRequest<'a> {
-    /// The name in the address.
+    /// The name in the URL.
     pub name: &'a str,
-    /// The version in the address.
+    /// The version in the URL.
     pub version: &'a str,
-    /// The header `Content-Type`.
     pub content_type: Option<&'a str>,
-    /// The header `X-Pack-Sha256`.
     pub sha256: Option<&'a str>,
     /// The header `X-Pack-Signing-Method`: `manual`, `sigstore` or `none`.
     pub signing_method: Option<&'a str>,
-    /// The body.
     pub body: &'a [u8],
 }
 
-/// What a registry takes.
+/// What a registry accepts.
 #[derive(Clone, Debug)]
 pub struct PublishRules {
-    /// The scopes that it holds. Never [`Scope::Local`].
+    /// The accepted scopes. Never [`Scope::Local`].
     pub scopes: Vec<Scope>,
-    /// The languages that it takes.
     pub languages: Vec<Language>,
-    /// The bounds of archives.
     pub limits: Limits,
-    /// The keys that it knows. A signature of another key is held to the key beside it.
+    /// The known keys. A signature by another key is verified with the key in the archive.
     pub keys: Vec<TrustedKey>,
 }
 
 impl PublishRules {
-    /// A registry of this host alone: every scope but `local`, every language.
+    /// A private registry: every scope except `local`, every language.
     pub fn private() -> Self {
         Self {
             scopes: vec![Scope::Core, Scope::Vendor, Scope::Community, Scope::Private],
@@ -159,7 +150,7 @@ impl PublishRules {
         }
     }
 
-    /// A registry for everybody: as [`PublishRules::private`], without the scope `private`.
+    /// A public registry: as [`PublishRules::private`], without the scope `private`.
     pub fn public() -> Self {
         let mut rules = Self::private();
         rules.scopes.retain(|scope| *scope != Scope::Private);
@@ -167,27 +158,24 @@ impl PublishRules {
     }
 }
 
-/// A pack that may be stored.
+/// A valid publication.
 #[derive(Clone, Debug)]
 pub struct Accepted {
-    /// Its manifest.
     pub manifest: Manifest,
-    /// The bytes of `pack.json`, as they are in the archive.
+    /// The bytes of `pack.json` in the archive.
     pub manifest_bytes: Vec<u8>,
-    /// The digest of the archive.
     pub integrity: Integrity,
-    /// The signature over `pack.json`, where there is one.
+    /// The signature over `pack.json`, if any.
     pub signature: Option<[u8; 64]>,
-    /// The id or fingerprint of the key that made it.
+    /// The id or fingerprint of the signing key.
     pub signing_key: Option<String>,
-    /// That key.
     pub public_key: Option<PublicKey>,
 }
 
-/// Judges a request.
+/// Validates a request.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first problem.
 pub fn check(request: &PublishRequest<'_>, rules: &PublishRules) -> Result<Accepted, PublishError> {
     let (name, version) = address(request, rules)?;
     body(request)?;
@@ -204,7 +192,7 @@ pub fn check(request: &PublishRequest<'_>, rules: &PublishRules) -> Result<Accep
     Ok(Accepted { manifest, manifest_bytes, integrity, signature, signing_key, public_key })
 }
 
-/// The name and the version of an address, for reading as for publishing.
+/// Parses the name and version of a URL.
 ///
 /// # Errors
 /// `invalid_pack_name`, `invalid_pack_scope` or `invalid_version`.
@@ -216,14 +204,14 @@ pub fn read_address(name: &str, version: &str) -> Result<(PackName, Version), Pu
     if name.scope() == Scope::Local {
         return Err(PublishError::new(
             PublishErrorCode::InvalidPackScope,
-            "names in `local` are in no registry",
+            "names in `local` cannot be published",
         ));
     }
     let version = version::parse(version).ok_or_else(|| {
         let shown = crate::name::shown(version);
         PublishError::new(
             PublishErrorCode::InvalidVersion,
-            format!("`{shown}` is no version of SemVer 2.0.0, such as `1.0.0`"),
+            format!("`{shown}` is not a version of SemVer 2.0.0, such as `1.0.0`"),
         )
     })?;
     Ok((name, version))
@@ -232,7 +220,7 @@ pub fn read_address(name: &str, version: &str) -> Result<(PackName, Version), Pu
 fn address(request: &PublishRequest<'_>, rules: &PublishRules) -> Result<(PackName, Version), PublishError> {
     let (name, version) = read_address(request.name, request.version)?;
     if !rules.scopes.contains(&name.scope()) {
-        let message = format!("this registry takes no packs in the scope `{}`", name.scope().as_str());
+        let message = format!("this registry does not accept packs in the scope `{}`", name.scope().as_str());
         return Err(PublishError::new(PublishErrorCode::InvalidPackScope, message));
     }
     Ok((name, version))
@@ -241,11 +229,11 @@ fn address(request: &PublishRequest<'_>, rules: &PublishRules) -> Result<(PackNa
 fn body(request: &PublishRequest<'_>) -> Result<(), PublishError> {
     let invalid = |message: &str| Err(PublishError::new(PublishErrorCode::InvalidBody, message));
     if request.body.is_empty() {
-        return invalid("the body is empty; it has to be the archive");
+        return invalid("the body is empty; send the archive");
     }
     let media = request.content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
     if media.eq_ignore_ascii_case("application/json") {
-        return invalid("the body is JSON; it has to be the archive");
+        return invalid("the body is JSON; send the archive");
     }
     Ok(())
 }
@@ -266,7 +254,7 @@ fn manifest(archive: &Archive) -> Result<(Manifest, Vec<u8>), PublishError> {
     let Some(bytes) = archive.file(MANIFEST_PATH) else {
         return Err(PublishError::new(
             PublishErrorCode::TarballManifestMissing,
-            "there is no pack.json at the root of the archive",
+            "the archive has no pack.json at its root",
         ));
     };
     let manifest = Manifest::read(bytes).map_err(|error| {
@@ -294,28 +282,28 @@ fn manifest(archive: &Archive) -> Result<(Manifest, Vec<u8>), PublishError> {
 fn same(manifest: &Manifest, name: &PackName, version: &Version) -> Result<(), PublishError> {
     let common = &manifest.common;
     if common.name != *name {
-        let message = format!("the address says {name}, and pack.json says {}", common.name);
+        let message = format!("the URL has the name {name}, but pack.json has {}", common.name);
         return Err(
             PublishError::new(PublishErrorCode::ManifestNameMismatch, message).detail("pointer", "/name")
         );
     }
     if common.version != *version {
-        let message = format!("the address says {version}, and pack.json says {}", common.version);
+        let message = format!("the URL has the version {version}, but pack.json has {}", common.version);
         return Err(PublishError::new(PublishErrorCode::ManifestVersionMismatch, message)
             .detail("pointer", "/version"));
     }
     Ok(())
 }
 
-/// The files that the manifest refers to are there.
+/// Checks that referenced files exist.
 fn files(manifest: &Manifest, archive: &Archive, rules: &PublishRules) -> Result<(), PublishError> {
     if let Some(runtime) = manifest.runtime() {
         if !rules.languages.contains(&runtime.language) {
-            let message = format!("this registry takes no packs in {}", runtime.language.as_str());
+            let message = format!("this registry does not accept packs in {}", runtime.language.as_str());
             return Err(PublishError::new(PublishErrorCode::UnsupportedRuntime, message)
                 .detail("pointer", "/runtime/language"));
         }
-        // A remote runtime is reached, not loaded.
+        // A remote runtime has no entry file.
         if runtime.language != Language::Remote {
             entry(&runtime.entry, "/runtime/entry", archive)?;
         }
@@ -346,8 +334,7 @@ fn entry(path: &str, pointer: &str, archive: &Archive) -> Result<(), PublishErro
         )
         .detail("pointer", pointer)),
         Some(content) if content.len() > MAX_ENTRY_BYTES => {
-            let message =
-                format!("`{shown}` has {} bytes, and may have at most {MAX_ENTRY_BYTES}", content.len());
+            let message = format!("`{shown}` is {} bytes; the limit is {MAX_ENTRY_BYTES}", content.len());
             Err(PublishError::new(PublishErrorCode::TarballEntryTooLarge, message).detail("pointer", pointer))
         }
         Some(_) => Ok(()),
@@ -361,7 +348,7 @@ fn announced(header: Option<&str>, integrity: Integrity) -> Result<(), PublishEr
     if announced.is(integrity) {
         return Ok(());
     }
-    Err(failed(format!("the body is {integrity}, and the header says {announced}")))
+    Err(failed(format!("the body has digest {integrity}, but the header says {announced}")))
 }
 
 /// A signature, the name of its key, and the key.
@@ -379,13 +366,13 @@ fn signed(
     match (request.signing_method, found) {
         (None | Some("none"), None) => return Ok(None),
         (Some("manual"), None) => {
-            return Err(invalid("the header says `manual`, and there is no signature".to_owned()));
+            return Err(invalid("the header says `manual`, but the archive has no signature".to_owned()));
         }
         (Some("sigstore"), _) => {
-            return Err(invalid("signatures of sigstore are not verified here".to_owned()));
+            return Err(invalid("sigstore signatures are not supported".to_owned()));
         }
         (Some(other), None) => {
-            return Err(invalid(format!("`{}` is no way of signing", crate::name::shown(other))));
+            return Err(invalid(format!("`{}` is not a signing method", crate::name::shown(other))));
         }
         (_, Some(_)) => {}
     }
@@ -394,22 +381,22 @@ fn signed(
     let name = &manifest.common.name;
     match signature::verify_manifest(manifest_bytes, found, name, &rules.keys) {
         Ok(key) => return Ok(Some((raw, key.id.clone(), key.key))),
-        // A key that is known here speaks for its namespaces alone; that it lies in the archive too changes nothing.
+        // A known key is limited to its namespaces, even if the archive contains it.
         Err(error) if error.code() == PackErrorCode::NamespaceUnauthorized => {
             return Err(PublishError::new(PublishErrorCode::Forbidden, error.to_string()));
         }
-        // It may be of a key that nobody told the registry of.
+        // The key may be unknown to the registry.
         Err(_) => {}
     }
     let path = manifest.common.signing.as_ref().and_then(|signing| signing.public_key_ref.as_deref());
     let pem = archive.file(path.unwrap_or(signature::PUBLIC_KEY_PATH));
     let pem = pem.ok_or_else(|| {
-        invalid("no known key made the signature, and there is no key beside it".to_owned())
+        invalid("the signature is not by a known key, and the archive contains no key".to_owned())
     })?;
     let key =
         PublicKey::from_pem(&String::from_utf8_lossy(pem)).map_err(|error| invalid(error.to_string()))?;
     if !key.signed(manifest_bytes, &raw) {
-        return Err(invalid("the signature does not hold for pack.json".to_owned()));
+        return Err(invalid("the signature does not match pack.json".to_owned()));
     }
     Ok(Some((raw, key.fingerprint(), key)))
 }

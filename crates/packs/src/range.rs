@@ -1,20 +1,19 @@
-//! Ranges of versions, as dependencies and `engines` write them.
+//! Version ranges of dependencies and `engines`.
 //!
-//! A range is one or more sets with `||` between them; a set is comparators with white space or commas between them, all of
-//! which must hold. Beside `=`, `<`, `<=`, `>` and `>=` there are `^1.2` (the same up to the first number that is not
-//! zero), `~1.2` (the same minor), `1.x`, `1.2` and `*` (whatever is left open), and `1.2 - 1.4` (both included).
-//! A version with a pre-release satisfies a set only when a comparator of that set names a pre-release of the same three
-//! numbers: whoever asks for `>=1.0.0` does not get `2.0.0-beta`.
+//! A range is one or more sets separated by `||`; a set is comparators separated by white space or commas, all of which
+//! must match. Besides `=`, `<`, `<=`, `>` and `>=` there are `^1.2` (same up to the first non-zero number), `~1.2`
+//! (same minor), `1.x`, `1.2` and `*` (open parts), and `1.2 - 1.4` (inclusive). A pre-release matches a set only if a
+//! comparator of that set names a pre-release of the same three numbers: `>=1.0.0` does not match `2.0.0-beta`.
 
 use std::fmt;
 
 use semver::{Prerelease, Version};
 use serde::{Deserialize, Serialize};
 
-/// The longest range, in bytes.
+/// The maximum length of a range, in bytes.
 pub const MAX_RANGE_BYTES: usize = 256;
 
-/// A range of versions, and its text.
+/// A version range and its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Range {
@@ -22,10 +21,10 @@ pub struct Range {
     sets: Vec<Vec<Comparator>>,
 }
 
-/// The text is no range of versions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no range of versions, such as `^1.2`, `>=1.0 <2.0.0` or `1.x || 2.x`, of at most {MAX_RANGE_BYTES} bytes"
+    "`{0}` is not a valid version range; use a range such as `^1.2`, `>=1.0 <2.0.0` or `1.x || 2.x`, of \
+        at most {MAX_RANGE_BYTES} bytes"
 )]
 pub struct RangeError(String);
 
@@ -45,10 +44,10 @@ struct Comparator {
 }
 
 impl Range {
-    /// Reads a range.
+    /// Parses a range.
     ///
     /// # Errors
-    /// The text is none.
+    /// The text is invalid.
     pub fn parse(text: &str) -> Result<Self, RangeError> {
         let refused = || RangeError(crate::name::shown(text));
         if text.len() > MAX_RANGE_BYTES || text.trim().is_empty() {
@@ -58,13 +57,12 @@ impl Range {
         Ok(Self { text: text.to_owned(), sets })
     }
 
-    /// The range of one version.
+    /// The range with exactly one version.
     pub fn exactly(version: &Version) -> Self {
         let comparator = Comparator { operator: Operator::Exactly, version: version.clone() };
         Self { text: version.to_string(), sets: vec![vec![comparator]] }
     }
 
-    /// Whether the version is in the range.
     pub fn matches(&self, version: &Version) -> bool {
         self.sets.iter().any(|set| {
             set.iter().all(|comparator| comparator.matches(version))
@@ -73,7 +71,7 @@ impl Range {
         })
     }
 
-    /// The range as it was written.
+    /// The original text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -81,7 +79,7 @@ impl Range {
 
 impl Comparator {
     fn matches(&self, version: &Version) -> bool {
-        // What is behind `+` says how a version was built, and orders nothing.
+        // Build metadata does not affect the order.
         let order = version.cmp_precedence(&self.version);
         match self.operator {
             Operator::Exactly => order.is_eq(),
@@ -100,9 +98,9 @@ impl Comparator {
     }
 }
 
-/// The pre-release that is below all others. It bounds `<2.0.0` so that `2.0.0-beta` is not below.
+/// The lowest pre-release. It bounds `<2.0.0` so that `2.0.0-beta` does not match.
 fn lowest() -> Prerelease {
-    Prerelease::new("0").expect("a zero is a pre-release")
+    Prerelease::new("0").expect("zero is a pre-release")
 }
 
 /// The comparators of one set.
@@ -114,7 +112,7 @@ fn set(text: &str) -> Option<Vec<Comparator>> {
             word.find(|letter| !matches!(letter, '<' | '>' | '=' | '^' | '~')).unwrap_or(word.len());
         let (operator, mut version) = word.split_at(operator_end);
         if version.is_empty() {
-            // The operator stands apart from its version.
+            // The operator is separated from its version.
             version = words.next()?;
         }
         let partial = Partial::parse(version)?;
@@ -142,7 +140,7 @@ fn set(text: &str) -> Option<Vec<Comparator>> {
     Some(comparators)
 }
 
-/// A version of which the last numbers may be left open.
+/// A version whose last numbers may be open.
 struct Partial {
     major: Option<u64>,
     minor: Option<u64>,
@@ -175,7 +173,7 @@ impl Partial {
         Some(Self { major, minor, patch, pre: Prerelease::EMPTY })
     }
 
-    /// The lowest version that it stands for.
+    /// The lowest matching version.
     fn floor(&self) -> Version {
         let mut version =
             Version::new(self.major.unwrap_or(0), self.minor.unwrap_or(0), self.patch.unwrap_or(0));
@@ -191,7 +189,7 @@ impl Partial {
         version
     }
 
-    /// The lowest version above all that it stands for; nothing where there is none.
+    /// The lowest version above all matching ones; `None` if there is none.
     fn ceiling(&self) -> Option<Version> {
         match (self.major, self.minor, self.patch) {
             (None, ..) => None,
@@ -213,7 +211,7 @@ impl Partial {
         self.ceiling_of(2)
     }
 
-    /// The ceiling of at most the first `numbers` numbers.
+    /// The ceiling of the first `numbers` numbers.
     fn ceiling_of(&self, numbers: usize) -> Option<Version> {
         let minor = self.minor.filter(|_| numbers >= 2);
         let patch = self.patch.filter(|_| numbers >= 3);
@@ -226,7 +224,7 @@ impl Partial {
         comparators
     }
 
-    /// What `1.2.3`, `1.2` and `*` stand for when no operator is before them.
+    /// The meaning of `1.2.3`, `1.2` and `*` without an operator.
     fn itself(&self) -> Vec<Comparator> {
         if self.patch.is_some() {
             return vec![Comparator { operator: Operator::Exactly, version: self.floor() }];
@@ -283,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_and_what_is_in_them() {
+    fn matches_versions() {
         let cases: [(&str, &[&str], &[&str]); 16] = [
             (">=1.0 <2.0.0", &["1.0.0", "1.9.9"], &["0.9.9", "2.0.0", "2.0.0-beta"]),
             ("^1.2.3", &["1.2.3", "1.9.0"], &["1.2.2", "2.0.0", "1.3.0-rc.1"]),
@@ -314,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range() {
+    fn rejects_invalid_ranges() {
         let endless = ">=1.0 ".repeat(100);
         let texts = [
             "",
@@ -336,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_range_of_one_version_has_no_other() {
+    fn exact_range_matches_one_version() {
         let beta = Version::parse("2.0.0-beta").unwrap();
         assert!(Range::exactly(&beta).matches(&beta));
         assert!(!Range::exactly(&beta).matches(&Version::new(2, 0, 0)));

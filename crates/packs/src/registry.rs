@@ -1,9 +1,8 @@
-//! A registry of packs.
+//! A pack registry.
 //!
-//! [`Registry`] holds what was published in memory and in a [store](RegistryStore): archives under their digest, and one document for every
-//! pack. A change is durable before it is visible. Who asks and what they may do in general is the caller's to know; that a name belongs to
-//! whoever published it first is known here. A second registry on a store of its own is the catalogue for tests:
-//! nothing of one is ever seen in the other.
+//! [`Registry`] holds publications in memory and in a [store](RegistryStore): archives by digest, and one document per
+//! pack. A change is durable before it is visible. The caller authenticates and authorizes; the registry enforces that
+//! a name belongs to its first publisher. A separate registry with its own store serves as the test catalog.
 
 mod change;
 mod document;
@@ -24,35 +23,31 @@ use crate::error::{PackError, PackErrorCode};
 use crate::integrity::Integrity;
 use crate::name::PackName;
 use crate::publish::PublishError;
-use crate::resolve::{Candidate, Listed, Source, SourceError};
+use crate::resolve::{Candidate, ListedVersion, Source, SourceError};
 use crate::version::Version;
 use canon::time::Timestamp;
 
-/// How long a version can be taken back after it was published.
+/// How long a version can be unpublished after publication.
 pub const UNPUBLISH_WINDOW_MS: u64 = 72 * 60 * 60 * 1000;
 
 canon::error_codes! {
-    /// Why a registry refuses something other than publishing.
+    /// Registry error codes other than publishing.
     pub enum RegistryErrorCode {
-        /// There is no such pack.
         NotFound => "pack_not_found",
-        /// The pack has no such version.
         VersionNotFound => "pack_version_not_found",
         /// The caller does not own the pack.
         Forbidden => "forbidden",
-        /// The version is too old to be taken back.
+        /// The version is too old to be unpublished.
         UnpublishWindowExpired => "unpublish_window_expired",
-        /// There is no signature that could be had.
         SignatureNotAvailable => "signature_not_available",
-        /// The old key did not sign for the new one.
+        /// The old key did not sign the new one.
         RotationInvalid => "pack_signature_invalid",
-        /// The disk refused.
+        /// A file operation failed.
         StorageFailure => "pack_storage_failure",
     }
 }
 
 impl RegistryErrorCode {
-    /// The status of HTTP that goes with it.
     pub const fn http_status(self) -> u16 {
         match self {
             Self::NotFound | Self::VersionNotFound | Self::SignatureNotAvailable => 404,
@@ -63,13 +58,10 @@ impl RegistryErrorCode {
     }
 }
 
-/// A registry refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct RegistryError {
-    /// The code.
     pub code: RegistryErrorCode,
-    /// What happened.
     pub message: String,
 }
 
@@ -79,34 +71,35 @@ impl RegistryError {
     }
 }
 
-/// Why something was not published.
+/// Why a publication failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PublishRefusal {
-    /// Something is wrong with it.
+    /// The publication is invalid.
     #[error(transparent)]
     Publish(#[from] PublishError),
-    /// The registry could not keep it.
+    /// The registry could not store it.
     #[error(transparent)]
     Registry(#[from] RegistryError),
 }
 
-/// Where a registry keeps what was published.
+/// The store of a registry.
 ///
 /// # Contract
-/// * Whatever was written is durable when the call returns, and whole or absent after a crash.
+///
+/// * Writes are durable when the call returns, and complete or absent after a crash.
 /// * One process writes at a time.
 pub trait RegistryStore: Send + Sync {
-    /// Every document.
+    /// All documents.
     ///
     /// # Errors
-    /// `pack_storage_failure`, also for a document that cannot be read.
+    /// `pack_storage_failure`, also for an unreadable document.
     fn load(&self) -> Result<Vec<PackRecord>, RegistryError>;
-    /// Writes the document of a pack, in place of the one before.
+    /// Replaces the document of a pack.
     ///
     /// # Errors
     /// `pack_storage_failure`.
     fn save(&self, record: &PackRecord) -> Result<(), RegistryError>;
-    /// Keeps an archive under its digest.
+    /// Stores an archive under its digest.
     ///
     /// # Errors
     /// `pack_storage_failure`.
@@ -114,14 +107,14 @@ pub trait RegistryStore: Send + Sync {
     /// The archive with that digest.
     ///
     /// # Errors
-    /// `pack_storage_failure`, also when its bytes have another digest by now.
+    /// `pack_storage_failure`, also if its digest no longer matches.
     fn get(&self, integrity: Integrity) -> Result<Option<Vec<u8>>, RegistryError>;
-    /// Forgets an archive. It is fine if it is not there.
+    /// Removes an archive. Succeeds if it does not exist.
     ///
     /// # Errors
     /// `pack_storage_failure`.
     fn forget(&self, integrity: Integrity) -> Result<(), RegistryError>;
-    /// Forgets everything. Only catalogues for tests are asked to.
+    /// Removes everything. Only for test catalogs.
     ///
     /// # Errors
     /// `pack_storage_failure`.
@@ -154,32 +147,31 @@ impl<S: RegistryStore + ?Sized> RegistryStore for Box<S> {
     }
 }
 
-/// Who publishes.
+/// The publishing caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Publisher<'a> {
-    /// The caller.
     pub id: &'a str,
     /// Whether the caller may publish in `core`.
     pub may_publish_core: bool,
 }
 
-/// What publishing did.
+/// The result of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
-    /// The version is new. 201.
+    /// The version is new (201).
     New,
-    /// The version was there with the same bytes. 200.
+    /// The version exists with the same contents (200).
     Identical,
 }
 
-/// A registry of packs.
+/// A pack registry.
 pub struct Registry<S> {
     store: S,
     packs: RwLock<BTreeMap<PackName, PackRecord>>,
 }
 
 impl<S: RegistryStore> Registry<S> {
-    /// Opens a registry on its store.
+    /// Opens a registry.
     ///
     /// # Errors
     /// `pack_storage_failure`.
@@ -188,7 +180,7 @@ impl<S: RegistryStore> Registry<S> {
         Ok(Self { store, packs: RwLock::new(packs) })
     }
 
-    /// The archive of a version. Yanked versions can still be had.
+    /// The archive of a version, including yanked versions.
     ///
     /// # Errors
     /// `pack_not_found`, `pack_version_not_found` or `pack_storage_failure`.
@@ -198,7 +190,7 @@ impl<S: RegistryStore> Registry<S> {
             Some(archive) => Ok((integrity, archive)),
             None => Err(RegistryError::new(
                 RegistryErrorCode::StorageFailure,
-                format!("the archive of {name}@{version} is no longer there"),
+                format!("the archive of {name}@{version} is missing"),
             )),
         }
     }
@@ -206,18 +198,18 @@ impl<S: RegistryStore> Registry<S> {
     /// The signature of a version.
     ///
     /// # Errors
-    /// `signature_not_available`, whatever the reason: missing, yanked and unsigned versions look the same.
+    /// `signature_not_available` in all cases: missing, yanked and unsigned versions look the same.
     pub fn signature(&self, name: &PackName, version: &Version) -> Result<[u8; 64], RegistryError> {
         let found = self.version(name, version).ok().filter(|version| version.yanked.is_none());
         found.and_then(|version| version.signature()).ok_or_else(|| {
             RegistryError::new(
                 RegistryErrorCode::SignatureNotAvailable,
-                format!("there is no signature of {name}@{version}"),
+                format!("{name}@{version} has no signature"),
             )
         })
     }
 
-    /// What is known of a version.
+    /// The record of a version.
     ///
     /// # Errors
     /// `pack_not_found` or `pack_version_not_found`.
@@ -227,13 +219,13 @@ impl<S: RegistryStore> Registry<S> {
         record.version(version).cloned().ok_or_else(|| version_not_found(name, version))
     }
 
-    /// How many packs there are.
+    /// The number of packs.
     pub fn count(&self) -> usize {
         self.read().values().filter(|record| !record.versions.is_empty()).count()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<PackName, PackRecord>> {
-        // Whoever panicked with the lock had not changed the map yet: it is changed in one step, at the end.
+        // The map is changed in one last step, so a panic under the lock leaves it consistent.
         self.packs.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -249,7 +241,7 @@ fn known<'a>(
     packs
         .get(name)
         .filter(|record| !record.versions.is_empty())
-        .ok_or_else(|| RegistryError::new(RegistryErrorCode::NotFound, format!("there is no pack {name}")))
+        .ok_or_else(|| RegistryError::new(RegistryErrorCode::NotFound, format!("pack {name} not found")))
 }
 
 fn version_not_found(name: &PackName, version: &Version) -> RegistryError {
@@ -257,12 +249,13 @@ fn version_not_found(name: &PackName, version: &Version) -> RegistryError {
 }
 
 impl<S: RegistryStore> Source for Registry<S> {
-    fn versions(&self, name: &PackName) -> Result<Vec<Listed>, SourceError> {
+    fn versions(&self, name: &PackName) -> Result<Vec<ListedVersion>, SourceError> {
         let packs = self.read();
         let versions = packs.get(name).map(|record| record.versions.as_slice()).unwrap_or_default();
-        let listed = versions
-            .iter()
-            .map(|version| Listed { version: version.version.clone(), yanked: version.yanked.is_some() });
+        let listed = versions.iter().map(|version| ListedVersion {
+            version: version.version.clone(),
+            yanked: version.yanked.is_some(),
+        });
         Ok(listed.collect())
     }
 
@@ -270,7 +263,7 @@ impl<S: RegistryStore> Source for Registry<S> {
         let found = self.version(name, version).map_err(|error| SourceError::Unusable(error.message))?;
         found
             .candidate(name)
-            .ok_or_else(|| SourceError::Unusable("its manifest cannot be read any more".to_owned()))
+            .ok_or_else(|| SourceError::Unusable("its manifest is no longer readable".to_owned()))
     }
 }
 
@@ -289,7 +282,7 @@ impl From<RegistryError> for PackError {
     }
 }
 
-/// A moment, as documents show it.
+/// A timestamp as documents show it.
 fn shown(moment: Timestamp) -> String {
     moment.to_rfc3339()
 }

@@ -1,8 +1,8 @@
-//! From what is wanted to which versions: the resolver.
+//! The dependency resolver.
 //!
-//! One version of every pack is chosen, the highest that all who need the pack accept; where a choice leads nowhere the next lower one is
-//! tried. The result does not depend on the order in which anything was asked. Versions with a pre-release are
-//! chosen only for ranges that name one, and yanked versions only when a lockfile or an override names them.
+//! It selects one version per pack, the highest that satisfies all dependents, and backtracks to the next lower one if
+//! needed. The result does not depend on the order of requests. Pre-releases are selected only for ranges that name
+//! one, and yanked versions only by a lockfile or an override.
 
 mod cycle;
 mod locked;
@@ -15,7 +15,7 @@ use canon::time::Timestamp;
 use serde_json::json;
 
 pub use locked::{check_lock, needed_first};
-pub use sources::{Candidate, Listed, Source, SourceError, Sources};
+pub use sources::{Candidate, ListedVersion, Source, SourceError, Sources};
 
 use crate::error::{PackError, PackErrorCode};
 use crate::lock::{LockedPack, Lockfile};
@@ -23,19 +23,18 @@ use crate::name::PackName;
 use crate::range::Range;
 use crate::version::Version;
 
-/// The most choices that are tried before the resolver gives up.
+/// The maximum number of attempted choices.
 pub const MAX_CHOICES: usize = 5_000;
-/// The most packs of one resolution.
+/// The maximum number of packs in a resolution.
 pub const MAX_PACKS: usize = 1_000;
 
-/// What is to be resolved.
+/// A resolution request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The packs that are wanted.
     pub wanted: BTreeMap<PackName, Range>,
-    /// Versions that are forced.
+    /// Forced versions.
     pub overrides: BTreeMap<PackName, Version>,
-    /// Whether only sources on this machine are asked.
+    /// Whether to use only local sources.
     pub offline: bool,
 }
 
@@ -48,7 +47,7 @@ pub fn resolve(request: &Request, sources: &Sources<'_>, now: Timestamp) -> Resu
     let chosen = solve::solve(request, sources)?;
     let graph = chosen.iter().map(|(name, candidate)| (name, candidate.dependencies.keys()));
     if let Some(cycle) = cycle::first(graph) {
-        return Err(circle(&cycle));
+        return Err(cycle_error(&cycle));
     }
     let mut lock = Lockfile::new(now);
     lock.registry = sources.first_url();
@@ -78,9 +77,9 @@ pub fn resolve(request: &Request, sources: &Sources<'_>, now: Timestamp) -> Resu
     Ok(lock)
 }
 
-/// Packs that need each other, the first of them again at the end.
-fn circle(cycle: &[&PackName]) -> PackError {
+/// The error for a cycle; its first pack is repeated at the end.
+fn cycle_error(cycle: &[&PackName]) -> PackError {
     let names: Vec<&str> = cycle.iter().map(|name| name.as_str()).collect();
-    let message = format!("packs need each other in a circle: {}", names.join(" -> "));
+    let message = format!("dependency cycle: {}", names.join(" -> "));
     PackError::new(PackErrorCode::DependencyCycle, message).detail("cycle", json!(names))
 }

@@ -1,34 +1,36 @@
-//! JSON Schemas that authors of packs wrote.
+//! JSON Schemas from packs.
 //!
-//! A schema from a pack is code from outside. Nothing is fetched, patterns take linear time, and references stay within the
-//! document and never lead back to where they came from: a validator would follow a circle until its stack is full.
+//! A schema from a pack is untrusted. Nothing is fetched, patterns take linear time, and references are local and
+//! acyclic: a validator would follow a cycle until the stack overflows.
 
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
-/// The most bytes of a schema, as it is written compactly.
+/// The maximum size of a compact schema, in bytes.
 pub const MAX_SCHEMA_BYTES: usize = 256 * 1024;
-/// The deepest nesting of a schema.
+/// The maximum nesting depth of a schema.
 pub const MAX_SCHEMA_DEPTH: usize = 48;
 
-/// A validator of a schema that an author wrote.
+/// Compiles an author's schema.
 ///
 /// # Errors
-/// What is wrong with the schema, in words.
+/// What is wrong with the schema.
 pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
     if !canon::json::within_depth(schema, MAX_SCHEMA_DEPTH) {
-        return Err(format!("is a schema that is nested deeper than {MAX_SCHEMA_DEPTH} levels"));
+        return Err(format!("is a schema nested deeper than {MAX_SCHEMA_DEPTH} levels"));
     }
-    refuse_circles(schema)?;
+    reject_cycles(schema)?;
     jsonschema::draft202012::options()
         .with_pattern_options(jsonschema::PatternOptions::regex())
         .build(schema)
-        .map_err(|error| format!("is no JSON Schema of 2020-12: {}", crate::name::shown(&error.to_string())))
+        .map_err(|error| {
+            format!("is not a valid JSON Schema (2020-12): {}", crate::name::shown(&error.to_string()))
+        })
 }
 
-/// Every reference is `#/$defs/<name>`, and the definitions do not refer to each other in a circle.
-fn refuse_circles(schema: &Value) -> Result<(), String> {
+/// Checks that every reference is `#/$defs/<name>` and that definitions are acyclic.
+fn reject_cycles(schema: &Value) -> Result<(), String> {
     let mut uses: BTreeMap<&str, HashSet<&str>> = BTreeMap::new();
     let definitions = schema.get("$defs").and_then(Value::as_object);
     for (name, definition) in definitions.into_iter().flatten() {
@@ -38,19 +40,19 @@ fn refuse_circles(schema: &Value) -> Result<(), String> {
     for used in references_outside_definitions(schema)? {
         if !uses.contains_key(used) {
             return Err(format!(
-                "is a schema that refers to `#/$defs/{}`, which is not there",
+                "is a schema that refers to the missing `#/$defs/{}`",
                 crate::name::shown(used)
             ));
         }
     }
-    // Definitions that use none but settled ones are settled; what is left when nothing changes is a circle.
+    // A definition is settled if all its references are; what remains is a cycle.
     let mut settled: HashSet<&str> = HashSet::new();
     loop {
         let before = settled.len();
         for (name, used) in &uses {
             if let Some(missing) = used.iter().find(|name| !uses.contains_key(*name)) {
                 return Err(format!(
-                    "is a schema that refers to `#/$defs/{}`, which is not there",
+                    "is a schema that refers to the missing `#/$defs/{}`",
                     crate::name::shown(missing)
                 ));
             }
@@ -62,7 +64,7 @@ fn refuse_circles(schema: &Value) -> Result<(), String> {
             return Ok(());
         }
         if settled.len() == before {
-            return Err("is a schema whose definitions refer to each other in a circle".to_owned());
+            return Err("is a schema whose definitions form a cycle".to_owned());
         }
     }
 }
@@ -93,19 +95,19 @@ fn collect<'v>(value: &'v Value, skip_definitions: bool, found: &mut HashSet<&'v
                                 .filter(|name| !name.contains(['/', '~', '%']));
                             found.insert(local.ok_or_else(|| {
                                 format!(
-                                    "is a schema that refers to `{}`; only `#/$defs/<name>` is followed",
+                                    "is a schema that refers to `{}`; only `#/$defs/<name>` is supported",
                                     crate::name::shown(target)
                                 )
                             })?);
                         }
                         ("$dynamicRef" | "$recursiveRef", _) => {
                             return Err(
-                                "is a schema with a dynamic reference, which is not followed".to_owned()
+                                "is a schema with a dynamic reference, which is not supported".to_owned()
                             );
                         }
-                        // Another base would change what `#` means.
+                        // Another base would change the meaning of `#`.
                         ("$id" | "$anchor" | "$dynamicAnchor", Value::String(_)) if !at_root => {
-                            return Err("is a schema with an id or an anchor inside".to_owned());
+                            return Err("is a schema with a nested id or anchor".to_owned());
                         }
                         ("$defs", _) if at_root => {}
                         _ => waiting.push((value, false)),
@@ -118,12 +120,9 @@ fn collect<'v>(value: &'v Value, skip_definitions: bool, found: &mut HashSet<&'v
     Ok(())
 }
 
-/// The first thing in a value that a validator does not accept: where it is, as a JSON pointer, and what is wrong.
+/// The first violation: its JSON Pointer and the rule.
 pub(crate) fn first_violation(validator: &jsonschema::Validator, value: &Value) -> Option<(String, String)> {
     let error = validator.iter_errors(value).next()?;
-    // The message quotes the value, which may be long or secret; the pointer and the rule say enough.
-    Some((
-        error.instance_path().to_string(),
-        format!("does not satisfy the schema at {}", error.schema_path()),
-    ))
+    // The validator's message quotes the value, which may be long or secret.
+    Some((error.instance_path().to_string(), format!("violates the schema at {}", error.schema_path())))
 }

@@ -1,8 +1,8 @@
-//! Signatures: Ed25519 over the bytes of `pack.json` as they are stored.
+//! Ed25519 signatures over the bytes of `pack.json` as stored.
 //!
-//! Nothing is written anew before it is signed or verified, so two programs cannot disagree on what was signed. The signature is
-//! the 64 raw bytes at `keys/pack.json.sig` of the archive, or where `signing.signatureRef` says; a key is PEM of
-//! a SubjectPublicKeyInfo. A key speaks for the namespaces that it is allowed for and for no other.
+//! Nothing is reserialized before signing or verifying, so programs cannot disagree on the signed bytes. The signature
+//! is 64 raw bytes at `keys/pack.json.sig` in the archive, or at `signing.signatureRef`; a key is PEM of a
+//! SubjectPublicKeyInfo. A key is valid only for its namespaces.
 
 use std::fmt;
 
@@ -18,35 +18,35 @@ use serde::{Deserialize, Serialize};
 use crate::error::{PackError, PackErrorCode};
 use crate::name::{NamespaceGlob, PackName};
 
-/// Where the signature is when the manifest does not say.
+/// The default signature path.
 pub const SIGNATURE_PATH: &str = "keys/pack.json.sig";
-/// Where `interlock pack sign` puts the public key.
+/// The public key path of `interlock pack sign`.
 pub const PUBLIC_KEY_PATH: &str = "keys/publisher.pub";
-/// The longest PEM that is read.
+/// The maximum size of a PEM file, in bytes.
 const MAX_PEM_BYTES: usize = 16 * 1024;
 
-/// A public key of a publisher.
+/// A publisher's public key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
 impl PublicKey {
-    /// Reads PEM of a SubjectPublicKeyInfo.
+    /// Parses PEM of a SubjectPublicKeyInfo.
     ///
     /// # Errors
     /// `pack_signature_unverifiable`.
     pub fn from_pem(pem: &str) -> Result<Self, PackError> {
         if pem.len() > MAX_PEM_BYTES {
-            return Err(unverifiable("the public key has more than 16 KiB"));
+            return Err(unverifiable("the public key is larger than 16 KiB"));
         }
         let key = VerifyingKey::from_public_key_pem(pem.trim())
-            .map_err(|_| unverifiable("the public key is no PEM of an Ed25519 key"))?;
+            .map_err(|_| unverifiable("the public key is not an Ed25519 key in PEM"))?;
         if key.is_weak() {
-            return Err(unverifiable("the public key is weak: signatures of it prove nothing"));
+            return Err(unverifiable("the public key is weak, so its signatures prove nothing"));
         }
         Ok(Self(key))
     }
 
-    /// Reads base64 of the raw 32 bytes, or PEM: both spellings are found in lockfiles.
+    /// Parses base64 of the raw 32 bytes, or PEM: lockfiles use both.
     ///
     /// # Errors
     /// `pack_signature_unverifiable`.
@@ -60,17 +60,15 @@ impl PublicKey {
         key.map(Self).ok_or_else(|| unverifiable("the public key is neither PEM nor base64 of 32 bytes"))
     }
 
-    /// PEM of a SubjectPublicKeyInfo.
     pub fn to_pem(self) -> String {
-        self.0.to_public_key_pem(LineEnding::LF).expect("a key of 32 bytes is always written")
+        self.0.to_public_key_pem(LineEnding::LF).expect("a key of 32 bytes always serializes")
     }
 
-    /// Base64 of the raw 32 bytes.
     pub fn to_base64(self) -> String {
         STANDARD.encode(self.0.as_bytes())
     }
 
-    /// A short name that follows from the key.
+    /// A short name derived from the key.
     pub fn fingerprint(self) -> String {
         crate::integrity::Integrity::of(self.0.as_bytes()).to_hex()[..16].to_owned()
     }
@@ -87,39 +85,37 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// A private key of a publisher. It cannot be shown.
+/// A publisher's private key. `Debug` does not print it.
 pub struct PrivateKey(SigningKey);
 
 impl PrivateKey {
-    /// A key from 32 bytes of the system's entropy.
+    /// A key from 32 bytes of system entropy.
     pub fn from_entropy(entropy: &[u8; 32]) -> Self {
         Self(SigningKey::from_bytes(entropy))
     }
 
-    /// Reads PEM of PKCS #8.
+    /// Parses PEM of PKCS #8.
     ///
     /// # Errors
     /// `pack_signature_unverifiable`.
     pub fn from_pem(pem: &str) -> Result<Self, PackError> {
         if pem.len() > MAX_PEM_BYTES {
-            return Err(unverifiable("the private key has more than 16 KiB"));
+            return Err(unverifiable("the private key is larger than 16 KiB"));
         }
         let key = SigningKey::from_pkcs8_pem(pem.trim());
-        key.map(Self).map_err(|_| unverifiable("the private key is no PEM (PKCS #8) of an Ed25519 key"))
+        key.map(Self).map_err(|_| unverifiable("the private key is not an Ed25519 key in PEM (PKCS #8)"))
     }
 
-    /// PEM of PKCS #8. It is the secret itself.
+    /// PEM of PKCS #8. This is the secret itself.
     pub fn to_pem(&self) -> String {
-        let pem = self.0.to_pkcs8_pem(LineEnding::LF).expect("a key of 32 bytes is always written");
+        let pem = self.0.to_pkcs8_pem(LineEnding::LF).expect("a key of 32 bytes always serializes");
         (*pem).clone()
     }
 
-    /// The key that others verify with.
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())
     }
 
-    /// The signature over these bytes.
     pub fn sign(&self, bytes: &[u8]) -> [u8; 64] {
         self.0.sign(bytes).to_bytes()
     }
@@ -131,29 +127,26 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// A key that a registry or an operator trusts, and for which names.
+/// A trusted key and its namespaces.
 #[derive(Clone, Debug)]
 pub struct TrustedKey {
-    /// What the key is called.
     pub id: String,
-    /// The key.
     pub key: PublicKey,
-    /// The names that it may sign for.
+    /// The allowed names.
     pub permitted: Vec<NamespaceGlob>,
 }
 
 impl TrustedKey {
-    /// Whether the key may sign for this name.
     pub fn permits(&self, name: &PackName) -> bool {
         self.permitted.iter().any(|glob| glob.matches(name))
     }
 }
 
-/// The id of the key that signed, and what it signed for.
+/// Verifies a manifest and returns the id of the signing key.
 ///
 /// # Errors
-/// `pack_signature_unverifiable` when the signature is not 64 bytes, `pack_signature_invalid` when none of the keys
-/// made it, `pack_namespace_unauthorized` when one did that may not sign for this name.
+/// `pack_signature_unverifiable` if the signature is not 64 bytes, `pack_signature_invalid` if no key matches,
+/// `pack_namespace_unauthorized` if a matching key must not sign for this name.
 pub fn verify_manifest<'k>(
     manifest: &[u8],
     signature: &[u8],
@@ -171,15 +164,12 @@ pub fn verify_manifest<'k>(
     Err(match unauthorized {
         Some(key) => PackError::new(
             PackErrorCode::NamespaceUnauthorized,
-            format!("the key {} signed {name}, and may not sign for that namespace", key.id),
+            format!("the key {} signed {name}, but is not allowed to sign for that namespace", key.id),
         )
         .detail("keyId", key.id.as_str()),
         None => PackError::new(
             PackErrorCode::SignatureInvalid,
-            format!(
-                "pack.json of {name} was signed by none of the {} keys that are trusted here",
-                keys.len()
-            ),
+            format!("pack.json of {name} is not signed by any of the {} trusted keys", keys.len()),
         ),
     })
 }
@@ -189,12 +179,12 @@ pub fn verify_manifest<'k>(
 /// # Errors
 /// `pack_signature_unverifiable`.
 pub fn raw(signature: &[u8]) -> Result<[u8; 64], PackError> {
-    signature
-        .try_into()
-        .map_err(|_| unverifiable(&format!("a signature has 64 bytes, and this one has {}", signature.len())))
+    signature.try_into().map_err(|_| {
+        unverifiable(&format!("a signature must have 64 bytes; this one has {}", signature.len()))
+    })
 }
 
-/// The signature of an archive as a lockfile keeps it: over the archive itself, not over its manifest.
+/// The signature in a lockfile: over the archive, not over its manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct LockedSignature {
@@ -216,24 +206,25 @@ impl LockedSignature {
         }
     }
 
-    /// Whether the archive is the one that was signed.
+    /// Verifies an archive.
     ///
     /// # Errors
-    /// `pack_signature_unverifiable` when key, algorithm or signature cannot be used, `pack_signature_invalid` otherwise.
+    /// `pack_signature_unverifiable` if the key, algorithm or signature is unusable, `pack_signature_invalid`
+    /// otherwise.
     pub fn verify(&self, archive: &[u8]) -> Result<(), PackError> {
         if self.algorithm != "ed25519" {
-            return Err(unverifiable("the algorithm of the signature is not ed25519"));
+            return Err(unverifiable("the signature algorithm is not ed25519"));
         }
         let key = PublicKey::from_text(&self.public_key)?;
         let bytes = STANDARD
             .decode(self.value.trim())
-            .map_err(|_| unverifiable("the signature in the lockfile is no base64"))?;
+            .map_err(|_| unverifiable("the signature in the lockfile is not valid base64"))?;
         if key.signed(archive, &raw(&bytes)?) {
             return Ok(());
         }
         Err(PackError::new(
             PackErrorCode::SignatureInvalid,
-            "the archive is not the one that the lockfile's key signed",
+            "the archive does not match the signature in the lockfile",
         ))
     }
 }
@@ -257,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_holds_for_these_bytes_this_key_and_this_namespace() {
+    fn verifies_bytes_key_and_namespace() {
         let name = PackName::parse("vendor.acme.tools").unwrap();
         let (ours, trusted) = key(1, "vendor.acme.*");
         let (_, other) = key(2, "*");
@@ -269,7 +260,7 @@ mod tests {
                 .map_err(|error| error.code())
         };
         assert_eq!(code(manifest, &signature, &[other.clone(), trusted.clone()]), Ok("key-1".to_owned()));
-        // The same JSON in other bytes was not signed.
+        // The same JSON with different spacing was not signed.
         let respelt = br#"{"name":"vendor.acme.tools"}"#;
         assert_eq!(
             code(respelt, &signature, std::slice::from_ref(&trusted)),
@@ -286,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_survive_pem() {
+    fn keys_round_trip() {
         let private = PrivateKey::from_entropy(&[7; 32]);
         let again = PrivateKey::from_pem(&private.to_pem()).unwrap();
         let public = PublicKey::from_pem(&private.public().to_pem()).unwrap();
@@ -307,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lockfile_signs_the_archive() {
+    fn lockfile_signatures_cover_the_archive() {
         let private = PrivateKey::from_entropy(&[3; 32]);
         let locked = LockedSignature::sign(&private, b"archive");
         assert_eq!(locked.verify(b"archive"), Ok(()));

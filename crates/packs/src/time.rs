@@ -1,6 +1,6 @@
-//! Dates and times, as the documents of others write them.
+//! Dates and times in foreign documents.
 
-/// Whether a text is a date and a time of RFC 3339, by its form.
+/// Whether a string is an RFC 3339 date and time, syntactically.
 pub(crate) fn is_date_time(text: &str) -> bool {
     let digits = |from: usize, count: usize| {
         text.get(from..from + count).is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
@@ -38,14 +38,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_timestamps_are_dates_and_times() {
+    fn accepts_own_timestamps() {
         for moment in [0, 951_782_400_000, 4_107_542_399_999, u64::MAX] {
             assert!(is_date_time(&Timestamp(moment).to_rfc3339()), "{moment}");
         }
     }
 
     #[test]
-    fn what_is_no_date_and_time() {
+    fn rejects_invalid_dates() {
         for text in [
             "",
             "2026-11-15",

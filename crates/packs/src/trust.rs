@@ -1,4 +1,4 @@
-//! Whom to trust.
+//! Trust policies.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,23 @@ use crate::name::{NamespaceGlob, PackName};
 use crate::signature::{self, PublicKey, SIGNATURE_PATH, TrustedKey};
 use crate::version::Version;
 
-/// How much a pack has to prove before it is used.
+/// How much a pack must prove before it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrustMode {
-    /// It is in a namespace that the operator listed, and signed by a key that may sign there.
+    /// Its namespace is on the operator's allow list, and an allowed key signed it.
     Allowlist,
-    /// Its bytes are those that the lockfile names.
+    /// Its digest is in the lockfile.
     Pinned,
-    /// It is signed by a known key that may sign there.
+    /// A known key signed it that is allowed for its namespace.
     Verified,
-    /// Nothing; but a signature that can be looked at has to hold.
+    /// Nothing; but a verifiable signature must be valid.
     Open,
 }
 
 impl TrustMode {
-    /// Every mode.
     pub const ALL: [Self; 4] = [Self::Allowlist, Self::Pinned, Self::Verified, Self::Open];
 
-    /// The mode as it is written.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allowlist => "allowlist",
@@ -41,53 +39,48 @@ impl TrustMode {
     }
 }
 
-/// What an operator decided about trust. It holds for one registry and is never handed on to another.
+/// An operator's trust policy for one registry.
 #[derive(Clone, Debug)]
 pub struct TrustPolicy {
-    /// How much a pack has to prove.
     pub mode: TrustMode,
-    /// The keys that are known.
     pub keys: Vec<TrustedKey>,
     /// The namespaces of [`TrustMode::Allowlist`].
     pub allowed: Vec<NamespaceGlob>,
-    /// The bytes of [`TrustMode::Pinned`].
+    /// The digests of [`TrustMode::Pinned`].
     pub pins: BTreeMap<(PackName, Version), Integrity>,
 }
 
 impl TrustPolicy {
-    /// Nothing has to be proven.
+    /// No proof is required.
     pub fn open() -> Self {
         Self { mode: TrustMode::Open, keys: Vec::new(), allowed: Vec::new(), pins: BTreeMap::new() }
     }
 
-    /// Everything has to be signed by one of these keys.
+    /// A signature by one of these keys is required.
     pub fn verified(keys: Vec<TrustedKey>) -> Self {
         Self { mode: TrustMode::Verified, keys, allowed: Vec::new(), pins: BTreeMap::new() }
     }
 }
 
-/// What a pack proved.
+/// How a pack was verified.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Proof {
     /// A known key signed it.
     #[serde(rename_all = "camelCase")]
     Signed {
-        /// The key.
         key_id: String,
     },
-    /// The key in the archive signed it; nobody vouches for that key.
+    /// The key in the archive signed it; that key is not trusted.
     #[serde(rename_all = "camelCase")]
     SelfSigned {
-        /// The fingerprint of that key.
         fingerprint: String,
     },
-    /// It has no signature.
     Unsigned,
 }
 
 impl Proof {
-    /// How much it is worth, to compare it with another.
+    /// The rank of the proof.
     pub(crate) const fn strength(&self) -> u8 {
         match self {
             Self::Unsigned => 0,
@@ -97,11 +90,11 @@ impl Proof {
     }
 }
 
-/// Judges a pack that was read: its bytes, its manifest and its signature.
+/// Applies the policy to a pack: its bytes, manifest and signature.
 ///
 /// # Errors
 /// `pack_namespace_unauthorized`, `pack_integrity_mismatch`, `pack_signature_invalid` or `pack_signature_unverifiable`.
-/// Whatever cannot be verified is refused where it has to be.
+/// A required proof that cannot be verified is an error.
 pub fn judge(
     policy: &TrustPolicy,
     manifest: &Manifest,
@@ -114,7 +107,7 @@ pub fn judge(
     match policy.mode {
         TrustMode::Allowlist => {
             if !policy.allowed.iter().any(|glob| glob.matches(name)) {
-                let message = format!("{name} is in no namespace that is allowed here");
+                let message = format!("the namespace of {name} is not allowed here");
                 return Err(PackError::new(PackErrorCode::NamespaceUnauthorized, message));
             }
             required(policy, name, manifest_bytes, signature)
@@ -124,7 +117,7 @@ pub fn judge(
             let pin = policy.pins.get(&(name.clone(), version.clone()));
             if !pin.is_some_and(|pin| pin.is(integrity)) {
                 let message = match pin {
-                    Some(pin) => format!("{name}@{version} is {integrity}, and {pin} is pinned"),
+                    Some(pin) => format!("{name}@{version} has digest {integrity}; the pin is {pin}"),
                     None => format!("{name}@{version} is not pinned"),
                 };
                 return Err(PackError::new(PackErrorCode::IntegrityMismatch, message));
@@ -135,14 +128,14 @@ pub fn judge(
     }
 }
 
-/// The signature in the archive, if there is one.
+/// The signature in the archive, if any.
 ///
 /// # Errors
-/// `pack_signature_unverifiable` when the manifest names one that is not there, or one of a kind that is not verified here.
+/// `pack_signature_unverifiable` if the manifest names a missing one, or an unsupported method.
 pub fn signature_of<'a>(manifest: &Manifest, archive: &'a Archive) -> Result<Option<&'a [u8]>, PackError> {
     let signing = manifest.common.signing.as_ref();
     if signing.and_then(|signing| signing.method) == Some(SigningMethod::Sigstore) {
-        let message = format!("{} is signed by sigstore, which is not verified here", manifest.common.name);
+        let message = format!("{} is signed with sigstore, which is not supported", manifest.common.name);
         return Err(PackError::new(PackErrorCode::SignatureUnverifiable, message));
     }
     match signing.and_then(|signing| signing.signature_ref.as_deref()) {
@@ -152,7 +145,7 @@ pub fn signature_of<'a>(manifest: &Manifest, archive: &'a Archive) -> Result<Opt
             None => {
                 let shown = crate::name::shown(path);
                 let message =
-                    format!("the signature `{shown}` of {} is not in the archive", manifest.common.name);
+                    format!("the signature file `{shown}` of {} is not in the archive", manifest.common.name);
                 Err(PackError::new(PackErrorCode::SignatureUnverifiable, message))
             }
         },
@@ -166,14 +159,14 @@ fn required(
     signature: Option<&[u8]>,
 ) -> Result<Proof, PackError> {
     let Some(signature) = signature else {
-        let message = format!("{name} has no signature, and one is needed here");
+        let message = format!("{name} has no signature; a signature is required");
         return Err(PackError::new(PackErrorCode::SignatureInvalid, message));
     };
     let key = signature::verify_manifest(manifest_bytes, signature, name, &policy.keys)?;
     Ok(Proof::Signed { key_id: key.id.clone() })
 }
 
-/// A known key is asked first. A signature of none of them has to hold at least for the key beside it.
+/// Known keys are tried first. A signature by another key must at least match the key in the archive.
 fn as_far_as_known(
     policy: &TrustPolicy,
     manifest: &Manifest,
@@ -196,6 +189,6 @@ fn as_far_as_known(
     }
     Err(PackError::new(
         PackErrorCode::SignatureInvalid,
-        format!("pack.json of {name} is not what its own key signed"),
+        format!("pack.json of {name} does not match the signature by its own key"),
     ))
 }

@@ -1,11 +1,11 @@
-//! Versions of packs.
+//! Pack versions.
 
 pub use semver::Version;
 
-/// The longest version, in bytes. It is the name of a folder.
+/// The maximum length of a version, in bytes. It is a folder name.
 pub const MAX_VERSION_BYTES: usize = 128;
 
-/// Reads a version of SemVer 2.0.0, whole: `1.0`, `v1.0.0` and `01.0.0` are none.
+/// Parses a complete version of SemVer 2.0.0: `1.0`, `v1.0.0` and `01.0.0` are invalid.
 pub fn parse(text: &str) -> Option<Version> {
     if text.len() > MAX_VERSION_BYTES {
         return None;
@@ -16,7 +16,7 @@ pub fn parse(text: &str) -> Option<Version> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn only_whole_versions_are_read() {
+    fn requires_complete_versions() {
         for (text, accepted) in [
             ("1.0.0", true),
             ("1.0.0-rc.1+build.5", true),

@@ -21,7 +21,7 @@ const SHORT: (usize, usize) = (15, 1_000);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
-    // Somebody who only wants to know whether it builds.
+    // `cargo test` only checks that it builds.
     if arguments.iter().any(|argument| argument == "--test" || argument == "--list") {
         return ExitCode::SUCCESS;
     }

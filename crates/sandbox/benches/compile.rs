@@ -22,7 +22,7 @@ struct Shape {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
-    // Somebody who only wants to know whether it builds.
+    // `cargo test` only checks that it builds.
     if arguments.iter().any(|argument| argument == "--test" || argument == "--list") {
         return ExitCode::SUCCESS;
     }
@@ -58,7 +58,7 @@ fn shapes() -> Vec<Shape> {
     let locals = 48;
     let jumps = 9_990;
     vec![
-        // Square roots, whose every result might be a NaN that has to be made the same everywhere.
+        // Square roots, whose every result might be a NaN that must be canonicalized.
         Shape {
             name: "arithmetic",
             body: body(0, &[0x43, 0, 0, 0, 0], &[0x91], large, &[0x1a, 0x20, 0]),

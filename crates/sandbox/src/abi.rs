@@ -1,20 +1,20 @@
-//! The shapes of functions that the ABI knows.
+//! Function signatures of the ABI.
 
 use wasmtime::{ExternType, FuncType, ValType};
 
-/// The version of the ABI that this host speaks.
+/// The supported ABI version.
 pub const ABI_VERSION: i32 = 1;
 
-/// How a function gives a pointer and a length.
+/// How a function returns a pointer and a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pair {
-    /// As two numbers.
+    /// As two values.
     Two,
-    /// As one: the pointer in the low half, the length in the high one.
+    /// As one value: pointer in the low half, length in the high half.
     Packed,
 }
 
-/// A pointer and a length, before anybody looked whether they mean something.
+/// An unvalidated pointer and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) ptr: u32,
@@ -39,7 +39,7 @@ impl Span {
     }
 }
 
-/// A function type, written as letters: `i` for `i32`, `I` for `i64`, `?` for anything else.
+/// A function type as letters: `i` for `i32`, `I` for `i64`, `?` for anything else.
 pub(crate) fn letters(values: impl Iterator<Item = ValType>) -> String {
     values
         .map(|value| match value {
@@ -50,7 +50,7 @@ pub(crate) fn letters(values: impl Iterator<Item = ValType>) -> String {
         .collect()
 }
 
-/// Which pair the results are, if they are one.
+/// The pair kind of the results, if they are a pair.
 pub(crate) fn pair_of(ty: &FuncType) -> Option<Pair> {
     match letters(ty.results()).as_str() {
         "ii" => Some(Pair::Two),
@@ -66,7 +66,7 @@ pub(crate) fn is_function(export: Option<&ExternType>, params: &str, results: &s
         .is_some_and(|ty| letters(ty.params()) == params && letters(ty.results()) == results)
 }
 
-/// Which pair an export with these parameters gives.
+/// The pair kind that an export with these parameters returns.
 pub(crate) fn pair_function(export: Option<&ExternType>, params: &str) -> Option<Pair> {
     let ty = export?.func()?;
     if letters(ty.params()) == params { pair_of(ty) } else { None }

@@ -1,4 +1,4 @@
-//! The modules that were compiled last.
+//! A cache of compiled modules.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use canon::digest::Digest;
 
 use crate::Module;
 
-/// Compiled modules by the digest of their bytes; those used least recently go first when there are too many.
+/// Compiled modules by the digest of their bytes, evicted least recently used first.
 pub(crate) struct Cache {
     most_bytes: usize,
     entries: Mutex<Entries>,
@@ -17,7 +17,7 @@ pub(crate) struct Cache {
 struct Entries {
     modules: HashMap<Digest, (Module, u64)>,
     bytes: usize,
-    /// Counts up with every use, which gives the order.
+    /// A counter for the usage order.
     uses: u64,
 }
 
@@ -35,7 +35,7 @@ impl Cache {
         Some(module.clone())
     }
 
-    /// Keeps a module, unless it alone is more than there is room for. The one that was there first wins.
+    /// Adds a module unless it exceeds the cache size. An existing entry is kept.
     pub(crate) fn put(&self, module: Module) -> Module {
         let weight = module.0.image_bytes;
         let mut entries = self.lock();
@@ -49,7 +49,7 @@ impl Cache {
             return module;
         }
         while entries.bytes + weight > self.most_bytes {
-            // There are few of them: a module is tens of kilobytes at least, and this is the rare path.
+            // A linear search is fine: there are few modules, and evictions are rare.
             let Some(oldest) =
                 entries.modules.iter().min_by_key(|(_, (_, used))| *used).map(|(digest, _)| *digest)
             else {
@@ -68,7 +68,7 @@ impl Cache {
         self.lock().modules.len()
     }
 
-    /// Nothing in here can be left half done by a panic.
+    /// A panic cannot leave the map inconsistent.
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,28 +1,28 @@
-//! The host calls, as the module sees them.
+//! Host calls as seen by the module.
 
 use canon::json;
 use serde_json::Value;
 use wasmtime::{Caller, Engine, Linker, Val};
 
 use crate::abi::{Pair, Span};
-use crate::imports::{Call, CallKind};
+use crate::imports::{CallKind, HostCall};
 use crate::state::{State, Stop};
 use crate::{Answer, Breach, Fault, HostCalls, InterruptAnswer, LogLevel, Status, guest};
 
-/// The longest name of a channel or variable, in bytes.
+/// The maximum length of a channel or variable name, in bytes.
 const NAME_BYTES: usize = 1024;
 
-/// The longest message that is passed on whole.
+/// The maximum length of a log message, in bytes.
 const MESSAGE_BYTES: usize = 8 << 10;
 
-/// What a host call costs in fuel beside one unit for every byte that it moves, so that the work of the host is bounded by
-/// the fuel of the module too.
+/// The base fuel cost of a host call; each byte moved costs one more unit. This bounds the host's work by the module's
+/// fuel.
 const CALL_FUEL: u64 = 100;
 
-/// How many bytes one call may fill at random.
+/// The maximum number of random bytes per call.
 const RANDOM_BYTES: u32 = 64 << 10;
 
-pub(crate) fn link(engine: &Engine, calls: &[Call]) -> wasmtime::Result<Linker<State>> {
+pub(crate) fn link(engine: &Engine, calls: &[HostCall]) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     for call in calls {
         let theirs = call.clone();
@@ -35,13 +35,13 @@ pub(crate) fn link(engine: &Engine, calls: &[Call]) -> wasmtime::Result<Linker<S
 
 fn dispatch(
     caller: &mut Caller<'_, State>,
-    call: &Call,
+    call: &HostCall,
     params: &[Val],
     results: &mut [Val],
 ) -> Result<(), wasmtime::Error> {
     caller.data_mut().enter_call().map_err(Stop::from)?;
     charge(caller, CALL_FUEL)?;
-    // The signature was checked, so there is a number in every place that is asked for here.
+    // The signature was checked, so the parameter exists.
     let number = |index: usize| params.get(index).and_then(Val::i32).unwrap_or_default();
     let span = |index: usize| Span::of_two(number(index), number(index + 1));
     match call.kind {
@@ -76,7 +76,10 @@ fn dispatch(
             let answer = match parse(&argument) {
                 Some(value) => other(caller, call, &argument, value)?,
                 None => {
-                    return Err(Stop::from(Fault::misbehaved("an argument of a host call is no JSON")).into());
+                    return Err(Stop::from(Fault::misbehaved(
+                        "an argument of a host call is not valid JSON",
+                    ))
+                    .into());
                 }
             };
             put_pair(caller, pair, Some(answer), results)
@@ -85,17 +88,17 @@ fn dispatch(
             let argument = number(0);
             let answer = other(caller, call, &argument.to_le_bytes(), argument.into())?;
             let answer = answer.as_i64().and_then(|answer| i32::try_from(answer).ok());
-            let reason = || format!("`{}` answered something that is no 32-bit number", call.name);
+            let reason = || format!("`{}` returned a value that is not a 32-bit number", call.name);
             let answer = answer.ok_or_else(|| Stop::from(Fault::Host { reason: reason() }))?;
             put(results, Val::I32(answer))
         }
     }
 }
 
-/// A reading call: a name in, a value out, or nothing.
+/// A reading call: takes a name, returns a value or nothing.
 fn named(
     caller: &mut Caller<'_, State>,
-    call: &Call,
+    call: &HostCall,
     name: Span,
     ask: impl FnOnce(&mut dyn HostCalls, &str) -> Option<Value>,
 ) -> Result<Option<Value>, wasmtime::Error> {
@@ -107,10 +110,10 @@ fn named(
     value_of(caller, answer)
 }
 
-/// A writing call: a name and a value in, a status out.
+/// A writing call: takes a name and a value, returns a status.
 fn set(
     caller: &mut Caller<'_, State>,
-    call: &Call,
+    call: &HostCall,
     name: Span,
     value: Span,
     ask: impl FnOnce(&mut dyn HostCalls, &str, Value) -> Status,
@@ -132,7 +135,7 @@ fn set(
 
 fn interrupt(
     caller: &mut Caller<'_, State>,
-    call: &Call,
+    call: &HostCall,
     payload: Span,
 ) -> Result<Option<Value>, wasmtime::Error> {
     let bytes = read(caller, payload, "the payload of an interrupt")?;
@@ -145,7 +148,7 @@ fn interrupt(
     value_of(caller, answer)
 }
 
-fn now_ms(caller: &mut Caller<'_, State>, call: &Call) -> Result<i64, wasmtime::Error> {
+fn now_ms(caller: &mut Caller<'_, State>, call: &HostCall) -> Result<i64, wasmtime::Error> {
     let denied = || Stop::from(Fault::CapabilityDenied { name: call.name.clone() });
     let answer = caller
         .data_mut()
@@ -158,7 +161,7 @@ fn now_ms(caller: &mut Caller<'_, State>, call: &Call) -> Result<i64, wasmtime::
 
 fn other(
     caller: &mut Caller<'_, State>,
-    call: &Call,
+    call: &HostCall,
     bytes: &[u8],
     argument: Value,
 ) -> Result<Value, wasmtime::Error> {
@@ -171,8 +174,7 @@ fn other(
 
 fn random(caller: &mut Caller<'_, State>, span: Span) -> Result<(), wasmtime::Error> {
     if span.len > RANDOM_BYTES {
-        let reason =
-            format!("it wants {} random bytes at once, and at most {RANDOM_BYTES} are allowed", span.len);
+        let reason = format!("it requests {} random bytes; the limit is {RANDOM_BYTES}", span.len);
         return Err(Stop::from(Fault::misbehaved(reason)).into());
     }
     charge(caller, span.len.into())?;
@@ -183,7 +185,7 @@ fn random(caller: &mut Caller<'_, State>, span: Span) -> Result<(), wasmtime::Er
 
 fn log(caller: &mut Caller<'_, State>, level: i32, message: Span) -> Result<(), wasmtime::Error> {
     let bytes = read(caller, message, "a message")?;
-    // The earlier run has said that already.
+    // The earlier run already logged this.
     if caller.data().is_replaying() {
         return Ok(());
     }
@@ -213,7 +215,7 @@ fn charge(caller: &mut Caller<'_, State>, cost: u64) -> Result<(), wasmtime::Err
     }
 }
 
-/// A pair of a value that is written to the memory of the module, or of nothing.
+/// Writes a value to the module's memory and returns its pair, or an empty pair.
 fn put_pair(
     caller: &mut Caller<'_, State>,
     pair: Pair,
@@ -261,8 +263,9 @@ fn value_of(caller: &Caller<'_, State>, answer: Answer) -> Result<Option<Value>,
     }
 }
 
-/// Only a journal that somebody else wrote can have such an answer.
+/// Only a forged journal can contain such an answer.
 fn wrong_answer(caller: &Caller<'_, State>) -> wasmtime::Error {
     let index = caller.data().journal.len().saturating_sub(1);
-    Stop::from(Fault::Diverged { index, reason: "the answer is none to this call".to_owned() }).into()
+    Stop::from(Fault::Diverged { index, reason: "the recorded answer does not match this call".to_owned() })
+        .into()
 }

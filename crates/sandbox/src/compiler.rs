@@ -1,8 +1,8 @@
-//! Compiles modules one at a time, and lets nobody wait for that longer than agreed.
+//! Compiles modules one at a time, with a time limit for callers.
 //!
-//! Nothing can stop the compiler once it has begun. So it works on a thread of its own: who brought the module is told that it takes too
-//! long, and is free; the thread ends when it is done. How long that can be is bounded by what a module may be, see
-//! [`ModuleLimits`](crate::ModuleLimits). Until then the turn is taken, so that many hostile modules take turns too and not all cores.
+//! Compilation cannot be interrupted, so it runs on its own thread. A caller gets a timeout error while the thread
+//! continues to the end. The compile time is bounded by the size limits, see [`ModuleLimits`](crate::ModuleLimits).
+//! Only one module is compiled at a time, so hostile modules cannot occupy all cores.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
@@ -11,37 +11,37 @@ use std::time::{Duration, Instant};
 use crate::{Fault, Module};
 
 pub(crate) struct Compiler {
-    turn: Arc<Turn>,
+    turn: Arc<Permit>,
     limit: Duration,
     compiled: AtomicU64,
 }
 
 #[derive(Default)]
-struct Turn {
-    taken: Mutex<bool>,
+struct Permit {
+    permit: Mutex<bool>,
     free: Condvar,
 }
 
-/// Whoever has it compiles.
-struct Taken(Arc<Turn>);
+/// Holding it permits compiling.
+struct HeldPermit(Arc<Permit>);
 
 impl Compiler {
     pub(crate) fn new(limit: Duration) -> Self {
         Self { turn: Arc::default(), limit, compiled: AtomicU64::new(0) }
     }
 
-    /// How many modules were given to the compiler so far.
+    /// The number of compilations so far.
     pub(crate) fn compiled(&self) -> u64 {
         self.compiled.load(Ordering::Relaxed)
     }
 
-    /// Does the work when it is its turn, unless somebody has done it before.
+    /// Compiles when the permit is free, unless `done` finds an existing result.
     pub(crate) fn compile(
         &self,
         done: impl FnOnce() -> Option<Module>,
         work: impl FnOnce() -> Result<Module, Fault> + Send + 'static,
     ) -> Result<Module, Fault> {
-        let taken = self.take()?;
+        let permit = self.take()?;
         if let Some(module) = done() {
             return Ok(module);
         }
@@ -51,9 +51,9 @@ impl Compiler {
         let thread = std::thread::Builder::new().name("sandbox-compiler".to_owned());
         let spawned = thread.spawn(move || {
             let compiled = work();
-            // Free before anybody is told: who goes on may compile the next one at once.
-            drop(taken);
-            // Nobody may be there any more.
+            // Released before the reply, so the caller can compile the next module immediately.
+            drop(permit);
+            // The caller may be gone.
             let _ = result.send(compiled);
         });
         spawned.map_err(|error| Fault::Host { reason: error.to_string() })?;
@@ -61,21 +61,21 @@ impl Compiler {
             Ok(compiled) if started.elapsed() <= self.limit => compiled,
             Ok(_) | Err(mpsc::RecvTimeoutError::Timeout) => Err(self.too_slow()),
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                Err(Fault::Host { reason: "the compiler ended before it was done".to_owned() })
+                Err(Fault::Host { reason: "the compiler thread ended unexpectedly".to_owned() })
             }
         }
     }
 
-    /// Waits for its turn, for as long as compiling may take.
-    fn take(&self) -> Result<Taken, Fault> {
-        let taken = self.turn.lock();
-        let waited = self.turn.free.wait_timeout_while(taken, self.limit, |taken| *taken);
-        let (mut taken, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+    /// Waits for the permit, up to the compile limit.
+    fn take(&self) -> Result<HeldPermit, Fault> {
+        let permit = self.turn.lock();
+        let waited = self.turn.free.wait_timeout_while(permit, self.limit, |permit| *permit);
+        let (mut permit, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return Err(self.too_slow());
         }
-        *taken = true;
-        Ok(Taken(Arc::clone(&self.turn)))
+        *permit = true;
+        Ok(HeldPermit(Arc::clone(&self.turn)))
     }
 
     fn too_slow(&self) -> Fault {
@@ -83,14 +83,14 @@ impl Compiler {
     }
 }
 
-impl Turn {
-    /// A flag cannot be left half set by a panic.
+impl Permit {
+    /// A panic cannot leave the flag inconsistent.
     fn lock(&self) -> MutexGuard<'_, bool> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.permit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Taken {
+impl Drop for HeldPermit {
     fn drop(&mut self) {
         *self.0.lock() = false;
         self.0.free.notify_one();

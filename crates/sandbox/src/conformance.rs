@@ -1,6 +1,6 @@
-//! Modules of our own that show what the sandbox does: well-behaved ones, and one for every way to misbehave.
+//! Example modules for the sandbox: well-behaved ones, and one for every kind of violation.
 //!
-//! Their text is in `modules/`, beside the bytes that it compiles to.
+//! Their sources are in `modules/`, next to the compiled bytes.
 
 use std::time::Duration;
 
@@ -8,55 +8,53 @@ use serde_json::{Value, json};
 
 use crate::{Entry, Fault, Grants, HostCalls, Invocation, Limits, Outcome, Sandbox};
 
-/// What a module may use here: small, because half of them want to use it up.
+/// Small limits, because half of the modules exhaust them.
 pub const LIMITS: Limits =
     Limits { memory_bytes: 16 << 20, wall_clock: Duration::from_secs(2), ..Limits::DEFAULT };
 
-/// A module for one type of node.
+/// A module for one node type.
 #[derive(Clone, Copy, Debug)]
 pub struct Example {
-    /// The type.
     pub type_id: &'static str,
-    /// The module.
     pub bytes: &'static [u8],
-    /// The host calls that it has to be granted.
+    /// The host calls that it requires.
     pub calls: &'static [&'static str],
 }
 
 impl Example {
-    /// How it is run: as a node of a pack, or by its `invoke`.
+    /// How to run it: as a pack node, or by its `invoke` export.
     pub fn entry(&self) -> Entry {
         if self.type_id.starts_with("vendor.") { Entry::Node(self.type_id.to_owned()) } else { Entry::Invoke }
     }
 }
 
-/// The module for this type of node, if there is one.
+/// The module for this node type, if any.
 pub fn module(type_id: &str) -> Option<&'static Example> {
     ALL.iter().find(|example| example.type_id == type_id)
 }
 
-/// Runs the module for this type of node by its `invoke`, as the sandbox scenarios of the protocol ask for it. `None` if
+/// Runs the module for this node type by its `invoke` export, as the protocol's sandbox scenarios require. `None` if
 /// there is no such module.
 ///
-/// The host that it finds has one call, `fetch`, which reaches nobody.
+/// Its host has one call, `fetch`, without network access.
 pub fn invoke(sandbox: &Sandbox, type_id: &str, args: Value, grants: Grants) -> Option<Result<Value, Fault>> {
     let example = module(type_id).filter(|example| example.entry() == Entry::Invoke)?;
     let run = || {
         let module = sandbox.compile(example.bytes)?;
         let mut invocation = Invocation::new(Entry::Invoke);
         (invocation.inputs, invocation.grants, invocation.limits) = (args, grants, LIMITS);
-        match sandbox.invoke(&module, &invocation, Nobody).0.result? {
+        match sandbox.invoke(&module, &invocation, NoNetwork).0.result? {
             Outcome::Completed { output } => Ok(output),
-            // Only a node of the ABI, or one that was granted an interrupt, ends in another way.
-            other => Err(Fault::misbehaved(format!("it ended as {other:?}"))),
+            // Only an ABI node, or one with an interrupt grant, ends differently.
+            other => Err(Fault::misbehaved(format!("unexpected outcome {other:?}"))),
         }
     };
     Some(run())
 }
 
-struct Nobody;
+struct NoNetwork;
 
-impl HostCalls for Nobody {
+impl HostCalls for NoNetwork {
     fn call(&mut self, name: &str, _argument: Value) -> Option<Value> {
         (name == "fetch").then(|| json!({"status": 200, "body": ""}))
     }
@@ -64,14 +62,14 @@ impl HostCalls for Nobody {
 
 macro_rules! examples {
     ($($type_id:literal, $file:literal, [$($call:literal),*];)*) => {
-        /// Every module.
+        /// All modules.
         pub const ALL: &[Example] = &[$(Example {
             type_id: $type_id,
             bytes: include_bytes!(concat!("../modules/", $file, ".wasm")),
             calls: &[$($call),*],
         }),*];
 
-        /// The names of the files in `modules/`, in the order of [`ALL`].
+        /// The file names in `modules/`, in the order of [`ALL`].
         pub const FILES: &[&str] = &[$($file),*];
     };
 }

@@ -1,4 +1,4 @@
-//! The sandbox: one engine, one clock, one cache.
+//! The sandbox: one engine, one ticker, one cache.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,17 @@ use crate::module::host_fault;
 use crate::ticker::Ticker;
 use crate::{Fault, HostCalls, Invocation, Module, ModuleLimits, Pack, Report, pack, run, scan};
 
-/// How deep the calls of a module may go, in bytes of stack. It runs on the thread of the caller, which should have four
-/// times that; threads of a runtime have.
+/// The stack size of a module, in bytes. It runs on the caller's thread, which should have four times that, as runtime
+/// threads do.
 const STACK_BYTES: usize = 512 << 10;
 
-/// How a sandbox is set up.
+/// Sandbox options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How large modules may be.
     pub module_limits: ModuleLimits,
-    /// How much compiled code is kept.
+    /// The size of the cache of compiled code, in bytes.
     pub cache_bytes: usize,
-    /// How long anybody waits for a module to be compiled, and as long again for other modules before it.
+    /// How long a caller waits for a compilation, and the same again for other modules before it.
     pub compile_limit: Duration,
 }
 
@@ -37,7 +36,7 @@ impl Default for Options {
     }
 }
 
-/// Compiles and runs modules. Cheap to clone; the clones share the compiled modules.
+/// Compiles and runs modules. Cheap to clone; clones share the compiled modules.
 #[derive(Clone)]
 pub struct Sandbox(Arc<Shared>);
 
@@ -50,12 +49,11 @@ struct Shared {
 }
 
 impl Sandbox {
-    /// A sandbox with the default options.
+    /// A sandbox with default options.
     pub fn new() -> Result<Self, Fault> {
         Self::with(&Options::default())
     }
 
-    /// A sandbox.
     pub fn with(options: &Options) -> Result<Self, Fault> {
         let engine = Engine::new(&config()).map_err(|error| host_fault(&error))?;
         let ticker =
@@ -65,16 +63,15 @@ impl Sandbox {
         Ok(Self(Arc::new(Shared { engine, ticker, cache, limits, compiler })))
     }
 
-    /// A module from its bytes: compiled now, or earlier from the same bytes.
+    /// Compiles a module, or returns the cached one.
     ///
-    /// Whatever reaches outside is refused here, as [`Fault::Escape`]. Which host calls it may have is not decided here,
-    /// but by the grants of each invocation.
+    /// Imports that reach outside are rejected as [`Fault::Escape`]. Host calls are checked later, against the grants
+    /// of each invocation.
     ///
-    /// It returns within the limits of the [`Options`]. A module that takes longer is compiled to the end all the same, and is there
-    /// when it is asked for again.
+    /// It returns within the limits of [`Options`]. A compilation that takes longer continues, and its result is
+    /// cached.
     ///
-    /// A module that is there already costs the digest of its bytes, which is much for a large one: who runs it often keeps
-    /// it.
+    /// A cache hit costs the digest of the bytes: keep the module if you run it often.
     pub fn compile(&self, bytes: &[u8]) -> Result<Module, Fault> {
         scan::size(bytes, &self.0.limits)?;
         let digest = Digest::of_bytes(bytes);
@@ -82,8 +79,8 @@ impl Sandbox {
             return Ok(module);
         }
         scan::scan(bytes, &self.0.limits)?;
-        // One at a time: the compiler takes all cores for one module, and memory for each that it is given. Those who bring the same one
-        // find it.
+        // One at a time: the compiler uses all cores for one module. Concurrent callers with the same module share the
+        // result.
         let (shared, bytes) = (Arc::clone(&self.0), bytes.to_vec());
         let work = move || {
             let compiled = wasmtime::Module::from_binary(&shared.engine, &bytes)
@@ -93,26 +90,24 @@ impl Sandbox {
         self.0.compiler.compile(|| self.0.cache.get(&digest), work)
     }
 
-    /// What a module says that it is: its version, its name and its nodes. Asked once, in an instance that can call
-    /// nothing.
+    /// The self-description of a module: version, name and nodes. Read once, in an instance without host calls.
     pub fn pack(&self, module: &Module) -> Result<Pack, Fault> {
         pack::pack(&self.0.engine, &self.0.ticker, module)
     }
 
-    /// Runs a module on this thread, in a fresh instance, and gives the host back.
+    /// Runs a module on this thread in a fresh instance, and returns the host.
     ///
-    /// It returns when the module has answered or was ended; the wall clock of the limits bounds that, except for the
-    /// time that the methods of `host` take.
+    /// The wall-clock limit bounds the run, except for the time spent in methods of `host`.
     pub fn invoke<H: HostCalls>(&self, module: &Module, invocation: &Invocation, host: H) -> (Report, H) {
         run::run(&self.0.engine, &self.0.ticker, module, invocation, host)
     }
 
-    /// How many modules were given to the compiler so far.
+    /// The number of compilations so far.
     pub fn compiled(&self) -> u64 {
         self.0.compiler.compiled()
     }
 
-    /// How many compiled modules are kept.
+    /// The number of cached modules.
     pub fn cached(&self) -> usize {
         self.0.cache.len()
     }
@@ -124,7 +119,7 @@ impl std::fmt::Debug for Sandbox {
     }
 }
 
-/// What modules may be written in: the parts of WebAssembly that every compiler emits and that mean the same everywhere.
+/// The enabled WebAssembly features: those that every compiler emits and that are deterministic.
 const FEATURES: WasmFeatures = WasmFeatures::MUTABLE_GLOBAL
     .union(WasmFeatures::SATURATING_FLOAT_TO_INT)
     .union(WasmFeatures::SIGN_EXTENSION)
@@ -134,7 +129,7 @@ const FEATURES: WasmFeatures = WasmFeatures::MUTABLE_GLOBAL
     .union(WasmFeatures::SIMD)
     .union(WasmFeatures::FLOATS)
     .union(WasmFeatures::EXTENDED_CONST)
-    // Without these two the engine knows no references at all; they do not let a module make garbage.
+    // The engine needs these two for any references; they do not enable garbage collection.
     .union(WasmFeatures::GC_TYPES);
 
 fn config() -> Config {
@@ -144,11 +139,11 @@ fn config() -> Config {
         .wasm_features(FEATURES, true)
         .consume_fuel(true)
         .epoch_interruption(true)
-        // The bits of a NaN are the one thing that differs from machine to machine.
+        // NaN bits are the only machine-dependent result.
         .cranelift_nan_canonicalization(true)
         .cranelift_opt_level(OptLevel::Speed)
         .max_wasm_stack(STACK_BYTES)
-        // Nobody sees the backtrace of a module, and it would cost time on every trap.
+        // Backtraces are not used and would cost time on every trap.
         .wasm_backtrace_max_frames(None);
     config
 }

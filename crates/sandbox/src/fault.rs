@@ -1,120 +1,73 @@
-//! How a module ends other than by answering.
+//! Faults: how a module ends without a result.
 
 use serde_json::{Map, Value, json};
 
-/// Why there is no answer.
+/// Why there is no result.
 ///
-/// The message is for people; programs use [`Fault::code`] and [`Fault::details`]. No message holds anything from the
-/// memory of the host, and what comes from the module is bounded.
+/// The message is for people; programs use [`Fault::code`] and [`Fault::details`]. Messages contain no host memory, and
+/// text from the module is bounded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The module wanted more than its limits give.
+    /// The module exceeded a limit.
     #[error(transparent)]
     Breach(#[from] Breach),
-    /// The module imports something that would reach around the host.
-    #[error("the module imports `{import}`, which would reach outside the sandbox")]
+    /// The module imports something outside the host interface.
+    #[error("the module imports `{import}`, which reaches outside the sandbox")]
     Escape {
-        /// What it would reach.
         kind: EscapeKind,
         /// `module.name` of the import.
         import: String,
     },
-    /// The module imports a host call that it was not granted, or that this host does not have.
-    #[error("the module asks for the host call `{name}`, which it was not granted")]
-    CapabilityDenied {
-        /// The name of the host call.
-        name: String,
-    },
-    /// The bytes are no module that could ever run here.
-    #[error("not a module for this host: {reason}")]
-    BadModule {
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The compiler was not done with the module, or with those before it, in time.
-    #[error("the module was not compiled within {limit_ms} ms; ask again later, or bring a smaller one")]
-    CompileTimeout {
-        /// The limit in milliseconds.
-        limit_ms: u64,
-    },
-    /// The module speaks another version of the ABI.
+    /// The module imports a host call that was not granted or does not exist.
+    #[error("the module imports the host call `{name}`, which was not granted")]
+    CapabilityDenied { name: String },
+    /// The bytes are not a supported module.
+    #[error("unsupported module: {reason}")]
+    BadModule { reason: String },
+    /// The compilation took too long.
+    #[error("the module was not compiled within {limit_ms} ms; retry later, or use a smaller module")]
+    CompileTimeout { limit_ms: u64 },
+    /// The module has an unsupported ABI version.
     #[error("the module declares ABI version {declared}; this host supports {supported}")]
-    UnsupportedAbi {
-        /// What `openwop_abi_version` gave.
-        declared: i32,
-        /// What this host supports.
-        supported: i32,
-    },
-    /// The module has no node of that type.
-    #[error("the module has no node `{type_id}`")]
-    UnknownNode {
-        /// What was asked for.
-        type_id: String,
-    },
-    /// The module trapped.
+    UnsupportedAbi { declared: i32, supported: i32 },
+    #[error("the module has no node type `{type_id}`")]
+    UnknownNode { type_id: String },
     #[error("the module trapped: {reason}")]
-    Trapped {
-        /// Which trap it was.
-        reason: String,
-    },
-    /// The module broke the ABI: a pointer outside its memory, an answer that is no JSON, and the like.
-    #[error("the module broke the ABI: {reason}")]
-    Misbehaved {
-        /// What it did.
-        reason: String,
-    },
-    /// The module asked the host for something else than it did when the journal was written.
-    #[error("the module does not follow the journal of its earlier run at call {index}: {reason}")]
+    Trapped { reason: String },
+    /// The module violated the ABI, for example with a pointer outside its memory or a result that is not JSON.
+    #[error("the module violated the ABI: {reason}")]
+    Misbehaved { reason: String },
+    /// The module made other host calls than recorded in the journal.
+    #[error("the module diverged from its journal at call {index}: {reason}")]
     Diverged {
-        /// The position in the journal, from 0.
+        /// The zero-based position in the journal.
         index: usize,
-        /// How it differs.
         reason: String,
     },
-    /// The caller gave the module more than the limits let it receive.
-    #[error("the request has {bytes} bytes, and at most {limit} are allowed")]
-    RequestTooLarge {
-        /// Its size.
-        bytes: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// Somebody ended the invocation through its [`Kill`](crate::Kill).
-    #[error("the invocation was ended from outside")]
+    /// The request exceeds the size limit.
+    #[error("the request is {bytes} bytes; the limit is {limit}")]
+    RequestTooLarge { bytes: usize, limit: usize },
+    /// The caller ended the invocation through its [`Kill`](crate::Kill).
+    #[error("the invocation was killed")]
     Killed,
-    /// The host could not do its part, which says nothing about the module.
+    /// A host failure, independent of the module.
     #[error("the sandbox could not run the module: {reason}")]
-    Host {
-        /// What went wrong.
-        reason: String,
-    },
+    Host { reason: String },
 }
 
-/// A limit that a module ran into. The run that it belongs to fails, after a `cap.breached` event.
+/// An exceeded limit. The run fails after a `cap.breached` event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Breach {
-    /// More memory than allowed.
-    #[error("the module may use {limit} bytes of memory and wanted {}", wanted(*requested))]
+    #[error("the memory limit is {limit} bytes; the module requested {}", wanted(*requested))]
     Memory {
-        /// The limit in bytes.
         limit: u64,
-        /// What it wanted, where that is known.
+        /// The requested size, if known.
         requested: Option<u64>,
     },
-    /// Longer than allowed, by the clock.
-    #[error("the module may run for {limit_ms} ms and was ended after {elapsed_ms} ms")]
-    Time {
-        /// The limit in milliseconds.
-        limit_ms: u64,
-        /// How long it ran.
-        elapsed_ms: u64,
-    },
-    /// More instructions than allowed.
-    #[error("the module may use {limit} units of fuel and used them up")]
-    Fuel {
-        /// The limit.
-        limit: u64,
-    },
+    #[error("the time limit is {limit_ms} ms; the module was stopped after {elapsed_ms} ms")]
+    Time { limit_ms: u64, elapsed_ms: u64 },
+    #[error("the module exhausted its fuel limit of {limit} units")]
+    Fuel { limit: u64 },
 }
 
 fn wanted(requested: Option<u64>) -> String {
@@ -139,7 +92,7 @@ impl Breach {
         }
     }
 
-    /// The `observed` of the `cap.breached` event: always more than the limit, at which a module may still be.
+    /// The `observed` value of the `cap.breached` event: always above the limit, which itself is allowed.
     pub fn observed(&self) -> u64 {
         let over = self.limit().saturating_add(1);
         match self {
@@ -153,21 +106,17 @@ impl Breach {
 /// What an import would reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EscapeKind {
-    /// The file system of the host.
     Files,
-    /// Its environment.
     Environment,
-    /// The network.
     Network,
-    /// Its processes, and all that has no kind of its own.
+    /// Processes, and anything without its own kind.
     Process,
 }
 
 impl EscapeKind {
-    /// Every kind.
     pub const ALL: &'static [Self] = &[Self::Files, Self::Environment, Self::Network, Self::Process];
 
-    /// As the protocol writes it in `details.escapeKind`.
+    /// The spelling in `details.escapeKind`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Files => "host-fs-escape",
@@ -178,43 +127,28 @@ impl EscapeKind {
     }
 }
 
-/// The codes that programs see.
+/// The fault codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultCode {
-    /// `sandbox_memory_exceeded`.
     MemoryExceeded,
-    /// `sandbox_timeout`.
     Timeout,
-    /// `sandbox_fuel_exhausted`: ours, the protocol names none.
+    /// `sandbox_fuel_exhausted`; not defined by the protocol.
     FuelExhausted,
-    /// `sandbox_escape_attempt`.
     EscapeAttempt,
-    /// `sandbox_capability_denied`.
     CapabilityDenied,
-    /// `sandbox_bad_module`.
     BadModule,
-    /// `sandbox_compile_timeout`.
     CompileTimeout,
-    /// `unsupported_abi_version`.
     UnsupportedAbiVersion,
-    /// `sandbox_unknown_node`.
     UnknownNode,
-    /// `sandbox_trap`.
     Trap,
-    /// `sandbox_abi_violation`.
     AbiViolation,
-    /// `sandbox_replay_diverged`.
     ReplayDiverged,
-    /// `sandbox_request_too_large`.
     RequestTooLarge,
-    /// `sandbox_killed`.
     Killed,
-    /// `sandbox_host_error`.
     HostError,
 }
 
 impl FaultCode {
-    /// Every code.
     pub const ALL: &'static [Self] = &[
         Self::MemoryExceeded,
         Self::Timeout,
@@ -233,7 +167,7 @@ impl FaultCode {
         Self::HostError,
     ];
 
-    /// As it is written.
+    /// The wire code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::MemoryExceeded => "sandbox_memory_exceeded",
@@ -256,7 +190,6 @@ impl FaultCode {
 }
 
 impl Fault {
-    /// What programs see.
     pub const fn code(&self) -> FaultCode {
         match self {
             Self::Breach(Breach::Memory { .. }) => FaultCode::MemoryExceeded,
@@ -277,7 +210,7 @@ impl Fault {
         }
     }
 
-    /// The limit that was breached, if that is what happened.
+    /// The exceeded limit, if any.
     pub const fn breach(&self) -> Option<&Breach> {
         match self {
             Self::Breach(breach) => Some(breach),
@@ -285,7 +218,7 @@ impl Fault {
         }
     }
 
-    /// What the protocol wants beside the code, with the message as `message`.
+    /// The details required by the protocol, with the message as `message`.
     pub fn details(&self) -> Map<String, Value> {
         let mut details = Map::new();
         let mut put = |key: &str, value: Value| drop(details.insert(key.to_owned(), value));

@@ -1,4 +1,4 @@
-//! Reads and writes the memory of a module, believing nothing it says about it.
+//! Validated access to a module's memory.
 
 use wasmtime::{AsContext, AsContextMut, TypedFunc};
 
@@ -6,15 +6,12 @@ use crate::Fault;
 use crate::abi::{Pair, Span};
 use crate::state::{State, Stop};
 
-/// The bytes that a span means, if it means bytes of the module and not too many of them.
+/// Reads the bytes of a span after checking bounds and size.
 pub(crate) fn read(store: &impl AsContext<Data = State>, span: Span, what: &str) -> Result<Vec<u8>, Fault> {
     let store = store.as_context();
     let limit = store.data().limits.response_bytes;
     if span.len as usize > limit {
-        return Err(Fault::misbehaved(format!(
-            "{what} has {} bytes, and at most {limit} are allowed",
-            span.len
-        )));
+        return Err(Fault::misbehaved(format!("{what} is {} bytes; the limit is {limit}", span.len)));
     }
     let memory = store.data().memory.ok_or_else(|| Fault::misbehaved("it has no memory"))?;
     let start = span.ptr as usize;
@@ -22,7 +19,7 @@ pub(crate) fn read(store: &impl AsContext<Data = State>, span: Span, what: &str)
     memory.data(store).get(start..end).map(<[u8]>::to_vec).ok_or_else(|| outside(what))
 }
 
-/// The place that a span means, to write to.
+/// The writable bytes of a span.
 pub(crate) fn write(
     store: &mut impl AsContextMut<Data = State>,
     span: Span,
@@ -37,21 +34,21 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Asks the module for memory and puts the bytes there.
+/// Allocates memory in the module and copies the bytes there.
 pub(crate) fn give(
     store: &mut impl AsContextMut<Data = State>,
     bytes: &[u8],
 ) -> Result<Span, wasmtime::Error> {
     let broken = |reason: &str| Stop::from(Fault::misbehaved(reason));
     let mut store = store.as_context_mut();
-    let alloc = store.data().alloc.clone().ok_or_else(|| broken("it exports no `openwop_alloc`"))?;
-    let len = u32::try_from(bytes.len()).map_err(|_| broken("more bytes than its memory can have"))?;
+    let alloc = store.data().alloc.clone().ok_or_else(|| broken("it does not export `openwop_alloc`"))?;
+    let len = u32::try_from(bytes.len()).map_err(|_| broken("more bytes than its memory can hold"))?;
     store.data_mut().allocating = true;
     let given = alloc.call(&mut store, len.cast_signed());
     store.data_mut().allocating = false;
     let span = Span { ptr: given?.cast_unsigned(), len };
     if span.ptr == 0 {
-        return Err(broken("`openwop_alloc` gave no memory").into());
+        return Err(broken("`openwop_alloc` returned no memory").into());
     }
     write(&mut store, span, bytes).map_err(Stop::from)?;
     Ok(span)
@@ -61,7 +58,7 @@ fn outside(what: &str) -> Fault {
     Fault::misbehaved(format!("{what} is not inside its memory"))
 }
 
-/// An export that gives a pair.
+/// An export that returns a pair.
 pub(crate) enum PairFunc<P> {
     Two(TypedFunc<P, (i32, i32)>),
     Packed(TypedFunc<P, i64>),

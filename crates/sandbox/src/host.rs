@@ -1,19 +1,19 @@
-//! What the host answers.
+//! The host side of host calls.
 
 use std::any::Any;
 
 use serde_json::Value;
 
-/// The answers of the host to the calls of one invocation.
+/// Implements the host calls of one invocation.
 ///
-/// A method is called only if the module was granted the call of that name. What it answers is written to the journal;
-/// on a replay it is not called for what the journal already answers. It runs on the thread of the module and counts
-/// towards its wall clock, but nothing can interrupt it: it should not wait for long.
+/// A method is called only if the module was granted that call. Results are recorded in the journal; on replay a method
+/// is not called if the journal has the result. Methods run on the module's thread and count towards its time limit,
+/// but cannot be interrupted: they should not block.
 ///
-/// Every method refuses unless it is overridden.
-#[expect(unused_variables, reason = "the names of the parameters are documentation")]
+/// By default every method refuses.
+#[expect(unused_variables, reason = "parameter names are documentation")]
 pub trait HostCalls: Any {
-    /// `openwop_channel_read`: the value in a channel, if there is one that the node may read.
+    /// `openwop_channel_read`: the value of a channel that the node may read.
     fn channel_read(&mut self, name: &str) -> Option<Value> {
         None
     }
@@ -23,7 +23,7 @@ pub trait HostCalls: Any {
         Status::ChannelAccessDenied
     }
 
-    /// `openwop_variable_get`: the value of a variable of the run, if it has one.
+    /// `openwop_variable_get`: the value of a run variable.
     fn variable_get(&mut self, key: &str) -> Option<Value> {
         None
     }
@@ -33,68 +33,62 @@ pub trait HostCalls: Any {
         Status::CapabilityBreach
     }
 
-    /// `openwop_interrupt`: the node wants to wait for somebody.
+    /// `openwop_interrupt`: the node wants to wait for a person.
     fn interrupt(&mut self, payload: &Value) -> InterruptAnswer {
         InterruptAnswer::Refuse
     }
 
-    /// `openwop_now_ms`: milliseconds since 1970. `None` ends the module as not granted.
+    /// `openwop_now_ms`: milliseconds since 1970. `None` fails the module as not granted.
     fn now_ms(&mut self) -> Option<i64> {
         None
     }
 
-    /// Any other granted call, as `fetch`. `None` ends the module as not granted: a name in a list of grants is not yet
-    /// a host that can do it.
+    /// Any other granted call, such as `fetch`. `None` fails the module as not granted: a grant does not mean that the
+    /// host implements the call.
     fn call(&mut self, name: &str, argument: Value) -> Option<Value> {
         None
     }
 
-    /// `openwop_log`. Long messages arrive shortened, and beyond the limit they no longer arrive. A replay is silent as long
-    /// as the journal answers; what was said after its last answer is said again.
+    /// `openwop_log`. Long messages are shortened, and messages above the limit are dropped. A replay does not log
+    /// while the journal has results.
     fn log(&mut self, level: LogLevel, message: &str) {}
 }
 
-/// Refuses everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DenyAll;
 
 impl HostCalls for DenyAll {}
 
-/// What becomes of an interrupt.
+/// The result of an interrupt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InterruptAnswer {
-    /// It was answered: the module goes on with this.
+    /// It was answered: the module continues with this value.
     Resume(Value),
-    /// It has to be asked: the invocation ends as suspended, and is started again with its journal once there is an
-    /// answer.
+    /// The invocation ends as suspended, and is started again with its journal when there is an answer.
     Suspend,
-    /// Nobody will ask: the module gets nothing and goes on.
+    /// The module gets nothing and continues.
     Refuse,
 }
 
-/// What a writing call answers.
+/// The result of a writing call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Done.
     Ok,
-    /// The node may not touch that channel.
+    /// The node must not access the channel.
     ChannelAccessDenied,
-    /// The value does not fit what the channel holds.
+    /// The value does not match the channel's schema.
     ChannelSchemaBreakingChange,
     /// The channel belongs to another engine.
     ChannelCrossEngineWriteForbidden,
-    /// The name or the value is not acceptable.
+    /// The name or value is invalid.
     ValidationError,
-    /// There is no such thing.
     NotFound,
-    /// The node may not do that.
+    /// The node is not allowed to do this.
     CapabilityBreach,
-    /// The host failed.
     HostError,
 }
 
 impl Status {
-    /// Every status.
     pub const ALL: &'static [Self] = &[
         Self::Ok,
         Self::ChannelAccessDenied,
@@ -106,7 +100,7 @@ impl Status {
         Self::HostError,
     ];
 
-    /// The number that the module gets.
+    /// The ABI number.
     pub const fn as_i32(self) -> i32 {
         match self {
             Self::Ok => 0,
@@ -121,18 +115,14 @@ impl Status {
     }
 }
 
-/// How loud a message of a module is.
+/// The level of a log message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// 0.
     Trace,
-    /// 1.
     Debug,
-    /// 2.
     Info,
-    /// 3.
     Warn,
-    /// 4, and whatever else a module says.
+    /// 4, and any other value.
     Error,
 }
 

@@ -1,4 +1,4 @@
-//! Judges what a module wants from outside, before there is an instance of it.
+//! Validates the imports of a module before instantiation.
 
 use canon::budget;
 use wasmtime::{ExternType, FuncType, MemoryType};
@@ -6,7 +6,7 @@ use wasmtime::{ExternType, FuncType, MemoryType};
 use crate::abi::{self, Pair};
 use crate::{EscapeKind, Fault};
 
-/// The calls of the ABI, as modules import them from `openwop`.
+/// The ABI calls, imported from `openwop`.
 pub(crate) const CORE: &[&str] = &[
     "openwop_channel_read",
     "openwop_channel_write",
@@ -18,27 +18,26 @@ pub(crate) const CORE: &[&str] = &[
     "openwop_random",
 ];
 
-/// How much of a name of an import is repeated in an error.
+/// The maximum length of an import name in an error.
 const NAME_BYTES: usize = 200;
 
-/// What a module imports, once that is known to be harmless.
+/// The validated imports of a module.
 #[derive(Debug)]
 pub(crate) struct Imports {
-    /// Host calls, each once, in the order of the module.
-    pub(crate) calls: Vec<Call>,
-    /// The memory that the host has to give it.
+    /// Host calls without duplicates, in module order.
+    pub(crate) calls: Vec<HostCall>,
+    /// The memory that the host must provide.
     pub(crate) memory: Option<MemoryType>,
 }
 
-/// One host call.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct HostCall {
     pub(crate) name: String,
     pub(crate) kind: CallKind,
     pub(crate) ty: FuncType,
 }
 
-/// What a host call does, and how it looks where that is the choice of the module.
+/// What a host call does, and its signature variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallKind {
     ChannelRead(Pair),
@@ -49,14 +48,14 @@ pub(crate) enum CallKind {
     Log,
     NowMs,
     Random,
-    /// A call of this host with JSON in and out.
+    /// A host-specific call with JSON arguments and result.
     Other(Pair),
-    /// A call of this host with at most one number in, and one out.
+    /// A host-specific call with at most one number argument and a number result.
     OtherNumber,
 }
 
 pub(crate) fn judge(module: &wasmtime::Module) -> Result<Imports, Fault> {
-    // Escapes first: a module that reaches outside is that, whatever else is wrong with it.
+    // Escapes are checked first: they take precedence over other problems.
     for import in module.imports() {
         let memory = (import.module(), import.name()) == ("env", "memory") && import.ty().memory().is_some();
         if import.module() != "openwop" && !memory {
@@ -71,12 +70,10 @@ pub(crate) fn judge(module: &wasmtime::Module) -> Result<Imports, Fault> {
             ExternType::Func(ty) => {
                 let Some(kind) = kind_of(import.name(), &ty) else {
                     let name = shorten(import.name());
-                    return Err(Fault::bad_module(format!(
-                        "it imports `{name}` with another signature than it has"
-                    )));
+                    return Err(Fault::bad_module(format!("it imports `{name}` with an invalid signature")));
                 };
                 match imports.calls.iter().find(|call| call.name == import.name()) {
-                    None => imports.calls.push(Call { name: import.name().to_owned(), kind, ty }),
+                    None => imports.calls.push(HostCall { name: import.name().to_owned(), kind, ty }),
                     Some(other) if other.kind == kind && other.ty.params().len() == ty.params().len() => {}
                     Some(_) => {
                         let name = shorten(import.name());
@@ -86,9 +83,7 @@ pub(crate) fn judge(module: &wasmtime::Module) -> Result<Imports, Fault> {
             }
             _ => {
                 let name = shorten(import.name());
-                return Err(Fault::bad_module(format!(
-                    "it imports `openwop.{name}` as something that is no function"
-                )));
+                return Err(Fault::bad_module(format!("`openwop.{name}` must be imported as a function")));
             }
         }
     }
@@ -116,7 +111,7 @@ fn kind_of(name: &str, ty: &FuncType) -> Option<CallKind> {
     }
 }
 
-/// By the name alone, because that is what tells a reader what the module was after.
+/// By name, which shows readers what the module attempted.
 fn escape_kind(name: &str) -> EscapeKind {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     if starts(&["fd_", "path_"]) {
@@ -126,7 +121,7 @@ fn escape_kind(name: &str) -> EscapeKind {
     } else if starts(&["sock_"]) {
         EscapeKind::Network
     } else {
-        // `proc_`, `sched_`, anything with `fork` or `exec`, and all that has no kind of its own.
+        // `proc_`, `sched_`, anything with `fork` or `exec`, and everything else.
         EscapeKind::Process
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of a module.
+//! Invocations of a module.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,28 +11,26 @@ use crate::{Journal, Limits, Seed, imports};
 /// One run of a module.
 #[derive(Clone, Debug)]
 pub struct Invocation {
-    /// What is run.
     pub entry: Entry,
     /// `nodeContext` of the request: `runId`, `nodeId`, `tenantId`, `attempt`, `configurable`, `agent`.
     pub context: Value,
-    /// `inputs` of the request; for [`Entry::Invoke`] the argument.
+    /// `inputs` of the request; the argument for [`Entry::Invoke`].
     pub inputs: Value,
-    /// The value that a suspended node is resumed with; `resume` of the request if there is one.
+    /// The value with which a suspended node resumes; `resume` of the request.
     pub resume: Option<Value>,
-    /// The host calls that the module may import.
+    /// The allowed host calls.
     pub grants: Grants,
-    /// What it may use.
     pub limits: Limits,
-    /// What its random bytes come from.
+    /// The seed of random bytes.
     pub seed: Seed,
-    /// The answers of an earlier run, which are given again before the host is asked.
+    /// The journal of an earlier run, replayed before the host is called.
     pub recorded: Journal,
-    /// Ends it from outside.
+    /// Stops the invocation from another thread.
     pub kill: Kill,
 }
 
 impl Invocation {
-    /// An invocation with nothing granted, nothing given, and the default limits.
+    /// An invocation without grants and inputs, with default limits.
     pub fn new(entry: Entry) -> Self {
         Self {
             entry,
@@ -48,26 +46,25 @@ impl Invocation {
     }
 }
 
-/// What is run.
+/// What to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// The node of this type, by the ABI.
     Node(String),
-    /// The export `invoke`, as the sandbox fixtures of the protocol have it.
+    /// The export `invoke`, as in the protocol's sandbox fixtures.
     Invoke,
 }
 
-/// The host calls that a module may import, by the names of the imports.
+/// The allowed host calls, by import name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants(BTreeSet<String>);
 
 impl Grants {
-    /// Every call of the ABI.
+    /// All ABI calls.
     pub fn abi() -> Self {
         imports::CORE.iter().copied().collect()
     }
 
-    /// Whether the call of this name is granted.
     pub fn allows(&self, name: &str) -> bool {
         self.0.contains(name)
     }
@@ -79,17 +76,16 @@ impl<S: Into<String>> FromIterator<S> for Grants {
     }
 }
 
-/// Ends an invocation from another thread.
+/// Stops an invocation from another thread.
 #[derive(Clone, Debug, Default)]
 pub struct Kill(Arc<AtomicBool>);
 
 impl Kill {
-    /// The module stops within a few milliseconds, or before it starts.
+    /// Stops the module within a few milliseconds, or before it starts.
     pub fn kill(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked for it.
     pub fn is_killed(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

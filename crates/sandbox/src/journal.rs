@@ -1,50 +1,48 @@
-//! What a module was told, in order.
+//! The journal of host call results.
 
 use canon::digest::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The answers that one invocation got from the host.
+/// The host call results of one invocation.
 ///
-/// An invocation that is given a journal takes its answers from there first, without asking the host, and must ask for the
-/// same things in the same order. Randomness is not in it: the [`Seed`](crate::Seed) gives it again.
+/// An invocation with a journal first takes its results from there, without calling the host, and must make the same
+/// calls in the same order. Random bytes are not recorded: the [`Seed`](crate::Seed) reproduces them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Journal {
-    /// The answers, oldest first.
+    /// The results, oldest first.
     pub records: Vec<Record>,
 }
 
-/// One answer.
+/// One result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// The call, as it is named in the imports of the module.
+    /// The import name of the call.
     pub call: String,
-    /// The digest of what was asked.
+    /// The digest of the arguments.
     pub request: Digest,
-    /// What was answered.
     pub answer: Answer,
 }
 
-/// What was answered.
+/// The result of a host call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Answer {
-    /// Nothing: there is no such value, or it was refused.
+    /// No value, or refused.
     Nothing,
-    /// A value.
     Value(Value),
-    /// The number of a [`Status`](crate::Status).
+    /// A [`Status`](crate::Status) number.
     Status(i32),
     /// A time.
     Millis(i64),
 }
 
 impl Answer {
-    /// Roughly what it takes to keep this.
+    /// The approximate storage size.
     pub(crate) fn weight(&self) -> usize {
-        /// A record without a value: its name, its digest, and what is around them.
+        /// The size of a record without a value: name, digest and overhead.
         const RECORD: usize = 160;
         match self {
             Self::Nothing | Self::Status(_) | Self::Millis(_) => RECORD,
@@ -54,12 +52,10 @@ impl Answer {
 }
 
 impl Journal {
-    /// How many answers there are.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether nothing was ever asked.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }

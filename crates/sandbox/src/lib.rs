@@ -1,16 +1,16 @@
-//! Runs WebAssembly nodes that nobody has to trust.
+//! Runs untrusted WebAssembly nodes.
 //!
-//! A [`Sandbox`] compiles a module once and runs it as often as asked, each time in an instance that has never run
-//! before. A module starts with nothing: no files, no network, no environment, no processes, no clock. What it may ask
-//! of the host is what its [`Grants`] name, and every answer it gets comes through [`HostCalls`] and is written to a
-//! [`Journal`], so that a second run with that journal gives the same bytes.
+//! A [`Sandbox`] compiles a module once and runs it any number of times, each time in a fresh instance. A module starts
+//! without any access: no files, network, environment, processes or clock. It can make only the host calls in its
+//! [`Grants`]. Every result comes from [`HostCalls`] and is recorded in a [`Journal`], so a second run with that
+//! journal produces the same bytes.
 //!
 //! ```
 //! use sandbox::{DenyAll, Entry, Invocation, Outcome, Sandbox, conformance};
 //! use serde_json::json;
 //!
 //! let sandbox = Sandbox::new()?;
-//! let greet = conformance::module("vendor.openwop.rust-hello.greet").expect("a module of ours");
+//! let greet = conformance::module("vendor.openwop.rust-hello.greet").expect("an example module");
 //! let module = sandbox.compile(greet.bytes)?;
 //! let mut invocation = Invocation::new(greet.entry());
 //! invocation.inputs = json!({"name": "Ada"});
@@ -22,13 +22,13 @@
 //! ```
 //!
 //! # Invariants
-//! * Nothing a module does panics, hangs or outgrows its [`Limits`]; it only ends in a [`Fault`].
-//! * What a module imports is judged before an instance of it exists.
-//! * Time and randomness are passed in: the clock by [`HostCalls::now_ms`], randomness by a [`Seed`]. Real time is only
-//!   read to end a module that runs too long.
-//! * Compiled code is never read from anywhere but the compiler, so there is no unsafe code here.
+//!
+//! * A module cannot cause a panic, a hang or exceed its [`Limits`]; it only ends in a [`Fault`].
+//! * Imports are validated before instantiation.
+//! * Time and randomness are arguments: [`HostCalls::now_ms`] and [`Seed`]. The real clock is read only to stop a
+//!   module that runs too long.
+//! * Compiled code only comes from the compiler, so there is no unsafe code here.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 mod abi;
 mod cache;

@@ -1,35 +1,34 @@
-//! How much a module may be and do.
+//! Limits of modules and invocations.
 
 use std::time::Duration;
 
-/// What one invocation may use.
+/// Limits of one invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Linear memory and tables together, in bytes. What wants more ends as a breach.
+    /// Linear memory and tables together, in bytes.
     pub memory_bytes: u64,
-    /// Units of fuel, roughly one per instruction; `None` is no limit. The same module with the same answers uses the
-    /// same fuel on every machine.
+    /// Fuel units, roughly one per instruction; `None` is unlimited. Deterministic for the same module and results.
     pub fuel: Option<u64>,
-    /// Time on the clock, from the start of the invocation.
+    /// Wall-clock time from the start of the invocation.
     pub wall_clock: Duration,
-    /// The longest request that is handed to a module.
+    /// The size of a request.
     pub request_bytes: usize,
-    /// The longest answer that is taken from a module, and the longest argument of a host call.
+    /// The size of a result, and of a host call argument.
     pub response_bytes: usize,
-    /// How many host calls there may be.
+    /// The number of host calls.
     pub host_calls: usize,
-    /// What the answers in the journal may weigh.
+    /// The size of the journal.
     pub journal_bytes: usize,
-    /// How often channels and variables may be written, refused writes included: the host keeps them until the module ends.
+    /// The number of channel and variable writes, including refused ones: the host keeps them until the module ends.
     pub writes: usize,
-    /// How many bytes of names and values that may be.
+    /// The total size of written names and values.
     pub write_bytes: usize,
-    /// How many bytes of messages reach [`HostCalls::log`](crate::HostCalls::log).
+    /// The total size of messages passed to [`HostCalls::log`](crate::HostCalls::log).
     pub log_bytes: usize,
 }
 
 impl Limits {
-    /// What the protocol names as defaults, 128 MiB and 30 seconds, and bounds of ours for the rest.
+    /// The protocol's defaults, 128 MiB and 30 seconds, and our own for the rest.
     pub const DEFAULT: Self = Self {
         memory_bytes: 128 << 20,
         fuel: None,
@@ -50,49 +49,40 @@ impl Default for Limits {
     }
 }
 
-/// How large a module may be. The counts are checked before the compiler sees it, because a small module can ask for much
-/// compiling.
+/// Limits of a module. The counts are checked before compilation, because a small module can take very long to compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModuleLimits {
-    /// The module itself.
+    /// The module.
     pub bytes: usize,
-    /// Function types.
     pub types: u32,
     /// Parameters, or results, of one type.
     pub values_per_type: u32,
-    /// Imports.
     pub imports: u32,
     /// Functions with a body.
     pub functions: u32,
-    /// The body of one function.
+    /// One function body.
     pub function_bytes: usize,
-    /// The bodies of all functions.
+    /// All function bodies.
     pub code_bytes: usize,
-    /// Branches and calls of one function: blocks, their ends, jumps and the targets of tables of jumps; calls, and what becomes one.
+    /// Branches and calls of one function: blocks, their ends, jumps and jump-table targets; calls, and instructions
+    /// that become calls.
     pub pieces_per_function: u32,
     /// Branches and calls of all functions.
     pub pieces: u32,
-    /// The square of the branches of each function times its parameters and local variables, of all functions. Where branches meet,
-    /// the compiler may have to bring every variable from each of them, and looks at all of them for each.
+    /// The sum over all functions of the squared number of branches times the parameters and local variables. Where
+    /// branches join, the compiler may have to merge every variable from each of them.
     pub joined_values: u64,
-    /// Local variables of one function.
     pub locals_per_function: u32,
-    /// Local variables of all functions.
     pub locals: u32,
-    /// Tables.
     pub tables: u32,
-    /// Globals.
     pub globals: u32,
-    /// Exports.
     pub exports: u32,
-    /// Element segments.
     pub elements: u32,
-    /// Data segments.
     pub data: u32,
 }
 
 impl ModuleLimits {
-    /// Several times what compilers make of real nodes.
+    /// Several times what real nodes need.
     pub const DEFAULT: Self = Self {
         bytes: 8 << 20,
         types: 5_000,

@@ -1,4 +1,4 @@
-//! A compiled module, and what is known about it before it ever ran.
+//! A compiled module and its static properties.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,24 +27,26 @@ pub(crate) struct Inner {
     pub(crate) pack: OnceLock<Result<Pack, Fault>>,
 }
 
-/// Everything an instance needs, resolved as far as that goes without one.
+/// A pre-linked instance, as far as possible.
 pub(crate) enum Link {
-    /// Nothing is missing.
     Ready(InstancePre<State>),
-    /// The memory of each instance is made by the host.
-    WantsMemory { linker: Linker<State>, module: wasmtime::Module },
+    /// The host creates the memory of each instance.
+    WantsMemory {
+        linker: Linker<State>,
+        module: wasmtime::Module,
+    },
 }
 
-/// How the export `invoke` looks.
+/// The signature of the export `invoke`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InvokeShape {
-    /// JSON in and out.
+    /// JSON argument and result.
     Json(Pair),
-    /// A number in, if there is a parameter, and a number out.
+    /// An optional number argument and a number result.
     Number { parameter: bool },
 }
 
-/// How the functions of a pack give text.
+/// How the pack functions return text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackPairs {
     pub(crate) pack_name: Pair,
@@ -62,7 +64,7 @@ impl Module {
         let is_pack = abi::is_function(export("openwop_abi_version").as_ref(), "", "i");
         if invoke.is_none() && !is_pack {
             return Err(Fault::bad_module(
-                "it exports neither `openwop_abi_version` nor an `invoke` with a signature that is known",
+                "it exports neither `openwop_abi_version` nor an `invoke` with a supported signature",
             ));
         }
         if matches!(invoke, Some(InvokeShape::Json(_))) && !(memory && alloc) {
@@ -86,17 +88,16 @@ impl Module {
         Ok(Self(Arc::new(Inner { digest, imports, invoke, pack_problem, pairs, link, image_bytes, pack })))
     }
 
-    /// The digest of the bytes that it was compiled from.
+    /// The digest of its bytes.
     pub fn digest(&self) -> Digest {
         self.0.digest
     }
 
-    /// The host calls that it imports, each of which has to be granted.
+    /// The imported host calls, each of which must be granted.
     pub fn calls(&self) -> impl Iterator<Item = &str> {
         self.0.imports.calls.iter().map(|call| call.name.as_str())
     }
 
-    /// Whether it has the export `invoke`.
     pub fn has_invoke(&self) -> bool {
         self.0.invoke.is_some()
     }
@@ -118,7 +119,7 @@ fn invoke_shape(export: Option<&wasmtime::ExternType>) -> Option<InvokeShape> {
         .map(|(_, parameter)| InvokeShape::Number { parameter })
 }
 
-/// What is missing is said only once the version is known: another version may well have other exports.
+/// Missing exports are reported only after the version is known: another version may have other exports.
 fn pack_exports(
     export: &dyn Fn(&str) -> Option<wasmtime::ExternType>,
     has_memory_and_alloc: bool,
@@ -139,7 +140,7 @@ fn pack_exports(
     let problem = wanted
         .iter()
         .find(|(_, there)| !there)
-        .map(|(name, _)| format!("it does not export `{name}` as the ABI has it"));
+        .map(|(name, _)| format!("it does not export `{name}` as the ABI requires"));
     let or_two = |pair: Option<Pair>| pair.unwrap_or(Pair::Two);
     let pairs = PackPairs {
         pack_name: or_two(pack_name),

@@ -1,29 +1,28 @@
-//! How deep the loops of a function stand in each other, and into how many pieces it falls.
+//! The loop nesting and the number of branches of a function.
 //!
-//! The compiler takes time that grows with the square of the first: sixty thousand loops in each other are less than two hundred
-//! kilobytes, and minutes of compiling. Every branch and every call begins a piece, which costs many times what arithmetic does, and the more
-//! the more there are in one function. And wherever branches meet, every local variable of the function may have to be brought from each
-//! of them. Knowing both needs the length of every instruction, and nothing else
-//! about it; whether the instructions make sense is for the validator.
+//! Compile time is quadratic in the loop nesting: sixty thousand nested loops fit in two hundred kilobytes and take
+//! minutes. Branches and calls cost many times more than arithmetic, superlinearly per function, and every local
+//! variable may have to be merged where branches join. Counting them only needs the length of each instruction; the
+//! validator checks whether the instructions are valid.
 
 use crate::Fault;
 use crate::scan::Reader;
 
-/// Nobody writes that many, and no compiler makes them.
+/// More than any compiler emits.
 const MOST_LOOPS: usize = 256;
 
-/// What the compiler has to do with a function beside its instructions.
+/// The compile work of a function besides its instructions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
-    /// Blocks, their ends, and jumps. A table of jumps has as many as it has targets, and one more.
+    /// Blocks, their ends and jumps. A jump table counts its targets plus one.
     pub(crate) branches: u64,
-    /// Calls, and instructions that become calls: of tables, and of memory as a whole.
+    /// Calls, and instructions that become calls: on tables and bulk memory.
     pub(crate) calls: u64,
-    /// Whether a block takes or gives several values, which are brought like local variables.
+    /// Whether a block has several parameters or results, which are merged like local variables.
     pub(crate) has_wide_blocks: bool,
 }
 
-/// The body of a function, behind its local variables.
+/// The body of a function, after its local variables.
 pub(crate) fn check(body: &mut Reader<'_>) -> Result<Work, Fault> {
     // For every open block, whether it is a loop.
     let mut blocks: Vec<bool> = Vec::new();
@@ -45,8 +44,7 @@ pub(crate) fn check(body: &mut Reader<'_>) -> Result<Work, Fault> {
                 blocks.push(is_loop);
                 loops += usize::from(is_loop);
                 if loops > MOST_LOOPS {
-                    let reason =
-                        format!("it has loops in loops, and at most {MOST_LOOPS} of them are allowed");
+                    let reason = format!("it has more than {MOST_LOOPS} nested loops");
                     return Err(Fault::bad_module(reason));
                 }
             }
@@ -57,7 +55,7 @@ pub(crate) fn check(body: &mut Reader<'_>) -> Result<Work, Fault> {
     Ok(work)
 }
 
-/// Whether the type of a block is one of the types of the module; others are one byte, for one value at most.
+/// Whether a block type is a type index; other block types are one byte, for at most one value.
 fn skip_block_type(body: &mut Reader<'_>) -> Result<bool, Fault> {
     let first = body.byte()?;
     if first & 0x80 != 0 {
@@ -68,7 +66,7 @@ fn skip_block_type(body: &mut Reader<'_>) -> Result<bool, Fault> {
 
 fn skip_operands(opcode: u8, body: &mut Reader<'_>) -> Result<(), Fault> {
     let numbers = match opcode {
-        // `select` with types, which are one byte each.
+        // `select` with types of one byte each.
         0x1c => {
             let types = body.number()?;
             return body.take(types).map(drop);
@@ -76,7 +74,7 @@ fn skip_operands(opcode: u8, body: &mut Reader<'_>) -> Result<(), Fault> {
         0x43 => return body.take(4).map(drop),
         0x44 => return body.take(8).map(drop),
         0x0c | 0x0d | 0x10 | 0x20..=0x26 | 0x3f..=0x42 | 0xd0 | 0xd2 => 1,
-        // A call through a table; loads and stores.
+        // An indirect call; loads and stores.
         0x11 | 0x28..=0x3e => 2,
         0xfc => match body.number()? {
             0..=7 => 0,
@@ -105,5 +103,5 @@ fn skip_vector(body: &mut Reader<'_>) -> Result<(), Fault> {
 }
 
 fn unknown() -> Fault {
-    Fault::bad_module("it has an instruction that modules may not have")
+    Fault::bad_module("it has an unsupported instruction")
 }

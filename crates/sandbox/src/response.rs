@@ -1,53 +1,50 @@
-//! What a node answers.
+//! The result of a node.
 
 use canon::{budget, json};
 use serde_json::{Map, Value};
 
 use crate::Fault;
 
-/// How much of a code and of a message of a failed node is kept.
+/// The maximum length of a failed node's code and message.
 const CODE_BYTES: usize = 128;
 const MESSAGE_BYTES: usize = 2048;
 
-/// How a node ended by itself.
+/// The result of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
     Completed {
-        /// Its output.
         output: Value,
     },
-    /// It waits for somebody.
+    /// It waits for a person.
     Suspended {
-        /// What it wants to know.
+        /// The request to the person.
         interrupt: Value,
     },
-    /// It failed.
     Failed {
-        /// The code it gave.
         code: String,
-        /// What it said.
         message: String,
-        /// What it said beside that.
         details: Option<Value>,
     },
 }
 
-/// JSON from a module, within bounds.
+/// Parses JSON from a module, with limits.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Fault> {
     json::read(bytes, &json::Limits::DEFAULT).map_err(|error| {
-        Fault::misbehaved(format!("its answer is no JSON: {}", budget::truncate(&error.to_string(), 300)))
+        Fault::misbehaved(format!(
+            "its result is not valid JSON: {}",
+            budget::truncate(&error.to_string(), 300)
+        ))
     })
 }
 
-/// The answer of a node by the ABI.
+/// The result of an ABI node.
 pub(crate) fn outcome(bytes: &[u8]) -> Result<Outcome, Fault> {
     let Value::Object(mut answer) = parse(bytes)? else {
-        return Err(Fault::misbehaved("its answer is no object"));
+        return Err(Fault::misbehaved("its result is not an object"));
     };
     match answer.get("outcome").and_then(Value::as_str) {
         Some("completed") => {
-            // A node with nothing to give may leave it out.
+            // `output` is optional.
             Ok(Outcome::Completed { output: answer.remove("output").unwrap_or(Value::Null) })
         }
         Some("suspended") => match answer.remove("interrupt") {
@@ -58,7 +55,7 @@ pub(crate) fn outcome(bytes: &[u8]) -> Result<Outcome, Fault> {
             Some(Value::Object(error)) => failed(error),
             _ => Err(Fault::misbehaved("it fails without an error")),
         },
-        _ => Err(Fault::misbehaved("its `outcome` is none of `completed`, `suspended` and `failed`")),
+        _ => Err(Fault::misbehaved("`outcome` must be `completed`, `suspended` or `failed`")),
     }
 }
 

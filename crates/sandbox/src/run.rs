@@ -1,4 +1,4 @@
-//! One run of a module, from the request to the answer.
+//! One run of a module, from request to result.
 
 use std::any::Any;
 
@@ -12,29 +12,25 @@ use crate::state::{State, Stop};
 use crate::ticker::Ticker;
 use crate::{Breach, Entry, Fault, HostCalls, Invocation, Journal, Module, Outcome, pack, response};
 
-/// The bytes of a page of memory.
+/// The size of a memory page.
 const PAGE: u64 = 64 << 10;
 
-/// What came of an invocation.
+/// The report of an invocation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// The answer, or why there is none.
     pub result: Result<Outcome, Fault>,
-    /// What the module was told, those answers included that were given again. With it, another run goes the same way.
+    /// All host call results, including replayed ones. Another run with it is identical.
     pub journal: Journal,
-    /// What it used.
     pub usage: Usage,
-    /// How many messages were over the limit.
+    /// The number of dropped log messages.
     pub logs_dropped: u64,
 }
 
-/// What an invocation used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Units of fuel.
     pub fuel: u64,
-    /// The most memory it had at a time, in bytes.
+    /// The peak memory, in bytes.
     pub memory_bytes: u64,
 }
 
@@ -71,23 +67,23 @@ pub(crate) fn run<H: HostCalls>(
     };
     let report = Report { result, journal: state.journal, usage, logs_dropped: state.logs_dropped };
     let host: Box<dyn Any> = state.host;
-    (report, *host.downcast().expect("the host that was put in is the host that comes out"))
+    (report, *host.downcast().expect("the returned host has the type that was passed in"))
 }
 
-/// What is called, with what.
+/// What is called, with which arguments.
 pub(crate) enum Plan {
     Node { index: i32, request: Vec<u8> },
     Json { request: Vec<u8> },
     Number { argument: Option<i32> },
 }
 
-/// All that can be decided without an instance.
+/// Everything that can be decided without an instance.
 fn plan(engine: &Engine, ticker: &Ticker, module: &Module, invocation: &Invocation) -> Result<Plan, Fault> {
     if let Some(name) = module.calls().find(|name| !invocation.grants.allows(name)) {
         return Err(Fault::CapabilityDenied { name: crate::imports::shorten(name) });
     }
     let plan = match (&invocation.entry, module.0.invoke) {
-        (Entry::Invoke, None) => return Err(Fault::bad_module("it exports no `invoke`")),
+        (Entry::Invoke, None) => return Err(Fault::bad_module("it does not export `invoke`")),
         (Entry::Invoke, Some(InvokeShape::Json(_))) => Plan::Json { request: text_of(&invocation.inputs)? },
         (Entry::Invoke, Some(InvokeShape::Number { parameter })) => {
             let argument = invocation.inputs.as_i64().and_then(|number| i32::try_from(number).ok());
@@ -127,7 +123,7 @@ fn text_of(value: &Value) -> Result<Vec<u8>, Fault> {
     serde_json::to_vec(value).map_err(|error| Fault::Host { reason: error.to_string() })
 }
 
-/// A store that ends what runs in it when the limits say so.
+/// A store that enforces the limits.
 pub(crate) fn store(engine: &Engine, invocation: &Invocation, host: Box<dyn HostCalls>) -> Store<State> {
     let mut store = Store::new(engine, State::new(invocation, host));
     store.limiter(|state| &mut state.limiter);
@@ -140,7 +136,7 @@ pub(crate) fn store(engine: &Engine, invocation: &Invocation, host: Box<dyn Host
     store
 }
 
-/// A fresh instance, ready to be called.
+/// A fresh instance.
 pub(crate) fn instantiate(store: &mut Store<State>, module: &Module) -> Result<Instance, wasmtime::Error> {
     store.data().check_time().map_err(Stop::from)?;
     let mut given = None;
@@ -161,7 +157,7 @@ pub(crate) fn instantiate(store: &mut Store<State>, module: &Module) -> Result<I
     Ok(instance)
 }
 
-/// The memory that a module imports: as small as it wants, and never larger than it may.
+/// The memory for a module that imports it: the requested minimum, within the limit.
 fn memory_for(store: &mut Store<State>, module: &Module) -> Result<Memory, wasmtime::Error> {
     let wanted = module.0.imports.memory.as_ref();
     let minimum = wanted.map_or(0, MemoryType::minimum);
@@ -171,8 +167,8 @@ fn memory_for(store: &mut Store<State>, module: &Module) -> Result<Memory, wasmt
         let requested = Some(minimum.saturating_mul(PAGE));
         return Err(Stop::from(Fault::from(Breach::Memory { limit, requested })).into());
     }
-    // A module that wants no more than it declared is told "no"; one that wants more than the limit is ended. So the
-    // declared maximum is that of the module, if it has one, and the limiter has the last word.
+    // Growth beyond the declared maximum fails inside the module; growth beyond the limit ends it. The maximum is
+    // therefore the declared one, and the limiter decides.
     let maximum = wanted.and_then(MemoryType::maximum).map(|_| most);
     let bounds = |pages: u64| u32::try_from(pages).unwrap_or(1 << 16);
     Memory::new(&mut *store, MemoryType::new(bounds(minimum), maximum.map(bounds)))
@@ -187,8 +183,8 @@ fn execute(store: &mut Store<State>, module: &Module, plan: &Plan) -> Result<Out
             let free = instance.get_typed_func::<(i32, i32), ()>(&mut *store, "openwop_free")?;
             let given = guest::give(store, request)?;
             let answer = invoke.call(store, (*index, given.ptr.cast_signed(), given.len.cast_signed()))?;
-            let bytes = guest::read(store, answer, "its answer").map_err(Stop::from)?;
-            // The instance is thrown away, but a module may count on being told.
+            let bytes = guest::read(store, answer, "its result").map_err(Stop::from)?;
+            // The instance is dropped, but a module may rely on `openwop_free`.
             for span in [answer, given] {
                 free.call(&mut *store, (span.ptr.cast_signed(), span.len.cast_signed()))?;
             }
@@ -196,12 +192,12 @@ fn execute(store: &mut Store<State>, module: &Module, plan: &Plan) -> Result<Out
         }
         Plan::Json { request } => {
             let Some(InvokeShape::Json(pair)) = module.0.invoke else {
-                return Err(Stop::from(Fault::bad_module("its `invoke` takes no JSON")).into());
+                return Err(Stop::from(Fault::bad_module("its `invoke` does not take JSON")).into());
             };
             let invoke: PairFunc<(i32, i32)> = PairFunc::of(instance, store, "invoke", pair)?;
             let given = guest::give(store, request)?;
             let answer = invoke.call(store, (given.ptr.cast_signed(), given.len.cast_signed()))?;
-            let bytes = guest::read(store, answer, "its answer").map_err(Stop::from)?;
+            let bytes = guest::read(store, answer, "its result").map_err(Stop::from)?;
             Ok(Outcome::Completed { output: response::parse(&bytes).map_err(Stop::from)? })
         }
         Plan::Number { argument } => {
@@ -216,7 +212,7 @@ fn execute(store: &mut Store<State>, module: &Module, plan: &Plan) -> Result<Out
     }
 }
 
-/// What an error of the engine means.
+/// Converts an engine error.
 pub(crate) fn stop_of(store: &Store<State>, module: &Module, error: wasmtime::Error) -> Stop {
     let error = match error.downcast::<Stop>() {
         Ok(stop) => return stop,
@@ -225,7 +221,7 @@ pub(crate) fn stop_of(store: &Store<State>, module: &Module, error: wasmtime::Er
     let limits = &store.data().limits;
     let fault = match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => Breach::Fuel { limit: limits.fuel.unwrap_or(u64::MAX) }.into(),
-        // The memory of the host is all that such a module may have, so what is outside is over the limit.
+        // The host's memory is all that such a module may use, so an access outside exceeds the limit.
         Some(Trap::MemoryOutOfBounds) if module.0.imports.memory.is_some() => {
             Breach::Memory { limit: limits.memory_bytes, requested: None }.into()
         }

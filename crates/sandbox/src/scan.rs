@@ -1,16 +1,16 @@
-//! Counts what is in a module before the compiler sees it.
+//! Counts the parts of a module before compilation.
 //!
-//! The validator of the engine allows modules that are small and take minutes to compile: twenty thousand functions of
-//! fifty thousand local variables each are a few hundred kilobytes. So the sections are walked once, counts are held
-//! against limits, and nothing is believed: what does not add up is left to the validator or refused.
+//! The engine's validator accepts small modules that take minutes to compile: twenty thousand functions with fifty
+//! thousand local variables each are a few hundred kilobytes. The sections are therefore scanned once and the counts
+//! checked. Inconsistencies are left to the validator or rejected.
 
 use crate::nesting::{self, Work};
 use crate::{Fault, ModuleLimits};
 
-/// `\0asm`, and version 1 of core modules. Components have another version.
+/// `\0asm` and version 1 of core modules. Components have another version.
 const HEADER: &[u8] = b"\0asm\x01\0\0\0";
 
-/// Before anybody even looks at the bytes.
+/// Checked before the bytes are read.
 pub(crate) fn size(bytes: &[u8], limits: &ModuleLimits) -> Result<(), Fault> {
     if bytes.len() > limits.bytes {
         return Err(too_many("bytes", bytes.len() as u64, limits.bytes as u64));
@@ -20,7 +20,7 @@ pub(crate) fn size(bytes: &[u8], limits: &ModuleLimits) -> Result<(), Fault> {
 
 pub(crate) fn scan(bytes: &[u8], limits: &ModuleLimits) -> Result<(), Fault> {
     let Some(body) = bytes.strip_prefix(HEADER) else {
-        return Err(Fault::bad_module("it does not start like a core module of version 1"));
+        return Err(Fault::bad_module("it does not have the header of a core module of version 1"));
     };
     let mut reader = Reader { bytes: body };
     let mut signatures = Signatures::default();
@@ -39,19 +39,17 @@ pub(crate) fn scan(bytes: &[u8], limits: &ModuleLimits) -> Result<(), Fault> {
             9 => count(&mut section, "element segments", limits.elements)?,
             10 => bodies(&mut section, &signatures, limits)?,
             11 => count(&mut section, "data segments", limits.data)?,
-            // Custom sections, the start function, the count of data segments; anything else is for the validator.
+            // Custom sections, the start function, the data count; anything else is left to the validator.
             _ => {}
         }
     }
     Ok(())
 }
 
-/// How many parameters functions have.
+/// The number of parameters of functions.
 #[derive(Default)]
 struct Signatures {
-    /// By type.
     params: Vec<u32>,
-    /// The type of each function.
     types: Vec<u32>,
 }
 
@@ -67,7 +65,7 @@ fn count(section: &mut Reader<'_>, what: &str, limit: u32) -> Result<(), Fault> 
     if found > limit { Err(too_many(what, found.into(), limit.into())) } else { Ok(()) }
 }
 
-/// Function types only; what else there could be in this section is switched off.
+/// Function types only; other types are disabled.
 fn types(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<Vec<u32>, Fault> {
     let mut params = Vec::new();
     let found = section.number()?;
@@ -76,7 +74,7 @@ fn types(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<Vec<u32>, Fa
     }
     for _ in 0..found {
         if section.byte()? != 0x60 {
-            return Err(Fault::bad_module("it declares a type that is no function type"));
+            return Err(Fault::bad_module("it declares a type that is not a function type"));
         }
         let mut values = |what: &str| {
             let values = section.number()?;
@@ -92,7 +90,7 @@ fn types(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<Vec<u32>, Fa
     Ok(params)
 }
 
-/// The type of each function that has a body.
+/// The type of each function with a body.
 fn functions(section: &mut Reader<'_>, limits: &ModuleLimits) -> Result<Vec<u32>, Fault> {
     let found = section.number()?;
     if found > limits.functions {
@@ -120,7 +118,7 @@ fn bodies(section: &mut Reader<'_>, signatures: &Signatures, limits: &ModuleLimi
         let mut own: u64 = 0;
         for _ in 0..body.number()? {
             own += u64::from(body.number()?);
-            // Every type of a value that is switched on is one byte long.
+            // Every enabled value type is one byte long.
             body.byte()?;
             if own > limits.locals_per_function.into() {
                 return Err(too_many(
@@ -140,13 +138,13 @@ fn bodies(section: &mut Reader<'_>, signatures: &Signatures, limits: &ModuleLimi
         if pieces > limits.pieces.into() {
             return Err(too_many("branches and calls", pieces, limits.pieces.into()));
         }
-        // A function without a type is refused by the validator.
+        // The validator rejects a function without a type.
         let params = signatures.params_of(function).unwrap_or(limits.values_per_type);
         let wide = if has_wide_blocks { limits.values_per_type } else { 0 };
         let brought = own.saturating_add(params.into()).saturating_add(wide.into()).saturating_add(1);
         joined = joined.saturating_add(branches.saturating_mul(branches).saturating_mul(brought));
         if joined > limits.joined_values {
-            let what = "values to bring to where branches meet, by the square of the branches";
+            let what = "values to merge where branches join, by the square of the branches";
             return Err(too_many(what, joined, limits.joined_values));
         }
         all += own;
@@ -158,7 +156,7 @@ fn bodies(section: &mut Reader<'_>, signatures: &Signatures, limits: &ModuleLimi
 }
 
 fn too_many(what: &str, found: u64, limit: u64) -> Fault {
-    Fault::bad_module(format!("it has {found} {what}, and at most {limit} are allowed"))
+    Fault::bad_module(format!("it has {found} {what}; the limit is {limit}"))
 }
 
 pub(crate) struct Reader<'a> {
@@ -190,23 +188,28 @@ impl<'a> Reader<'a> {
             let byte = self.byte()?;
             value |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
-                return u32::try_from(value).map_err(|_| Fault::bad_module("a number in it is too long"));
+                return u32::try_from(value).map_err(|_| {
+                    Fault::bad_module(
+                        "it contains a number that is \
+                    too long",
+                    )
+                });
             }
         }
-        Err(Fault::bad_module("a number in it is too long"))
+        Err(Fault::bad_module("it contains a number that is too long"))
     }
 
-    /// A LEB128 number of whatever kind, of which only the length matters.
+    /// Skips any LEB128 number.
     pub(crate) fn skip_number(&mut self) -> Result<(), Fault> {
         for _ in 0..10 {
             if self.byte()? & 0x80 == 0 {
                 return Ok(());
             }
         }
-        Err(Fault::bad_module("a number in it is too long"))
+        Err(Fault::bad_module("it contains a number that is too long"))
     }
 }
 
 fn cut_off() -> Fault {
-    Fault::bad_module("it is cut off")
+    Fault::bad_module("it is truncated")
 }

@@ -1,4 +1,4 @@
-//! What belongs to one instance.
+//! The state of one instance.
 
 use std::time::Instant;
 
@@ -24,17 +24,17 @@ pub(crate) struct State {
     pub(crate) limiter: Limiter,
     pub(crate) host: Box<dyn HostCalls>,
     pub(crate) random: Stream,
-    /// Answers of an earlier run that are still to be given.
+    /// Results of an earlier run that are not replayed yet.
     recorded: std::vec::IntoIter<Record>,
     pub(crate) journal: Journal,
     journal_bytes: usize,
     kill: Kill,
     started: Instant,
-    /// Set when the instance is there. Until then its start function runs, which may not call anybody.
+    /// Set after instantiation. Before that the start function runs, which must not call the host.
     pub(crate) memory: Option<Memory>,
     pub(crate) alloc: Option<TypedFunc<i32, i32>>,
     pub(crate) ready: bool,
-    /// The host is in the middle of a call and asked the module for memory.
+    /// The host is inside a call and asked the module for memory.
     pub(crate) allocating: bool,
     calls: usize,
     writes: usize,
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    /// Whether the module may go on.
+    /// Checks the time limit.
     pub(crate) fn check_time(&self) -> Result<(), Fault> {
         if self.kill.is_killed() {
             return Err(Fault::Killed);
@@ -81,7 +81,7 @@ impl State {
         Err(Breach::Time { limit_ms: millis(self.limits.wall_clock), elapsed_ms: millis(elapsed) }.into())
     }
 
-    /// At the beginning of every host call.
+    /// Called at the start of every host call.
     pub(crate) fn enter_call(&mut self) -> Result<(), Fault> {
         if !self.ready {
             return Err(Fault::misbehaved("it called the host from its start function"));
@@ -97,7 +97,7 @@ impl State {
         self.check_time()
     }
 
-    /// At the beginning of every write. Those that a journal answers count too, so that a run that is repeated ends where it ended.
+    /// Called at the start of every write. Replayed writes count too, so that a repeated run ends at the same point.
     pub(crate) fn enter_write(&mut self, bytes: usize) -> Result<(), Fault> {
         self.writes += 1;
         self.write_bytes = self.write_bytes.saturating_add(bytes);
@@ -114,7 +114,7 @@ impl State {
         Ok(())
     }
 
-    /// The recorded answer to this question, or that of the host, which is recorded.
+    /// The recorded result of this call, or the host's result, which is recorded.
     pub(crate) fn answer(
         &mut self,
         call: &str,
@@ -125,11 +125,11 @@ impl State {
         let index = self.journal.len();
         let record = match self.recorded.next() {
             Some(record) if record.call != call => {
-                let reason = format!("it calls `{call}` where it called `{}`", record.call);
+                let reason = format!("it calls `{call}`, but the journal has `{}`", record.call);
                 return Err(Fault::Diverged { index, reason }.into());
             }
             Some(record) if record.request != request => {
-                let reason = format!("it calls `{call}` with something else");
+                let reason = format!("it calls `{call}` with different arguments");
                 return Err(Fault::Diverged { index, reason }.into());
             }
             Some(record) => record,
@@ -138,7 +138,7 @@ impl State {
         self.journal_bytes = self.journal_bytes.saturating_add(record.answer.weight());
         if self.journal_bytes > self.limits.journal_bytes {
             let limit = self.limits.journal_bytes;
-            let reason = format!("the answers it asked for weigh more than {limit} bytes");
+            let reason = format!("the results of its host calls exceed {limit} bytes");
             return Err(Fault::misbehaved(reason).into());
         }
         let answer = record.answer.clone();
@@ -146,23 +146,23 @@ impl State {
         Ok(answer)
     }
 
-    /// Whether the module asked for all that it asked for in its earlier run.
+    /// Checks that all recorded calls were made.
     pub(crate) fn check_followed(&self) -> Result<(), Fault> {
         match self.recorded.as_slice().first() {
             None => Ok(()),
             Some(next) => {
-                let reason = format!("it ended where it called `{}`", next.call);
+                let reason = format!("it ended, but the journal has a call of `{}`", next.call);
                 Err(Fault::Diverged { index: self.journal.len(), reason })
             }
         }
     }
 
-    /// Whether the earlier run is still being repeated.
+    /// Whether recorded results are left.
     pub(crate) fn is_replaying(&self) -> bool {
         self.recorded.len() > 0
     }
 
-    /// Takes so much from what may be logged.
+    /// Consumes the log budget.
     pub(crate) fn may_log(&mut self, bytes: usize) -> bool {
         let fits = self.log_bytes.saturating_add(bytes) <= self.limits.log_bytes;
         if fits {
@@ -174,7 +174,7 @@ impl State {
     }
 }
 
-/// Of all the parts of a question, each with its length.
+/// The digest of all parts, each with its length.
 fn digest(parts: &[&[u8]]) -> Digest {
     let mut text = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
     for part in parts {
@@ -184,18 +184,18 @@ fn digest(parts: &[&[u8]]) -> Digest {
     Digest::of_bytes(&text)
 }
 
-/// Holds memory and tables to one limit. What is over it ends the module: a module that was told "no" could go on and
-/// answer, and the breach would never be seen.
+/// Enforces one limit on memory and tables. Exceeding it ends the module: if growth merely failed, the module could
+/// continue and hide the breach.
 pub(crate) struct Limiter {
     limit: u64,
     memory: u64,
     tables: u64,
     peak: u64,
-    /// The last growth was more than the module itself declared, which is no breach but a "no".
+    /// The last growth exceeded the module's own maximum, which is not a breach.
     over_own_maximum: bool,
 }
 
-/// What an element of a table takes.
+/// The size of a table element.
 const ELEMENT_BYTES: u64 = 16;
 
 impl Limiter {
@@ -266,7 +266,7 @@ impl ResourceLimiter for Limiter {
     }
 
     fn memories(&self) -> usize {
-        // The one of the module, or the one that the host made for it.
+        // The module's own memory, or the one provided by the host.
         1
     }
 }

@@ -1,7 +1,7 @@
-//! The thread that lets time pass for running modules.
+//! The epoch ticker.
 //!
-//! A module looks at its clock whenever the epoch of the engine moves on. This thread moves it, but only while modules
-//! run: an idle host has no thread that wakes up for nothing.
+//! Running modules check their time limit when the engine's epoch advances. This thread advances it while modules run;
+//! an idle host has no periodic wake-ups.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// How late a module can be ended.
+/// The resolution of the time limit.
 const TICK: Duration = Duration::from_millis(5);
 
-/// How many ticks the thread stays awake after the last module, so that calls in quick succession do not wake it each
-/// time.
+/// How many ticks the thread stays awake after the last module, so that frequent calls do not wake it each time.
 const LINGER: u32 = 20;
 
 pub(crate) struct Ticker {
@@ -50,7 +49,7 @@ impl Ticker {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Time passes at least as long as this is kept.
+    /// The epoch advances while this is held.
     pub(crate) fn running(&self) -> Running<'_> {
         let mut state = self.shared.lock();
         state.running += 1;
@@ -76,7 +75,7 @@ impl Drop for Ticker {
         self.shared.lock().over = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It cannot panic, and if it did, there is nobody to tell.
+            // It does not panic, and there is no one to report to.
             let _ = thread.join();
         }
     }

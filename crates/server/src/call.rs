@@ -29,16 +29,13 @@ pub const MAX_ARGUMENT_BYTES: usize = 4 << 20;
 pub enum Call {
     /// `list_workflows`
     List {
-        /// The workspace.
         workspace: Option<PathBuf>,
         /// What is asked for.
         filter: listing::Filter,
     },
     /// `inspect_workflow`
     Inspect {
-        /// The workspace.
         workspace: Option<PathBuf>,
-        /// The workflow.
         workflow_id: String,
         /// How much of it.
         mode: InspectMode,

@@ -18,25 +18,26 @@
 //! * A key is neither logged nor sent back, and no body is logged.
 //! * Whatever is read from a connection has a limit in size and in time.
 
-mod answer;
+mod bodies;
 mod body;
 mod connections;
 mod cursor;
-mod denials;
+mod denial_audit;
 mod discovery;
-mod door;
 mod encoding;
+mod entry;
 mod exchange;
 mod handlers;
 mod metrics;
 mod openapi;
+mod origin_policy;
+mod pack_registries;
 mod pages;
-mod patience;
 mod query;
+mod response;
 mod route;
 mod routes;
 mod serve;
-mod shelves;
 mod state;
 pub(crate) mod status;
 mod table;
@@ -44,11 +45,11 @@ mod test_log;
 mod timed;
 mod trace;
 mod unversioned;
-mod visitors;
+mod write_timeout;
 
 pub use self::discovery::capability_names;
+pub use self::pack_registries::{PackRegistries, PackRegistry};
 pub use self::serve::{serve, serve_router};
-pub use self::shelves::{Shelf, Shelves};
 pub use self::state::{Fixtures, Guides, HttpState, Options, Settings};
 pub use self::status::status;
 
@@ -57,5 +58,5 @@ pub async fn answer_one(
     HttpState(service): HttpState,
     request: http::Request<axum::body::Body>,
 ) -> axum::response::Response {
-    door::enter(service, None, request).await
+    entry::enter(service, None, request).await
 }

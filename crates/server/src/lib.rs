@@ -19,7 +19,6 @@
 //! * Session identity lives in tokens. A connection remembers only which runs it has seen, to be
 //!   able to say that another one is open.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 pub mod call;
 pub mod documents;

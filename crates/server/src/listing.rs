@@ -68,7 +68,6 @@ pub struct BrokenFile {
     pub workflow_id: Option<String>,
     /// The kind of its source.
     pub source_kind: WorkflowSourceKind,
-    /// The file.
     pub file: String,
     /// What is wrong with it, and what to do.
     pub errors: Vec<String>,

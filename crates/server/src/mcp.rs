@@ -4,6 +4,7 @@
 //! the process; over HTTP there is one for each request.
 
 mod handler;
+mod people;
 mod prompts;
 mod workspace;
 
@@ -12,13 +13,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use canon::error::{Envelope, render};
-use host::guided::is_failure;
-use rmcp::model::{CallToolResult, ContentBlock};
+use host::guided::api::ContinueRequest;
+use host::guided::{Questions, is_failure};
+use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult};
 use rmcp::service::ServerInitializeError;
 use rmcp::{ServiceExt as _, transport};
 use serde_json::{Map, Value};
 use tracing::Span;
 
+use self::people::{Heard, Reach};
 use self::workspace::DefaultWorkspace;
 use crate::call::{self, Call, Outcome};
 use crate::open_runs::OpenRuns;
@@ -52,6 +55,8 @@ pub struct Mcp {
     open: Mutex<OpenRuns>,
     /// The folder of calls that name none; nothing over HTTP, where the client is on another machine.
     workspace: DefaultWorkspace,
+    /// How long the user of a client may take to answer what one call asks them.
+    patience: Duration,
     /// The request that carries the messages, for the log: the protocol's library answers them in a task of its own.
     span: Span,
 }
@@ -65,13 +70,25 @@ impl std::fmt::Debug for Mcp {
 impl Mcp {
     /// The handler of a new connection.
     pub fn new(service: Arc<dyn GuideService>) -> Self {
-        Self { service, open: Mutex::default(), workspace: DefaultWorkspace::default(), span: Span::none() }
+        Self {
+            service,
+            open: Mutex::default(),
+            workspace: DefaultWorkspace::default(),
+            patience: people::PATIENCE,
+            span: Span::none(),
+        }
     }
 
     /// Takes calls that name no workspace to be about this folder, or about the first root that the client names.
     #[must_use]
     pub fn in_folder(self, folder: Option<PathBuf>) -> Self {
         Self { workspace: DefaultWorkspace::of(folder), ..self }
+    }
+
+    /// Waits this long for a person whom a client asks; five minutes where nothing else is said.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Logs what goes wrong as a part of this span.
@@ -82,8 +99,18 @@ impl Mcp {
 
     /// Answers a tool call. A caller's mistake is an answer too.
     pub async fn answer(&self, name: &str, arguments: Map<String, Value>) -> CallToolResult {
-        match self.outcome(name, arguments).await {
-            Ok(outcome) => {
+        match self.respond(name, arguments, Reach::Nobody).await {
+            CallToolResponse::Complete(result) => result,
+            // Only somebody who can be asked is.
+            _ => refused(&call::panicked(Tool::ContinueWorkflow)),
+        }
+    }
+
+    /// Answers a tool call, or says what the user of the client has to be asked first.
+    async fn respond(&self, name: &str, arguments: Map<String, Value>, reach: Reach) -> CallToolResponse {
+        let result = match self.outcome(name, arguments, reach).await {
+            Ok(Reached::Asks(asks)) => return asks.into(),
+            Ok(Reached::Outcome(outcome)) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(prose::of(&outcome))]);
                 result.structured_content = Some(outcome.facts());
                 result
@@ -97,26 +124,65 @@ impl Mcp {
                 }
                 refused(&envelope)
             }
-        }
+        };
+        result.into()
     }
 
-    async fn outcome(&self, name: &str, arguments: Map<String, Value>) -> Result<Outcome, Box<Envelope>> {
+    async fn outcome(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        reach: Reach,
+    ) -> Result<Reached, Box<Envelope>> {
         let tool = Tool::parse(name).ok_or_else(|| Box::new(call::unknown_tool(name)))?;
         let service = Arc::clone(&self.service);
         let workspace = self.workspace.get();
+        let can_ask = !reach.is_nobody();
         // Reading megabytes of arguments takes its time too, so it is done over there as well.
-        let answer = tokio::task::spawn_blocking(move || {
+        let begun = self.beside(tool, move || {
             service.admit(tool)?;
-            Call::read(tool, arguments)?.or_in(workspace).answer(&*service)
+            match Call::read(tool, arguments)?.or_in(workspace) {
+                Call::Continue(request) if can_ask => match service.questions(&request) {
+                    Ok(Some(questions)) => Ok(Begun::Asks(Box::new((request, questions)))),
+                    // What is wrong with the call is what making it says.
+                    Ok(None) | Err(_) => {
+                        Call::Continue(request).answer(&*service).map(Box::new).map(Begun::Done)
+                    }
+                },
+                call => call.answer(&*service).map(Box::new).map(Begun::Done),
+            }
         });
-        let answered = answer.await.unwrap_or_else(|error| {
-            let cause = host::causes(&error);
-            self.span.in_scope(|| tracing::error!(tool = name, cause, "a tool panicked"));
-            Err(Box::new(call::panicked(tool)))
-        });
-        let mut outcome = answered?;
+        let mut outcome = match begun.await? {
+            Begun::Done(outcome) => outcome,
+            Begun::Asks(asks) => {
+                let (request, questions) = *asks;
+                match people::ask(reach, &request, &questions, self.patience).await {
+                    Heard::Asks(asks) => return Ok(Reached::Asks(asks)),
+                    Heard::Made(people) => {
+                        let service = Arc::clone(&self.service);
+                        let made = move || {
+                            service.proceed_with(request, people).map(Outcome::Continued).map(Box::new)
+                        };
+                        self.beside(tool, made).await?
+                    }
+                }
+            }
+        };
         self.remember(&mut outcome);
-        Ok(outcome)
+        Ok(Reached::Outcome(outcome))
+    }
+
+    /// Does something that blocks, on a thread where that is fine.
+    async fn beside<T: Send + 'static>(
+        &self,
+        tool: Tool,
+        what: impl FnOnce() -> Result<T, Box<Envelope>> + Send + 'static,
+    ) -> Result<T, Box<Envelope>> {
+        tokio::task::spawn_blocking(what).await.unwrap_or_else(|error| {
+            let cause = host::causes(&error);
+            self.span.in_scope(|| tracing::error!(tool = tool.name(), cause, "a tool panicked"));
+            Err(Box::new(call::panicked(tool)))
+        })
     }
 
     /// Says in the reply to a start that another run is open, and takes note of the run.
@@ -137,6 +203,18 @@ impl Mcp {
     }
 }
 
+/// A call as far as it can be made without asking anybody.
+enum Begun {
+    Done(Box<Outcome>),
+    /// A person has to be asked before it is made.
+    Asks(Box<(ContinueRequest, Questions)>),
+}
+
+enum Reached {
+    Outcome(Box<Outcome>),
+    Asks(InputRequiredResult),
+}
+
 /// A failed call: the same body as text and as data.
 pub(crate) fn refused(envelope: &Envelope) -> CallToolResult {
     let body = render::mcp_tool_error(envelope);
@@ -151,7 +229,6 @@ pub enum ServeError {
     /// There is nothing to run on.
     #[error("the runtime could not be started")]
     Runtime {
-        /// Why.
         #[source]
         cause: std::io::Error,
     },
@@ -165,7 +242,6 @@ pub enum ServeError {
     /// The loop that answers requests broke down.
     #[error("the loop that answers requests broke down")]
     Loop {
-        /// How.
         #[source]
         cause: tokio::task::JoinError,
     },

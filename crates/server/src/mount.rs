@@ -14,12 +14,13 @@
 //! Everything that comes in is untrusted, and the run says so (`metadata.trustBoundary`). A client that can ask its user is asked what a
 //! run wants to know; no message approves anything.
 
-pub(crate) mod asking;
-pub(crate) mod asks;
+mod completion;
+pub(crate) mod elicitation;
 mod form;
 pub(crate) mod lists;
 mod message;
 mod pending;
+pub(crate) mod pending_requests;
 pub(crate) mod progress;
 mod results;
 mod run;
@@ -32,22 +33,24 @@ use ai::node::sampling::Sampling;
 use flow::definition::exposed::address;
 use flow::definition::exposed::form::Form;
 use host::runs::exposed::{Exposed, Exposure};
-use host::runs::{Caller, Refusal, Runs, Scope};
+use host::runs::{Caller, NewRun, Refusal, Runs, Scope};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, watch};
 
-use self::asking::{Asking, Means};
-use self::asks::Client;
+use self::elicitation::{Asking, Means};
 pub(crate) use self::message::{Message, Read, RpcError};
 pub(crate) use self::pending::Pending;
+use self::pending_requests::Client;
 use self::progress::Progress;
 use self::run::{End, Started, Watch};
 use self::surface::Places;
 
-/// The edition of the protocol that is spoken.
-pub(crate) const EDITION: &str = "2025-06-18";
-/// The editions whose messages are the same as far as they are understood here.
-pub(crate) const EDITIONS: [&str; 2] = [EDITION, "2025-03-26"];
+/// The editions that begin with `initialize`, newest first. Their messages are the same as far as they are understood here.
+pub(crate) const EDITIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+/// What a client is told about the endpoint as a whole.
+pub(crate) const INSTRUCTIONS: &str = "\
+Each tool, resource and prompt is a workflow: using one starts a run and waits for its end. A run that needs to know something \
+asks you, if you can ask your user; otherwise, and where it needs an approval, it names where a person answers.";
 /// The methods whose runs may ask the client: it began them, and for itself.
 pub(crate) const ASKING: [&str; 3] = ["tools/call", "resources/read", "prompts/get"];
 /// The levels of a client's log.
@@ -81,7 +84,7 @@ impl Mount<'_> {
     pub(crate) async fn answer(&self, message: &Message) -> Answer {
         let params = &message.params;
         match message.method.as_str() {
-            "initialize" => Ok(Ok(initialized())),
+            "initialize" => Ok(Ok(initialized(params))),
             "ping" => Ok(Ok(json!({}))),
             "logging/setLevel" => Ok(set_level(params)),
             "tools/list" => self.list(params, lists::tools),
@@ -91,6 +94,7 @@ impl Mount<'_> {
             "tools/call" => self.call_tool(message).await,
             "resources/read" => self.read_resource(message).await,
             "prompts/get" => self.get_prompt(message).await,
+            "completion/complete" => self.complete(params),
             "elicitation/create" => self.elicit(message).await,
             "sampling/createMessage" => self.sample(message).await,
             _ => Ok(Err(RpcError::no_method())),
@@ -119,6 +123,14 @@ impl Mount<'_> {
         Ok(Ok(of(&exposed, cursor)))
     }
 
+    /// Values for an argument. A key that may not read workflows sees no prompts, and so completes nothing.
+    fn complete(&self, params: &Map<String, Value>) -> Answer {
+        if !self.caller.may(Scope::ManifestRead) {
+            return Ok(completion::complete(&Exposed::default(), params));
+        }
+        Ok(completion::complete(&*self.runs.exposed(&self.caller.tenant)?, params))
+    }
+
     async fn call_tool(&self, message: &Message) -> Answer {
         let exposed = self.runs.exposed(&self.caller.tenant)?;
         let tool = message.text("name").and_then(|name| exposed.tools.get_key_value(name));
@@ -138,7 +150,7 @@ impl Mount<'_> {
             Ok(end) => end,
             Err(error) => return Ok(Err(error)),
         };
-        Ok(Ok(results::of_tool(&self.places, end)))
+        Ok(Ok(results::of_tool(&self.places, tool, end)))
     }
 
     async fn read_resource(&self, message: &Message) -> Answer {
@@ -187,12 +199,13 @@ impl Mount<'_> {
             return Ok(Err(RpcError::violations(&violations)));
         }
         // They are values for the run, and never a part of a template.
-        let end = match self.run(message, prompt, name, json!({"arguments": given})).await? {
+        let inputs = json!({"arguments": given});
+        let end = match self.run(message, prompt, name, inputs).await? {
             Ok(end) => end,
             Err(error) => return Ok(Err(error)),
         };
-        let template = prompt.text("template").unwrap_or_default();
-        Ok(results::of_prompt(&self.places, &prompt.workflow.name, template, end))
+        let template = results::filled(prompt, &given);
+        Ok(results::of_prompt(&self.places, &prompt.workflow.name, &template, end))
     }
 
     /// A client wants to know something of a person here.
@@ -237,22 +250,23 @@ impl Mount<'_> {
         name: &str,
         inputs: Value,
     ) -> Result<Result<End, RpcError>, Refusal> {
+        let Value::Object(inputs) = inputs else {
+            return Ok(Err(RpcError::invalid("the arguments have to be an object")));
+        };
         let waits = self.pending.enter(&self.client, &message.id.to_string());
-        let body = json!({
-            "workflowId": exposure.workflow.id,
-            "inputs": inputs,
-            "metadata": {
-                "trustBoundary": "untrusted",
-                "mcp": {"method": message.method, "name": name.chars().take(256).collect::<String>()},
-            },
-        });
+        let named: String = name.chars().take(256).collect();
+        let metadata = Map::from_iter([
+            ("trustBoundary".to_owned(), "untrusted".into()),
+            ("mcp".to_owned(), json!({"method": message.method, "name": named})),
+        ]);
+        let new = NewRun { inputs, metadata, ..NewRun::of(exposure.workflow.id.clone()) };
         let progress = self.progress.clone();
         let progress = progress.map(|(token, to)| Progress::new(token, to, exposure.workflow.nodes.len()));
         let means = self.means.clone().filter(|_| ASKING.contains(&message.method.as_str()));
         let asking = means.map(|means| Asking::new(means, self.runs, self.caller, self.places.clone()));
         let (patience, beat, stopping) = (self.patience, self.beat, self.stopping.clone());
         let watch = Watch { patience, beat, stopping, waits, progress, asking };
-        match run::run(self.runs, self.caller, body, watch).await {
+        match run::run(self.runs, self.caller, new, watch).await {
             Ok(Started::Ended(end)) => Ok(Ok(end)),
             Ok(Started::Refused(violations)) => Ok(Err(RpcError::violations(&violations))),
             Err(refusal) => RpcError::of(refusal).map(Err),
@@ -260,19 +274,21 @@ impl Mount<'_> {
     }
 }
 
-fn initialized() -> Value {
+/// The edition that the client names where it is spoken, and otherwise the newest that begins this way.
+fn initialized(params: &Map<String, Value>) -> Value {
+    let named = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+    let edition = EDITIONS.into_iter().find(|known| *known == named).unwrap_or(EDITIONS[0]);
     json!({
-        "protocolVersion": EDITION,
+        "protocolVersion": edition,
         "capabilities": {
             "tools": {"listChanged": true},
             "resources": {"listChanged": true, "subscribe": false},
             "prompts": {"listChanged": true},
+            "completions": {},
             "logging": {},
         },
         "serverInfo": {"name": "interlock", "title": "Interlock: workflows", "version": env!("CARGO_PKG_VERSION")},
-        "instructions": "Each tool, resource and prompt is a workflow: using one begins a run, and waits for its end. \
-            A run that needs to know something asks you, if you can ask your user; otherwise, and where it needs an approval, \
-            it names where a person answers.",
+        "instructions": INSTRUCTIONS,
     })
 }
 

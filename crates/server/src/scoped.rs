@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use canon::error::{Envelope, Retry};
 use flow::id::Tenant;
+use guide::engine::FromPeople;
 use guide::record::{SessionId, WorkflowHash};
 use host::catalogue::{Found, Listing};
 use host::guided::api::{
     CheckpointReply, ContinueRequest, Intent, Reply, ResumeReply, ResumeRequest, StartRequest,
 };
-use host::guided::{Guided, Refusal, Tenants, WorkspaceRoots};
+use host::guided::{Guided, Questions, Refusal, Tenants, WorkspaceRoots};
 use host::runs::Scope;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -121,6 +122,19 @@ impl Scoped {
         self.tenants.guided(self.tenant.as_str()).map_err(Refusal::into_envelope)
     }
 
+    /// The sessions, for a call that may go on with the one that it names.
+    fn continuing(&self, request: &ContinueRequest) -> Answer<Arc<Guided>> {
+        self.authority.check(Tool::ContinueWorkflow)?;
+        if request.intent == Intent::Advance {
+            self.authority.need(Tool::ContinueWorkflow, &[Scope::SessionsDrive])?;
+        }
+        let guided = self.guided()?;
+        if matches!(self.authority, Authority::Session(_)) {
+            self.own(&guided.sessions_of(&request.handle).map_err(Refusal::into_envelope)?)?;
+        }
+        Ok(guided)
+    }
+
     /// Refuses what is about another session than the one that the key opens.
     fn own(&self, sessions: &[SessionId]) -> Answer<()> {
         match &self.authority {
@@ -164,15 +178,15 @@ impl GuideService for Scoped {
     }
 
     fn proceed(&self, request: ContinueRequest) -> Answer<Reply> {
-        self.authority.check(Tool::ContinueWorkflow)?;
-        if request.intent == Intent::Advance {
-            self.authority.need(Tool::ContinueWorkflow, &[Scope::SessionsDrive])?;
-        }
-        let guided = self.guided()?;
-        if matches!(self.authority, Authority::Session(_)) {
-            self.own(&guided.sessions_of(&request.handle).map_err(Refusal::into_envelope)?)?;
-        }
-        guided.proceed(request).map_err(Refusal::into_envelope)
+        self.proceed_with(request, FromPeople::default())
+    }
+
+    fn questions(&self, request: &ContinueRequest) -> Answer<Option<Questions>> {
+        self.continuing(request)?.questions(request).map_err(Refusal::into_envelope)
+    }
+
+    fn proceed_with(&self, request: ContinueRequest, people: FromPeople) -> Answer<Reply> {
+        self.continuing(&request)?.proceed_with(request, people).map_err(Refusal::into_envelope)
     }
 
     fn checkpoint(&self, checkpoint_token: &str, notes: Option<&str>) -> Answer<CheckpointReply> {

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use canon::error::Envelope;
+use guide::engine::FromPeople;
 use guide::record::WorkflowHash;
 use host::catalogue::{Found, Listing};
 use host::guided::api::{CheckpointReply, ContinueRequest, Reply, ResumeReply, ResumeRequest, StartRequest};
-use host::guided::{Guided, Refusal};
+use host::guided::{Guided, Questions, Refusal};
 
 use crate::tool::Tool;
 
@@ -39,6 +40,22 @@ pub trait GuideService: Send + Sync + 'static {
     /// # Errors
     /// Tokens that are not good for this, output that cannot be taken, and trouble with the store.
     fn proceed(&self, request: ContinueRequest) -> Answer<Reply>;
+
+    /// What a person has to be asked before a run can go on with this call; nothing where asking would not help.
+    ///
+    /// # Errors
+    /// As [`Self::proceed`].
+    fn questions(&self, _request: &ContinueRequest) -> Answer<Option<Questions>> {
+        Ok(None)
+    }
+
+    /// Goes on with a run, with what a person said who was asked before.
+    ///
+    /// # Errors
+    /// As [`Self::proceed`].
+    fn proceed_with(&self, request: ContinueRequest, _people: FromPeople) -> Answer<Reply> {
+        self.proceed(request)
+    }
 
     /// Bookmarks a place.
     ///
@@ -85,6 +102,14 @@ impl GuideService for Guided {
 
     fn proceed(&self, request: ContinueRequest) -> Answer<Reply> {
         self.proceed(request).map_err(Refusal::into_envelope)
+    }
+
+    fn questions(&self, request: &ContinueRequest) -> Answer<Option<Questions>> {
+        self.questions(request).map_err(Refusal::into_envelope)
+    }
+
+    fn proceed_with(&self, request: ContinueRequest, people: FromPeople) -> Answer<Reply> {
+        self.proceed_with(request, people).map_err(Refusal::into_envelope)
     }
 
     fn checkpoint(&self, checkpoint_token: &str, notes: Option<&str>) -> Answer<CheckpointReply> {

@@ -69,7 +69,6 @@ impl Tool {
 /// All there is to know about a tool.
 #[derive(Clone, Copy, Debug)]
 pub struct Definition {
-    /// Which one.
     pub tool: Tool,
     /// What to call it before people.
     pub title: &'static str,

@@ -156,7 +156,6 @@ pub struct Stat {
 /// Which sort of thing is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A file.
     File,
     /// A directory.
     Dir,

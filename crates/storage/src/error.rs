@@ -74,34 +74,23 @@ impl ObjectKind {
 pub enum StoreError {
     /// Another writer has the session.
     #[error("session {session} is being written by somebody else")]
-    Locked {
-        /// Which session.
-        session: SessionId,
-    },
+    Locked { session: SessionId },
     /// The session cannot be executed.
     #[error("session {session} is {}", .health)]
     NotHealthy {
-        /// Which session.
         session: SessionId,
         /// What is wrong with it.
         health: Box<SessionHealth>,
     },
     /// There is no such session.
     #[error("there is no session {session}")]
-    Unknown {
-        /// Which session.
-        session: SessionId,
-    },
+    Unknown { session: SessionId },
     /// There is such a session already.
     #[error("there is a session {session} already")]
-    Exists {
-        /// Which session.
-        session: SessionId,
-    },
+    Exists { session: SessionId },
     /// The plan was made for another end of the log.
     #[error("session {session} continues at event {}, and the plan begins at event {}", tip.0, planned.0)]
     Moved {
-        /// Which session.
         session: SessionId,
         /// The index of the next event.
         tip: EventIndex,
@@ -110,16 +99,10 @@ pub enum StoreError {
     },
     /// The writer had a failure, and no longer knows what is on the disk.
     #[error("the last append to session {session} failed, and its lock has to be taken again")]
-    Spent {
-        /// Which session.
-        session: SessionId,
-    },
+    Spent { session: SessionId },
     /// The whole store is locked.
     #[error("the store is busy: {with}")]
-    Busy {
-        /// With what.
-        with: &'static str,
-    },
+    Busy { with: &'static str },
     /// The disk reported an error.
     #[error("the disk failed to {doing} {path}")]
     Disk {
@@ -155,7 +138,6 @@ pub enum StoreError {
     ObjectMissing {
         /// Which sort.
         kind: ObjectKind,
-        /// Its name.
         digest: Digest,
     },
     /// An object is not what its name says.
@@ -163,7 +145,6 @@ pub enum StoreError {
     ObjectDamaged {
         /// Which sort.
         kind: ObjectKind,
-        /// Its name.
         digest: Digest,
         /// What is wrong with it.
         problem: String,
@@ -181,7 +162,6 @@ pub enum StoreError {
     /// Something is too large.
     #[error("{what} has {measured} bytes, and at most {maximum} are taken")]
     TooLarge {
-        /// What.
         what: String,
         /// How large it is.
         measured: u64,

@@ -3,6 +3,7 @@
 //! ```text
 //! format.json                                  which version of this layout
 //! sessions/<id>/manifest.jsonl                 what counts: attested segments and pinned snapshots
+//! sessions/<id>/chain.jsonl                    authenticates the manifest with the integrity key
 //! sessions/<id>/events/<first>-<last>.jsonl    the events of one append
 //! sessions/<id>/.lock                          held by the one writer
 //! sessions/<id>/keep                           this session is not collected
@@ -11,15 +12,18 @@
 //! workflows/pinned/<digest>.json               compiled workflows
 //! artifacts/<digest>                           large outputs
 //! keys/keyring.json                            what tokens are signed with
+//! keys/integrity.json                          what chains are authenticated with; never rotated
 //! cache/                                       derived; can be deleted at any time
 //! ```
 //!
 //! `docs/formats/session-files.md` draws every file byte by byte and gives the reasons.
 
+mod chain;
 mod ended;
 mod format;
 mod gc;
 mod health;
+mod integrity_key;
 mod keep;
 mod keyring;
 pub(crate) mod layout;
@@ -38,7 +42,9 @@ use std::sync::{Arc, Mutex};
 use guide::bundle::Salvaged;
 use guide::plan::AppendPlan;
 use guide::record::{EventIndex, ExecutionSnapshot, SessionId, SnapshotRef, WorkflowHash};
+use guide::token::Key;
 
+pub use chain::{ChainBreak, ChainState, chain_within};
 pub use ended::Ended;
 pub use gc::{GcOutcome, GcReport, Retention};
 pub use health::{Damage, DamageReason, SessionHealth};
@@ -64,6 +70,8 @@ struct Shared {
     objects: objects::Objects,
     /// The sessions that this process is writing.
     writing: Mutex<HashSet<SessionId>>,
+    /// The integrity key, once this process has written something.
+    integrity: Mutex<Option<Key>>,
     /// Whether the directories are known to be there.
     prepared: Mutex<bool>,
 }
@@ -90,6 +98,7 @@ impl SessionFiles {
             snapshots: snapshots::Snapshots::default(),
             objects: objects::Objects::default(),
             writing: Mutex::default(),
+            integrity: Mutex::default(),
             prepared: Mutex::default(),
         })))
     }

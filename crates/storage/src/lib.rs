@@ -21,7 +21,6 @@
 //! * What is read was verified: by the manifest, or by the digest that it is named after.
 //! * No clock and no randomness of its own: times and keys arrive as arguments.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 pub mod disk;
 mod error;

@@ -1,4 +1,4 @@
-//! Figures of one run, and the table in which they stand beside what they are compared with.
+//! The figures of one run, in a table with their reference values.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Objects of bytes.
+//! Blob objects.
 
 mod contents;
 mod embedded;
@@ -8,124 +8,113 @@ mod presign;
 
 use crate::call::Scope;
 use crate::error::SurfaceError;
-use crate::served::Answer;
+use crate::served::PortFuture;
 use canon::time::Timestamp;
 
 pub use self::embedded::EmbeddedBlobs;
 pub use self::json::ServedBlobs;
 
-/// How many objects are listed at once.
+/// The maximum number of objects in one listing.
 pub const MAX_LISTED: usize = 1000;
-/// How many bytes a content type may have.
+/// The maximum length of a content type, in bytes.
 pub const MAX_CONTENT_TYPE_BYTES: usize = 256;
-/// How long a signed address may be good for: a week.
+/// The maximum validity of a signed URL: one week.
 pub const MAX_PRESIGN_SECONDS: u64 = 7 * 24 * 60 * 60;
-/// The type of an object of which nothing was said.
+/// The default content type.
 pub const CONTENT_TYPE: &str = "application/octet-stream";
 
-/// Objects of a tenant, in buckets.
+/// The blob objects of a tenant, in buckets.
 ///
 /// # Contract
-/// * Objects of one tenant are invisible to every other, by every method but a signed address that the tenant gave away.
-/// * An object is there whole or not at all. A change is durable when it returns, and happens once for an effect's identity.
-/// * The room of an object that was deleted or replaced is given back.
-/// * A signed address is good for one object, one method and a while; the moment is judged when it is used.
+///
+/// * Objects are visible only to their tenant, except through a signed URL that the tenant shares.
+/// * Writes are atomic. A change is durable when the call returns, and is applied once per effect id.
+/// * Deleted and replaced objects free their space.
+/// * A signed URL is valid for one object, one method and a limited time, which is checked on use.
 pub trait Blobs: Send + Sync {
-    /// Stores an object over what is there.
-    fn put<'a>(&'a self, scope: &'a Scope, at: Place, object: Object) -> Answer<'a, ()>;
-    /// The object.
-    fn get<'a>(&'a self, scope: &'a Scope, at: &'a Place) -> Answer<'a, Option<Object>>;
-    /// Removes an object; says whether it was there.
-    fn delete<'a>(&'a self, scope: &'a Scope, at: Place) -> Answer<'a, bool>;
-    /// Objects whose keys begin with a prefix, behind a key where one is given, in the order of their bytes.
-    fn list<'a>(&'a self, scope: &'a Scope, page: ObjectPage) -> Answer<'a, Objects>;
-    /// An address for somebody without credentials; nothing where there is no such object to be got.
+    /// Stores an object and replaces an existing one.
+    fn put<'a>(&'a self, scope: &'a Scope, at: ObjectAddress, object: Object) -> PortFuture<'a, ()>;
+    fn get<'a>(&'a self, scope: &'a Scope, at: &'a ObjectAddress) -> PortFuture<'a, Option<Object>>;
+    /// Deletes an object; returns whether it existed.
+    fn delete<'a>(&'a self, scope: &'a Scope, at: ObjectAddress) -> PortFuture<'a, bool>;
+    /// Objects with a key prefix, after an optional key, in byte order.
+    fn list<'a>(&'a self, scope: &'a Scope, page: ObjectPage) -> PortFuture<'a, Objects>;
+    /// Creates a signed URL for a client without credentials; `None` if a GET object does not exist.
     fn presign<'a>(
         &'a self,
         scope: &'a Scope,
-        at: &'a Place,
+        at: &'a ObjectAddress,
         method: Method,
         expires_in_ms: u64,
-    ) -> Answer<'a, Option<Presigned>>;
-    /// The object of a signed address.
-    fn redeem<'a>(&'a self, token: &'a str, now: Timestamp) -> Answer<'a, Object>;
-    /// Whether an object may be stored at a signed address: asked before its bytes are received.
+    ) -> PortFuture<'a, Option<Presigned>>;
+    /// The object of a signed URL.
+    fn redeem<'a>(&'a self, token: &'a str, now: Timestamp) -> PortFuture<'a, Object>;
+    /// Checks a signed PUT URL before the body is received.
     ///
     /// # Errors
     /// As [`Blobs::redeem_put`].
     fn admit_put(&self, token: &str, now: Timestamp) -> Result<(), SurfaceError>;
-    /// How many bytes an object may have.
+    /// The maximum size of an object, in bytes.
     fn most_bytes(&self) -> usize;
-    /// Stores the object of a signed address.
-    fn redeem_put<'a>(&'a self, token: &'a str, now: Timestamp, object: Object) -> Answer<'a, ()>;
-    /// Which buckets there are.
+    /// Stores an object through a signed URL.
+    fn redeem_put<'a>(&'a self, token: &'a str, now: Timestamp, object: Object) -> PortFuture<'a, ()>;
     fn buckets(&self) -> &[String];
 }
 
-/// Where an object is.
+/// The address of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// In which bucket.
+pub struct ObjectAddress {
     pub bucket: String,
-    /// Under which key.
     pub key: String,
 }
 
-/// An object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its bytes.
     pub content: Vec<u8>,
-    /// What they are, as HTTP says it.
+    /// The MIME type.
     pub content_type: String,
 }
 
-/// Which objects are listed.
+/// A listing request.
 #[derive(Clone, Debug)]
 pub struct ObjectPage {
-    /// Of which bucket.
     pub bucket: String,
-    /// What their keys begin with.
+    /// The key prefix.
     pub prefix: String,
-    /// The last key of the page before.
+    /// The last key of the previous page.
     pub after: Option<String>,
-    /// How many at the most.
+    /// The maximum number of objects.
     pub limit: usize,
 }
 
-/// Some objects.
+/// A page of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objects {
-    /// In the order of their keys.
+    /// In key order.
     pub objects: Vec<Listed>,
-    /// Whether there are more behind the last one.
+    /// Whether more objects follow.
     pub more: bool,
 }
 
-/// What is known of an object without reading it.
+/// The metadata of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its key.
     pub key: String,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub size: u64,
-    /// What they are.
     pub content_type: String,
     /// When it was stored.
     pub put_at: Timestamp,
 }
 
-/// What a signed address allows.
+/// The method of a signed URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// To get the object.
     Get,
-    /// To store it.
     Put,
 }
 
 impl Method {
-    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -133,22 +122,21 @@ impl Method {
         }
     }
 
-    /// The method of that name.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Get, Self::Put].into_iter().find(|method| method.as_str() == name)
     }
 }
 
-/// A signed address.
+/// A signed URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Presigned {
-    /// What the address ends in.
+    /// The last path segment.
     pub token: String,
-    /// When it is over.
+    /// When it expires.
     pub expires_at: Timestamp,
 }
 
-/// Whether a type can stand in a header.
+/// Checks that a content type is valid in a header.
 ///
 /// # Errors
 /// `invalid_argument`
@@ -158,7 +146,8 @@ pub(crate) fn check_content_type(text: &str) -> Result<(), SurfaceError> {
         return Ok(());
     }
     let message = format!(
-        "`contentType` is a type such as text/plain, at most {MAX_CONTENT_TYPE_BYTES} printable ASCII characters"
+        "`contentType` must be a type such as text/plain, with at most {MAX_CONTENT_TYPE_BYTES} printable \
+            ASCII characters"
     );
     Err(crate::args::refuse(message))
 }

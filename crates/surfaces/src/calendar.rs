@@ -1,18 +1,18 @@
-//! Moments and days as texts of ISO 8601. They are counted as PostgreSQL does, from the beginning of the year 2000.
+//! ISO 8601 dates and times, counted from the year 2000 as in PostgreSQL.
 
 use canon::time::Timestamp;
 
 const DAY: i64 = 86_400_000_000;
-/// The milliseconds from 1970 to 2000.
+/// Milliseconds from 1970 to 2000.
 const YEAR_2000_MS: i64 = 946_684_800_000;
 
-/// A moment of a call, in UTC.
+/// A timestamp in UTC.
 pub(crate) fn utc(at: Timestamp) -> String {
     let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
     moment(millis.saturating_sub(YEAR_2000_MS).saturating_mul(1000), "Z")
 }
 
-/// A moment, with that zone behind it.
+/// A timestamp with that zone suffix.
 pub(crate) fn moment(micros: i64, zone: &str) -> String {
     match micros {
         i64::MAX => "infinity".to_owned(),
@@ -21,7 +21,6 @@ pub(crate) fn moment(micros: i64, zone: &str) -> String {
     }
 }
 
-/// A day.
 pub(crate) fn date(days: i32) -> String {
     match days {
         i32::MAX => "infinity".to_owned(),
@@ -30,7 +29,7 @@ pub(crate) fn date(days: i32) -> String {
     }
 }
 
-/// A time of the day; no more digits behind the second than it has.
+/// A time of day, without trailing zeros.
 pub(crate) fn time(micros: i64) -> String {
     let (seconds, micros) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -41,16 +40,16 @@ pub(crate) fn time(micros: i64) -> String {
     text
 }
 
-/// The day so many days after 1 January 2000.
+/// The date that many days after 1 January 2000.
 fn day(days: i64) -> String {
-    // Years here begin in March, so the day that is not in every year is the last. 400 years have 146,097 days; 1 March 2000 begins such a
-    // cycle, 60 days after 1 January.
+    // Years start in March here, so the leap day is the last day. 400 years have 146,097 days; such a cycle starts on 1
+    // March 2000, 60 days after 1 January.
     let days = days - 60;
     let (cycle, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    // The day without those that leap years have more than others before it.
+    // Leap days before this day are subtracted.
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // Months of 31, 30, 31, 30, 31 days, over and over: 153 days for five.
+    // Months of 31, 30, 31, 30, 31 days repeat: 153 days for five.
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
     let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
@@ -58,7 +57,7 @@ fn day(days: i64) -> String {
     if (0..=9999).contains(&year) {
         format!("{year:04}-{month:02}-{day:02}")
     } else {
-        // As ISO 8601 wants years that have more than four digits.
+        // The ISO 8601 form of years with more than four digits.
         format!("{}{:06}-{month:02}-{day:02}", if year < 0 { '-' } else { '+' }, year.abs())
     }
 }
@@ -68,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_those_of_the_calendar() {
+    fn formats_dates() {
         let table = [
             (0, "2000-01-01"),
             (59, "2000-02-29"),
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_have_their_zone_and_no_needless_digits() {
+    fn formats_timestamps() {
         assert_eq!(moment(0, "Z"), "2000-01-01T00:00:00Z");
         assert_eq!(moment(-1, "Z"), "1999-12-31T23:59:59.999999Z");
         assert_eq!(moment(1_500_000, ""), "2000-01-01T00:00:01.5");

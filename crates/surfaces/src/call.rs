@@ -1,22 +1,23 @@
-//! One call of a surface.
+//! A call of a surface.
 
 use canon::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::error::{Code, SurfaceError};
 
-/// How many bytes a tenant's name may have.
+/// The maximum length of a tenant name, in bytes.
 pub const MAX_TENANT_BYTES: usize = 128;
 
-/// A tenant, by a name that is fit to be a key and a folder.
+/// A tenant name that is valid in keys and folder names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tenant(String);
 
 impl Tenant {
-    /// The tenant of that name.
+    /// Parses a tenant name.
     ///
     /// # Errors
-    /// `invalid_argument`: it is blank, too long, or has characters other than letters, digits, `-`, `_`, `.` and `:`, or begins with a dot.
+    /// `invalid_argument`: it is empty, too long, starts with a dot, or has characters other than letters, digits, `-`,
+    /// `_`, `.` and `:`.
     pub fn new(name: &str) -> Result<Self, SurfaceError> {
         let fit = !name.is_empty()
             && name.len() <= MAX_TENANT_BYTES
@@ -26,42 +27,32 @@ impl Tenant {
             return Ok(Self(name.to_owned()));
         }
         let message = format!(
-            "`tenantId` names a tenant: 1 to {MAX_TENANT_BYTES} letters, digits, `-`, `_`, `.` or `:`, and no dot first"
+            "`tenantId` must be 1 to {MAX_TENANT_BYTES} letters, digits, `-`, `_`, `.` or `:`, and must \
+                not start with a dot"
         );
         Err(SurfaceError::new(Code::InvalidArgument, message))
     }
 
-    /// Its name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The families.
+/// The surface families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Surface {
-    /// Files.
     Fs,
-    /// Keys and values.
     Kv,
-    /// Tables of rows.
     Table,
-    /// Values that may be forgotten.
     Cache,
-    /// Objects of bytes.
     Blob,
-    /// Messages and streams.
     Queue,
-    /// Databases that speak SQL.
     Sql,
-    /// Vectors.
     Vector,
-    /// Texts.
     Search,
 }
 
 impl Surface {
-    /// Every surface.
     pub const ALL: [Self; 9] = [
         Self::Fs,
         Self::Kv,
@@ -74,7 +65,7 @@ impl Surface {
         Self::Search,
     ];
 
-    /// The spelling in a call.
+    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fs => "fs",
@@ -89,66 +80,59 @@ impl Surface {
         }
     }
 
-    /// The surface of that spelling.
+    /// Parses a wire name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|surface| surface.as_str() == text)
     }
 }
 
-/// One call.
+/// A call of a surface.
 #[derive(Clone, Debug)]
-pub struct Call {
-    /// For whom.
+pub struct SurfaceCall {
     pub tenant: Tenant,
-    /// Of what.
     pub surface: Surface,
-    /// Which operation.
     pub op: String,
-    /// With what.
     pub args: Map<String, Value>,
-    /// The identity under which a change is made at most once; the second call gets the answer of the first.
+    /// The effect id. A change is applied at most once per id; a repeated call returns the first result.
     pub effect: Option<String>,
-    /// When.
     pub now: Timestamp,
 }
 
-impl Call {
-    /// What the call brings beside its operation.
+impl SurfaceCall {
+    /// The context of the call.
     pub fn scope(&self) -> Scope {
         Scope { tenant: self.tenant.clone(), effect: self.effect.clone(), now: self.now }
     }
 }
 
-/// What every port is told beside the arguments: for whom, when, and under which identity.
+/// The context of every port call: tenant, time and effect id.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// For whom.
     pub tenant: Tenant,
-    /// The identity under which a change is made at most once.
+    /// The effect id; a change is applied at most once per id.
     pub effect: Option<String>,
-    /// When.
     pub now: Timestamp,
 }
 
 impl Scope {
-    /// A scope without an effect's identity.
+    /// A scope without an effect id.
     pub const fn new(tenant: Tenant, now: Timestamp) -> Self {
         Self { tenant, effect: None, now }
     }
 
-    /// The same scope under that identity.
+    /// Sets the effect id.
     #[must_use]
     pub fn with_effect(mut self, effect: impl Into<String>) -> Self {
         self.effect = Some(effect.into());
         self
     }
 
-    /// The moment, as databases keep it.
+    /// The time as a database integer.
     pub fn at(&self) -> i64 {
         i64::try_from(self.now.0).unwrap_or(i64::MAX)
     }
 
-    /// The moment so many milliseconds later, as databases keep it.
+    /// The expiry after that many milliseconds, as a database integer.
     pub fn expiry(&self, ttl_ms: Option<u64>) -> Option<i64> {
         ttl_ms.map(|ttl| self.at().saturating_add(i64::try_from(ttl).unwrap_or(i64::MAX)))
     }

@@ -1,17 +1,19 @@
-//! The room that the embedded surfaces share: one SQLite file, one thread that writes, readers that wait for nobody.
+//! The database of the embedded surfaces: one SQLite file, one writer thread, concurrent readers.
 //!
 //! ```text
-//!   change ─► bounded queue ─► writer thread: BEGIN · change, change, change · COMMIT (one fsync) ─► answer, answer, answer
-//!   read   ─► a connection of the pool: its own snapshot of the file, never behind the writer
+//!   change ─► bounded queue ─► writer thread: BEGIN · change, change, change · COMMIT (one fsync) ─► replies
+//!   read   ─► a pooled connection: its own snapshot of the file, never blocked by the writer
 //! ```
 //!
-//! What queues up while one transaction is made durable is the next one, so callers that come together share a commit and one that comes
-//! alone waits for nobody. A change that is refused is taken back alone; those beside it happen: where it had changed something already,
-//! all of them are made again, each in a savepoint of its own. Savepoints cost more than most changes, and refusals that come late are rare.
+//! Changes that queue up during a commit form the next transaction, so concurrent callers share a commit and a single
+//! caller never waits for others. A failed change does not affect the others of its transaction: if it had already
+//! modified something, the transaction is rolled back and all changes are applied again, each in a savepoint.
+//! Savepoints cost more than most changes, and late failures are rare.
 //!
 //! # Effects
-//! A change under an effect's identity looks for the identity first, and stores it with its answer in the same transaction. The identity
-//! is there if and only if the change is: a crash between the two cannot happen. Refusals change nothing and store nothing.
+//!
+//! A change with an effect id first looks up the id, and stores it with its result in the same transaction. Both are
+//! stored or neither, even after a crash. Failed changes store nothing.
 
 mod effects;
 mod log;
@@ -30,43 +32,36 @@ use serde::de::DeserializeOwned;
 
 use self::task::Task;
 use self::writer::Writer;
-use crate::apart;
 use crate::call::{Scope, Tenant};
 use crate::error::{Code, SurfaceError};
-use crate::outlook::outlook;
+use crate::retry_advice::retry_advice;
+use crate::scan_pool;
 
 pub use self::effects::{MAX_EFFECT_BYTES, RETENTION_MS};
 pub use self::schema::Schema;
 pub use self::task::Refused;
 
-/// Why a database could not be opened.
+/// Why a database cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// SQLite, or the disk below it.
-    #[error("the database of {name} cannot be opened")]
+    #[error("cannot open the {name} database")]
     Sqlite {
-        /// Which one.
         name: &'static str,
-        /// What SQLite said.
         #[source]
         cause: rusqlite::Error,
     },
     /// It was written by a newer version of this program.
-    #[error("the database of {name} has version {found}, and this program knows up to {known}")]
+    #[error("the {name} database has version {found}; this program supports versions up to {known}")]
     Newer {
-        /// Which one.
         name: &'static str,
-        /// Its version.
         found: i64,
-        /// The newest version that is known.
+        /// The newest supported version.
         known: i64,
     },
-    /// A file or a folder beside it, or the thread that writes.
+    /// A file or folder beside the database, or the writer thread.
     #[error("{what}")]
     Io {
-        /// What could not be done.
         what: String,
-        /// What the system said.
         #[source]
         cause: std::io::Error,
     },
@@ -76,7 +71,7 @@ impl OpenError {
     fn named(name: &'static str, error: sqlite::OpenError) -> Self {
         match error {
             sqlite::OpenError::Create { path, source } => {
-                Self::Io { what: format!("{} cannot be made", path.display()), cause: source }
+                Self::Io { what: format!("cannot create {}", path.display()), cause: source }
             }
             sqlite::OpenError::Newer { found, known } => Self::Newer { name, found, known },
             sqlite::OpenError::Sqlite(cause) => Self::Sqlite { name, cause },
@@ -84,11 +79,11 @@ impl OpenError {
     }
 }
 
-/// One database. Dropping it writes what was handed over, and closes the file.
+/// A database. Dropping it commits the submitted changes and closes the file.
 pub struct Database {
     name: &'static str,
-    // Closed before the writer: the connection that is closed last copies the log into the file and removes it, and one that may only
-    // read cannot.
+    // Closed before the writer: the connection that closes last checkpoints and removes the log, which a read-only
+    // connection cannot do.
     readers: Readers,
     writer: Writer,
 }
@@ -100,30 +95,31 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// Opens the file, which is made or brought up to date where needed.
+    /// Opens the file; creates or migrates it if needed.
     ///
     /// # Errors
-    /// When it cannot be opened, or is of a newer version.
+    /// The file cannot be opened or has a newer version.
     pub fn open(path: &Path, schema: &'static Schema) -> Result<Self, OpenError> {
         let name = schema.name;
         let connection = schema::open_writer(path, schema)?;
         let readers = Readers::new(path, schema::settings(schema));
-        // Fails here and not at the first read.
+        // Fails here rather than at the first read.
         readers.read(|_| Ok(())).map_err(|cause| OpenError::Sqlite { name, cause })?;
         let writer = Writer::start(connection, schema).map_err(|cause| {
-            let what = format!("the writer of {name} could not be started");
+            let what = format!("cannot start the writer thread of {name}");
             OpenError::Io { what, cause }
         })?;
         Ok(Self { name, readers, writer })
     }
 
-    /// Makes a change, at most once where the scope has an effect's identity. It is on the disk when this returns.
+    /// Applies a change, at most once if the scope has an effect id. It is durable when this returns.
     ///
-    /// `op` names what is done, as in `kv.set`: an identity is good for one operation. `change` may be called again when a change beside
-    /// it was refused and the transaction of both was rolled back, so it does nothing but what it does to the connection.
+    /// `op` names the operation, such as `kv.set`: an effect id is valid for one operation. `change` may be called
+    /// again if another change failed and their transaction was rolled back, so it must have no side effects outside
+    /// the connection.
     ///
     /// # Errors
-    /// The refusal of the change, which then left no trace, or `surface_unavailable`.
+    /// The error of the change, which then had no effect, or `surface_unavailable`.
     pub async fn change<T, F>(&self, scope: &Scope, op: &'static str, change: F) -> Result<T, SurfaceError>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
@@ -132,8 +128,8 @@ impl Database {
         self.change_then(scope, op, change, |_| ()).await
     }
 
-    /// As [`Database::change`], and `then` is called with the answer once it is on the disk, even when the caller has gone away. It is
-    /// not called for an answer that was stored before. It runs on the thread that writes, so it has to be quick.
+    /// As [`Database::change`]; calls `then` with the result once it is durable, even if the caller is gone. It is not
+    /// called for a stored result. It runs on the writer thread, so it must be quick.
     ///
     /// # Errors
     /// As [`Database::change`].
@@ -154,7 +150,7 @@ impl Database {
         answer.await.map_err(|_| self.closed())?
     }
 
-    /// The answer that is stored for the effect of this scope, if there is one. For surfaces whose change is not in this file.
+    /// The stored result of the scope's effect id, if any. For surfaces whose change is not in this file.
     ///
     /// # Errors
     /// As [`Database::change`].
@@ -164,37 +160,37 @@ impl Database {
         self.read(|connection| effects::find(connection, &scope.tenant, effect, op))
     }
 
-    /// Reads on the calling thread, with its own snapshot. For what is bounded and short.
+    /// Reads on the calling thread with its own snapshot. For short, bounded reads.
     ///
     /// # Errors
-    /// The refusal of the read, or `surface_unavailable`.
+    /// The error of the read, or `surface_unavailable`.
     pub fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Refused>) -> Result<T, SurfaceError> {
         self.readers.read(read).map_err(|refused| match refused {
             Refused::Change(error) => error,
             Refused::Sqlite(cause) => {
-                tracing::warn!(store = self.name, error = %cause, "a store could not be read");
+                tracing::warn!(store = self.name, error = %cause, "cannot read a surface database");
                 failure(self.name, &cause)
             }
         })
     }
 
-    /// Reads on a thread of its own, for a page of rows.
+    /// Reads on a blocking thread, for a page of rows.
     ///
     /// # Errors
     /// As [`Database::read`].
-    pub async fn read_apart<T, F>(self: &Arc<Self>, read: F) -> Result<T, SurfaceError>
+    pub async fn read_blocking<T, F>(self: &Arc<Self>, read: F) -> Result<T, SurfaceError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, Refused> + Send + 'static,
     {
         let database = Arc::clone(self);
         match tokio::task::spawn_blocking(move || database.read(read)).await {
-            Ok(told) => told,
+            Ok(reply) => reply,
             Err(_) => Err(self.closed()),
         }
     }
 
-    /// Reads on a thread that gives way to everything else, for what goes through a lot of rows. Tenants take turns.
+    /// Reads on the low-priority pool, for long scans. Tenants take turns.
     ///
     /// # Errors
     /// As [`Database::read`].
@@ -204,20 +200,20 @@ impl Database {
         F: FnOnce(&Connection) -> Result<T, Refused> + Send + 'static,
     {
         let database = Arc::clone(self);
-        match apart::run(tenant, move || database.read(read)).await {
-            Some(told) => told,
+        match scan_pool::run(tenant, move || database.read(read)).await {
+            Some(reply) => reply,
             None => Err(self.closed()),
         }
     }
 
     fn closed(&self) -> SurfaceError {
-        let message = format!("the store of {} is being closed; make the call again later", self.name);
+        let message = format!("the {} store is shutting down; retry later", self.name);
         SurfaceError::new(Code::SurfaceUnavailable, message)
     }
 }
 
-/// SQLite's error as one of a call. Its text names tables and no values.
+/// Converts an SQLite error. Its message names tables, but no values.
 fn failure(name: &str, cause: &rusqlite::Error) -> SurfaceError {
-    let message = format!("the store of {name} failed: {cause}; {}", outlook(cause));
+    let message = format!("the {name} store failed: {cause}; {}", retry_advice(cause));
     SurfaceError::new(Code::SurfaceUnavailable, message)
 }

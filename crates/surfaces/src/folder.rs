@@ -1,19 +1,19 @@
-//! The name of a tenant's folder.
+//! Folder names of tenants.
 
 use canon::digest::Digest;
 
 use crate::call::Tenant;
 
-/// Longer names would not fit into a file system beside what is added to them.
+/// A longer name plus suffixes would exceed file system limits.
 const MAX_BYTES: usize = 200;
 
-/// A name that no other tenant has, also where the file system does not tell upper from lower case or knows no colons.
+/// A unique folder name, also on file systems that ignore case or forbid colons.
 pub(crate) fn folder_of(tenant: &Tenant) -> String {
     let mut name = String::with_capacity(tenant.as_str().len());
     for byte in tenant.as_str().bytes() {
         match byte {
             b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' => name.push(char::from(byte)),
-            // `~` is in no tenant's name, so nothing else is spelt like this.
+            // Tenant names do not contain `~`, so the escape is unambiguous.
             other => name.push_str(&format!("~{other:02x}")),
         }
     }
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_tenants_share_a_folder() {
+    fn folder_names_are_unique() {
         let cases = [("acme", "acme"), ("Acme", "~41cme"), ("a:b", "a~3ab"), ("a.b-c_d", "a.b-c_d")];
         for (name, expected) in cases {
             assert_eq!(folder_of(&Tenant::new(name).unwrap()), expected, "{name}");

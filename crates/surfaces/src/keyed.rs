@@ -1,6 +1,6 @@
-//! Values by key, with a moment at which they are over: what kv and cache are both made of.
+//! Values by key with an expiry: the storage of kv and cache.
 //!
-//! The two have a table each, so that neither can see the other's keys by any statement.
+//! Each has its own table, so neither can see keys of the other.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -8,7 +8,7 @@ use crate::call::{Scope, Tenant};
 use crate::embedded::Refused;
 use crate::usage::{Usage, signed};
 
-/// A value and when it is over.
+/// A value and its expiry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) value: Vec<u8>,
@@ -52,7 +52,7 @@ macro_rules! keyed {
 pub(crate) use keyed;
 
 impl Keyed {
-    #[expect(clippy::too_many_arguments, reason = "called by one macro, which names them")]
+    #[expect(clippy::too_many_arguments, reason = "called by one macro that names the arguments")]
     pub(crate) const fn new(
         surface: &'static str,
         get: &'static str,
@@ -66,7 +66,7 @@ impl Keyed {
         Self { surface, get, size, put, remove, expired, oldest, oldest_of }
     }
 
-    /// The value, as long as it is not over.
+    /// The value, unless it is expired.
     pub(crate) fn get(
         &self,
         connection: &Connection,
@@ -82,7 +82,7 @@ impl Keyed {
         Ok(found.filter(|stored| stored.expires.is_none_or(|expires| expires > scope.at())))
     }
 
-    /// Stores a value over what is there, and says how much the tenant has afterwards; nothing where it did not grow.
+    /// Stores a value and returns the tenant's usage afterwards; `None` if it did not grow.
     pub(crate) fn put(
         &self,
         connection: &Connection,
@@ -104,7 +104,7 @@ impl Keyed {
         Ok((growth.items > 0 || growth.bytes > 0).then_some(now))
     }
 
-    /// Removes a key, and says whether it was there and not over.
+    /// Removes a key and returns whether it existed and was not expired.
     pub(crate) fn remove(&self, connection: &Connection, scope: &Scope, key: &str) -> rusqlite::Result<bool> {
         let over: Option<bool> = connection
             .prepare_cached(self.expired)?
@@ -115,7 +115,7 @@ impl Keyed {
         Ok(!over)
     }
 
-    /// Removes some of what is over at that moment; says whether there may be more.
+    /// Removes some expired values; returns whether more may be left.
     pub(crate) fn sweep(&self, connection: &Connection, now: i64, most: usize) -> rusqlite::Result<bool> {
         let mut statement = connection.prepare_cached(self.oldest)?;
         let rows = statement.query_map(params![now, most], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -126,7 +126,7 @@ impl Keyed {
         Ok(keys.len() == most)
     }
 
-    /// Removes some of a tenant's keys, the first to be over first, of those that are over at that moment. Says how many.
+    /// Removes some expired keys of a tenant, the earliest first. Returns how many.
     pub(crate) fn evict(
         &self,
         connection: &Connection,

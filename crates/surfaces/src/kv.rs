@@ -9,42 +9,47 @@ use serde_json::Value;
 use crate::call::Scope;
 use crate::error::SurfaceError;
 use crate::keyed::Stored;
-use crate::served::Answer;
+use crate::served::PortFuture;
 use crate::value::value_of;
 
 pub(crate) use self::embedded::sweep;
 pub use self::embedded::{EmbeddedKv, MAX_LISTED};
 pub use self::json::ServedKv;
 
-/// Keys and values of a tenant.
+/// The key-value store of a tenant.
 ///
 /// # Contract
-/// * Keys of one tenant are invisible to every other, by every method.
-/// * A change is durable when it returns, and happens once for an effect's identity.
-/// * Whatever is over at the moment of the call is as absent as what never was.
-/// * `increment` and `compare_and_swap` are atomic: no other change comes between the reading and the writing.
-/// * Keys are listed in the order of their bytes.
+///
+/// * Keys are visible only to their tenant.
+/// * A change is durable when the call returns, and is applied once per effect id.
+/// * Expired keys do not exist.
+/// * `increment` and `compare_and_swap` are atomic.
+/// * Keys are listed in byte order.
 pub trait Kv: Send + Sync {
-    /// The value of a key.
-    fn get<'a>(&'a self, scope: &'a Scope, key: &'a str) -> Answer<'a, Option<Entry>>;
-    /// Stores a value, for so many milliseconds or for good.
-    fn set<'a>(&'a self, scope: &'a Scope, key: String, value: Value, ttl_ms: Option<u64>) -> Answer<'a, ()>;
-    /// Removes a key; says whether it was there.
-    fn delete<'a>(&'a self, scope: &'a Scope, key: String) -> Answer<'a, bool>;
-    /// Keys that begin with a prefix, behind a key where one is given.
-    fn list<'a>(&'a self, scope: &'a Scope, page: KeyPage) -> Answer<'a, Keys>;
-    /// Adds to an integer; what is absent is 0. The lifetime stays as it was.
-    fn increment<'a>(&'a self, scope: &'a Scope, key: String, delta: i64) -> Answer<'a, i64>;
-    /// Stores a value if the present one says the same as what is expected; what is absent is null.
-    fn compare_and_swap<'a>(&'a self, scope: &'a Scope, key: String, swap: Swap) -> Answer<'a, Swapped>;
+    fn get<'a>(&'a self, scope: &'a Scope, key: &'a str) -> PortFuture<'a, Option<Entry>>;
+    /// Stores a value, with an optional time to live in milliseconds.
+    fn set<'a>(
+        &'a self,
+        scope: &'a Scope,
+        key: String,
+        value: Value,
+        ttl_ms: Option<u64>,
+    ) -> PortFuture<'a, ()>;
+    /// Removes a key; returns whether it existed.
+    fn delete<'a>(&'a self, scope: &'a Scope, key: String) -> PortFuture<'a, bool>;
+    /// Keys with a prefix, after an optional key.
+    fn list<'a>(&'a self, scope: &'a Scope, page: KeyPage) -> PortFuture<'a, Keys>;
+    /// Adds to an integer; a missing key counts as 0. The time to live does not change.
+    fn increment<'a>(&'a self, scope: &'a Scope, key: String, delta: i64) -> PortFuture<'a, i64>;
+    /// Stores a value if the current one equals `expect`; a missing key counts as null.
+    fn compare_and_swap<'a>(&'a self, scope: &'a Scope, key: String, swap: Swap) -> PortFuture<'a, Swapped>;
 }
 
-/// A value and how long it will be there.
+/// A value and its remaining time to live.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The value.
     pub value: Value,
-    /// For how many milliseconds; for good where it is nothing.
+    /// In milliseconds; `None` if it does not expire.
     pub ttl_remaining_ms: Option<u64>,
 }
 
@@ -56,42 +61,40 @@ impl Entry {
     }
 }
 
-/// Which keys are listed.
+/// A listing request.
 #[derive(Clone, Debug, Default)]
 pub struct KeyPage {
-    /// What they begin with.
+    /// The key prefix.
     pub prefix: String,
-    /// The last key of the page before.
+    /// The last key of the previous page.
     pub after: Option<String>,
-    /// How many at the most; the port may give fewer.
+    /// The maximum number of keys; the port may return fewer.
     pub limit: usize,
 }
 
-/// Some keys.
+/// A page of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys {
-    /// In the order of their bytes.
+    /// In byte order.
     pub keys: Vec<String>,
-    /// Whether there are more behind the last one.
+    /// Whether more keys follow.
     pub more: bool,
 }
 
-/// What is expected, and what takes its place.
+/// A compare-and-swap request.
 #[derive(Clone, Debug)]
 pub struct Swap {
-    /// The value that has to be there.
+    /// The expected current value.
     pub expect: Value,
-    /// The new one.
     pub set: Value,
-    /// For how many milliseconds; for good where it is nothing.
+    /// Time to live in milliseconds; `None` means no expiry.
     pub ttl_ms: Option<u64>,
 }
 
-/// How it went.
+/// The result of a compare-and-swap.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Swapped {
-    /// Whether the new value is there.
     pub swapped: bool,
-    /// The value that is there now.
+    /// The value after the call.
     pub actual: Value,
 }

@@ -1,60 +1,59 @@
-//! How much of everything. Each bound is in the error of whoever meets it.
+//! Limits of the embedded surfaces. Every limit error names its limit.
 
-/// The bounds of the embedded surfaces.
+/// The limits of the embedded surfaces.
 ///
-/// Sizes are in bytes. A tenant's bounds are counted exactly, in the same commit as what is counted.
+/// Sizes are in bytes. A tenant's usage is counted exactly, in the same commit as the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// A key of kv, cache and blob: as long as a path gets, and short enough to be in an index.
+    /// A key of kv, cache and blob: long enough for a path, short enough for an index.
     pub key_bytes: usize,
-    /// A value of kv and cache. Larger things are blobs: a value is read and written whole, and passes through the writer's memory.
+    /// A value of kv and cache. Use blobs for larger data: values are read and written whole, in memory.
     pub value_bytes: usize,
-    /// The longest lifetime of a key, in seconds: ten years.
+    /// The maximum time to live of a key, in seconds: ten years.
     pub kv_ttl_seconds: u64,
-    /// The keys of a tenant.
+    /// Keys per tenant.
     pub kv_keys: u64,
-    /// The bytes of a tenant's keys and values.
+    /// Total size of a tenant's keys and values.
     pub kv_bytes: u64,
-    /// The longest lifetime of a cached value, in seconds: a week. What has to live longer is not a cache.
+    /// The maximum time to live of a cached value, in seconds: one week.
     pub cache_ttl_seconds: u64,
-    /// The bytes of a tenant's cached keys and values. Beyond it, what expires first is forgotten.
+    /// Total size of a tenant's cached keys and values. Above it, values that expire first are evicted.
     pub cache_bytes: u64,
-    /// The cached keys of a tenant. Beyond it, what expires first is forgotten: what a row takes beside its bytes is not for nothing.
+    /// Cached keys per tenant. Above it, values that expire first are evicted, because each row has an overhead.
     pub cache_keys: u64,
-    /// The tables of a tenant.
+    /// Tables per tenant.
     pub tables: u64,
-    /// The rows of a table.
+    /// Rows per table.
     pub table_rows: u64,
-    /// The columns of a table.
+    /// Columns per table.
     pub table_columns: usize,
-    /// A row, as JSON.
+    /// A row as JSON.
     pub row_bytes: usize,
-    /// The bytes of all rows of a tenant.
+    /// Total size of a tenant's rows.
     pub table_bytes: u64,
-    /// An object of blob. It is held in memory once while it is written.
+    /// A blob object. It is held in memory once while it is written.
     pub object_bytes: usize,
-    /// The objects of a tenant.
+    /// Objects per tenant.
     pub objects: u64,
-    /// The bytes of a tenant's objects.
+    /// Total size of a tenant's objects.
     pub blob_bytes: u64,
-    /// A message or a record, as JSON.
+    /// A message or record as JSON.
     pub message_bytes: usize,
-    /// The messages that wait for a tenant, dead letters included.
+    /// Waiting messages per tenant, including dead letters.
     pub messages: u64,
-    /// The bytes of the messages that wait for a tenant.
+    /// Total size of a tenant's waiting messages.
     pub queue_bytes: u64,
-    /// The records that a stream keeps. Beyond it the oldest go.
+    /// Records per stream. Above it, the oldest are removed.
     pub stream_records: u64,
-    /// The records of all streams of a tenant.
+    /// Records per tenant.
     pub records: u64,
-    /// The bytes of the records of a tenant.
+    /// Total size of a tenant's records.
     pub stream_bytes: u64,
-    /// A file.
     pub file_bytes: usize,
-    /// The files and folders of a tenant.
+    /// Files and folders per tenant.
     pub files: u64,
-    /// The bytes of a tenant's files.
+    /// Total size of a tenant's files.
     pub fs_bytes: u64,
 }
 

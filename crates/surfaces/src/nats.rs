@@ -1,16 +1,16 @@
-//! Messages and streams on a NATS server with JetStream.
+//! Queues and streams on a NATS server with JetStream.
 //!
-//! A subject of a tenant is a stream of its own there, with work-queue retention and one durable consumer; a stream of a tenant is a stream
-//! with a bounded number of records. Their names are digests of tenant and name, so whatever a name contains, it is a legal one and
-//! nobody else's.
+//! A tenant's subject is a JetStream stream with work-queue retention and one durable consumer; a tenant's stream is a
+//! JetStream stream with a limited number of records. Their names are digests of tenant and name, so they are always
+//! valid and unique.
 //!
-//! | What | How |
+//! | Concept | Implementation |
 //! |---|---|
-//! | durable | the server has acknowledged the message, and every acknowledgement is itself acknowledged |
-//! | a lease | the server waits 30 seconds; longer ones are prolonged from here, shorter ones given back from here |
-//! | an effect's identity | of a publication: the server recognises it for [`RECOGNISED`]; of the rest: remembered while this process lives |
-//! | a delay | stands in a header; a message that comes too early is sent back until it is time. What came early is counted as a delivery after this process ended |
-//! | a delivery token | good in the process that consumed; after its end the message comes back when its lease is over |
+//! | durability | the server acknowledges messages, and confirms acknowledgements |
+//! | lease | the server waits 30 seconds; longer leases are extended and shorter ones released by this process |
+//! | effect id | publications: deduplicated by the server for [`RECOGNISED`]; other calls: remembered by this process |
+//! | delay | a header; a message that arrives too early is returned until it is due. After a restart, early arrivals count as deliveries |
+//! | delivery token | valid in the process that consumed; after it ends, the message returns when its lease expires |
 
 mod deliveries;
 mod names;
@@ -35,45 +35,45 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 
-use self::deliveries::{Deliveries, Found, Held};
+use self::deliveries::{Deliveries, DeliveryLookup, HeldMessage};
 use self::names::Name;
 use crate::args::{check_name, refuse};
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
 use crate::queue::{
-    Consume, Delivery, From, LEASE_MS, MAX_LEASE_MS, MAX_SUBJECT_BYTES, Queue, Records, Topic, check_delay,
-    check_reason, dead_letter_subject,
+    Consume, Delivery, LEASE_MS, MAX_LEASE_MS, MAX_SUBJECT_BYTES, Queue, ReadFrom, Records, Topic,
+    check_delay, check_reason, dead_letter_subject,
 };
-use crate::served::Answer;
+use crate::served::PortFuture;
 use crate::value::{bytes_of, value_of};
 
-/// For how long the server recognises the identity of a publication.
+/// How long the server deduplicates publications.
 pub const RECOGNISED: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long the server is waited for.
+/// The timeout of server calls.
 const WAIT: Duration = Duration::from_secs(5);
-/// The one consumer of a queue.
+/// The consumer of every queue.
 const CONSUMER: &str = "interlock";
-/// How many topics may wait for a watcher before it is told that it fell behind.
+/// Buffered notifications per watcher before it lags.
 const WATCHED: usize = 1024;
-/// How many streams of the server are remembered.
+/// The maximum number of remembered JetStream streams.
 const KNOWN: usize = 4096;
 
-/// Where a server is.
+/// How to reach a server.
 #[derive(Clone)]
 pub struct NatsOptions {
-    /// The address, `nats://…`, with its password where there is one: a secret, already resolved.
+    /// The URL, `nats://…`, including a password: a resolved secret.
     pub url: String,
 }
 
-/// The address is a secret, so it is not shown.
+/// Hides the URL, which is a secret.
 impl fmt::Debug for NatsOptions {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("NatsOptions").finish_non_exhaustive()
     }
 }
 
-/// Messages and streams on a server.
+/// Queues and streams on a NATS server.
 pub struct NatsQueue {
     inner: Arc<Inner>,
     watcher: JoinHandle<()>,
@@ -82,7 +82,7 @@ pub struct NatsQueue {
 struct Inner {
     context: Context,
     limits: Limits,
-    /// The queues that are known to be there, with their consumers, and the streams, without.
+    /// Known queues with their consumers, and known streams without.
     known: Mutex<HashMap<String, Option<PullConsumer>>>,
     deliveries: Mutex<Deliveries>,
     topics: broadcast::Sender<Topic>,
@@ -95,10 +95,10 @@ impl Drop for NatsQueue {
 }
 
 impl NatsQueue {
-    /// Goes to the server. It need not be there yet; calls are refused until it is.
+    /// Connects. The server may still be down; calls fail until it is reachable.
     ///
     /// # Errors
-    /// `queue_backend_unavailable`: the address cannot be read.
+    /// `queue_backend_unavailable`: the URL is invalid.
     pub async fn connect(options: &NatsOptions, limits: &Limits) -> Result<Self, SurfaceError> {
         let client = async_nats::ConnectOptions::new()
             .name("interlock")
@@ -108,10 +108,7 @@ impl NatsQueue {
             .connect(options.url.as_str())
             .await
             .map_err(|_| {
-                SurfaceError::new(
-                    Code::QueueBackendUnavailable,
-                    "the address of the queue server cannot be read",
-                )
+                SurfaceError::new(Code::QueueBackendUnavailable, "the queue server URL is invalid")
             })?;
         let topics = broadcast::Sender::new(WATCHED);
         let watched = client.subscribe(names::EVERYTHING).await.map_err(|_| unavailable())?;
@@ -146,7 +143,7 @@ impl Inner {
         known.insert(name.stream.clone(), consumer);
     }
 
-    /// What was answered under the identity before, or the answer of `change`, which is remembered.
+    /// Returns the remembered result of the effect id, or runs `change` and remembers its result.
     async fn once<T, F>(&self, scope: &Scope, op: &'static str, change: F) -> Result<T, SurfaceError>
     where
         T: Serialize + DeserializeOwned,
@@ -167,13 +164,14 @@ impl Inner {
         if bytes.len() > most {
             let size = bytes.len();
             return Err(refuse(format!(
-                "`{what}` has {size} bytes as JSON, and at most {most} are allowed; put it into blob and send its key"
+                "`{what}` is {size} bytes as JSON; the limit is {most}; store it as a blob and send its \
+                    key"
             )));
         }
         Ok(bytes)
     }
 
-    /// Makes the queue where it is not there.
+    /// Creates the queue if it does not exist.
     async fn ensure_queue(&self, name: &Name) -> Result<(), SurfaceError> {
         if self.known().contains_key(&name.stream) {
             return Ok(());
@@ -202,7 +200,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The consumer of the queue, if the queue is there.
+    /// The consumer of the queue, if the queue exists.
     async fn consumer(&self, name: &Name) -> Result<Option<PullConsumer>, SurfaceError> {
         if let Some(known) = self.known().get(&name.stream) {
             return Ok(known.clone());
@@ -225,7 +223,7 @@ impl Inner {
         }
     }
 
-    /// Publishes, and tells the number of the message. The same identity gives the same number.
+    /// Publishes and returns the sequence number. The same effect id returns the same number.
     async fn send(
         &self,
         name: &Name,
@@ -245,7 +243,7 @@ impl Inner {
         }
         let refused = |error: jetstream::context::PublishError| match error.kind() {
             PublishErrorKind::MaxPayloadExceeded => refuse(
-                "the message is larger than the queue server allows; put it into blob and send its key",
+                "the message is larger than the queue server allows; store it as a blob and send its key",
             ),
             kind => {
                 if kind == PublishErrorKind::StreamNotFound {
@@ -296,28 +294,28 @@ impl Inner {
     ) -> Result<Option<Delivery>, SurfaceError> {
         check_name("subject", &consume.subject, MAX_SUBJECT_BYTES, Code::InvalidArgument)?;
         if consume.lease_ms == 0 || consume.lease_ms > MAX_LEASE_MS {
-            return Err(refuse(format!("a lease has 1 to {MAX_LEASE_MS} milliseconds")));
+            return Err(refuse(format!("a lease must be 1 to {MAX_LEASE_MS} milliseconds")));
         }
         let name = Name::queue(&scope.tenant, &consume.subject);
         let wait = Duration::from_millis(consume.wait_ms);
         if !wait.is_zero() {
-            // The server can only be waited at for what it has.
+            // A queue must exist before its messages can be awaited.
             self.ensure_queue(&name).await?;
         }
         let began = Instant::now();
         let (message, id, delivered) = loop {
             let Some(message) = self.fetch(&name, wait).await? else { return Ok(None) };
             let (number, delivered) = {
-                let told = message.info().map_err(|_| unavailable())?;
-                (told.stream_sequence, u64::try_from(told.delivered).unwrap_or(1))
+                let info = message.info().map_err(|_| unavailable())?;
+                (info.stream_sequence, u64::try_from(info.delivered).unwrap_or(1))
             };
             let id = format!("{}.{number}", name.stream);
             if self.deliveries().is_settled(&id) {
-                // It was on its way again while its acknowledgement was. What is done with never comes back.
+                // It was redelivered while its acknowledgement was in flight. A settled message must not return.
                 let _ = message.ack().await;
                 continue;
             }
-            // The moment of the call is that of its beginning, and it may have waited for long.
+            // The call may have waited since `now`.
             let now =
                 scope.now.0.saturating_add(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
             let early = not_before(&message).saturating_sub(now);
@@ -325,13 +323,13 @@ impl Inner {
                 break (message, id, delivered);
             }
             self.deliveries().too_early(&id);
-            // Where this does not arrive, it comes back when the server has waited for long enough, and is judged again.
+            // If this is lost, the message returns after the server's lease and is checked again.
             let _ = message.ack_with(AckKind::Nak(Some(Duration::from_millis(early)))).await;
         };
         let deliveries = delivered.saturating_sub(self.deliveries().times_early(&id)).max(1);
         let payload = value_of(&message.payload)?;
         let token = format!("{id}.{delivered}");
-        let held = Held {
+        let held = HeldMessage {
             tenant: scope.tenant.clone(),
             subject: consume.subject.clone(),
             id: id.clone(),
@@ -344,7 +342,7 @@ impl Inner {
         Ok(Some(Delivery { token, id, subject: consume.subject, payload, deliveries }))
     }
 
-    /// The next message that the server gives. A server is asked what it has at once, or waited at.
+    /// Fetches the next message, immediately or after waiting.
     async fn fetch(&self, name: &Name, wait: Duration) -> Result<Option<jetstream::Message>, SurfaceError> {
         let Some(consumer) = self.consumer(name).await? else { return Ok(None) };
         let fetched = if wait.is_zero() {
@@ -362,19 +360,19 @@ impl Inner {
         }
     }
 
-    /// The delivery under that token, if it is this tenant's and nobody has got the message since.
-    fn held(&self, scope: &Scope, token: &str) -> Result<Option<Held>, SurfaceError> {
+    /// The delivery of that token, if it belongs to the tenant and is the newest.
+    fn held(&self, scope: &Scope, token: &str) -> Result<Option<HeldMessage>, SurfaceError> {
         match self.deliveries().find(&scope.tenant, token) {
-            Found::Held(held) => Ok(Some(held)),
-            Found::Unknown => Ok(None),
-            Found::Expired => {
-                let message = "the message was handed over again meanwhile; the newer delivery counts";
+            DeliveryLookup::HeldMessage(held) => Ok(Some(held)),
+            DeliveryLookup::Unknown => Ok(None),
+            DeliveryLookup::Expired => {
+                let message = "the message was delivered again; use the token of the newer delivery";
                 Err(SurfaceError::new(Code::QueueDeliveryTokenExpired, message))
             }
         }
     }
 
-    async fn settle(&self, held: &Held, kind: AckKind) -> Result<(), SurfaceError> {
+    async fn settle(&self, held: &HeldMessage, kind: AckKind) -> Result<(), SurfaceError> {
         held.message.double_ack_with(kind).await.map_err(|_| unavailable())?;
         let mut deliveries = self.deliveries();
         deliveries.forget(&held.id);
@@ -394,10 +392,10 @@ impl Inner {
         let Some(held) = self.held(scope, token)? else { return Ok(None) };
         let subject = dead_letter_subject(&held.subject)?;
         let letter = json!({ "original": value_of(&held.message.payload)?, "deadLetterReason": reason });
-        // First the copy, and then the original goes: between the two there may be both, never none. The copy is recognised when it is made
-        // again.
+        // The copy is published before the original is acknowledged: a crash leaves both, never neither. The copy is
+        // deduplicated if published again.
         let at = Scope { effect: None, ..scope.clone() };
-        // Not held to the bound of a message: what was taken may always be put aside.
+        // Not limited in size: an accepted message can always be moved.
         let identity = format!("dead-{}", held.id);
         self.publish_bytes(&at, &subject, bytes_of(&letter), Some(&identity), None).await?;
         self.settle(&held, AckKind::Ack).await?;
@@ -419,8 +417,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// Tells those who watch. Nobody may be there.
-    fn tell(&self, held: &Held) {
+    /// Notifies watchers, if any.
+    fn tell(&self, held: &HeldMessage) {
         let _ = self.topics.send(Topic {
             tenant: held.tenant.clone(),
             name: held.subject.clone(),
@@ -440,13 +438,13 @@ impl Inner {
     }
 }
 
-/// When a message may be handed over: from the beginning of time on, where it does not say.
+/// When a message is due; 0 if it has no delay.
 fn not_before(message: &jetstream::Message) -> u64 {
     let header = message.headers.as_ref().and_then(|headers| headers.get(names::NOT_BEFORE));
     header.and_then(|moment| moment.as_str().parse().ok()).unwrap_or(0)
 }
 
-/// Keeps a delivery for longer than the server would, or gives it back sooner.
+/// Extends a delivery beyond the server's lease, or releases it earlier.
 async fn lease(inner: std::sync::Weak<Inner>, token: String, lease: Duration) {
     let usual = Duration::from_millis(LEASE_MS);
     let mut left = lease;
@@ -457,7 +455,7 @@ async fn lease(inner: std::sync::Weak<Inner>, token: String, lease: Duration) {
         let Some(inner) = inner.upgrade() else { return };
         let Some(held) = inner.deliveries().current(&token) else { return };
         if !left.is_zero() {
-            // One that does not arrive is made up for by the next; at worst the message comes back sooner.
+            // A lost extension is compensated by the next; at worst the message returns early.
             let _ = held.message.ack_with(AckKind::Progress).await;
         } else {
             if held.message.ack_with(AckKind::Nak(None)).await.is_ok() {
@@ -469,14 +467,11 @@ async fn lease(inner: std::sync::Weak<Inner>, token: String, lease: Duration) {
 }
 
 fn unavailable() -> SurfaceError {
-    SurfaceError::new(
-        Code::QueueBackendUnavailable,
-        "the queue server does not answer, or is full; the call may be made again",
-    )
+    SurfaceError::new(Code::QueueBackendUnavailable, "the queue server is unreachable or full; retry later")
 }
 
 impl Queue for NatsQueue {
-    fn publish<'a>(&'a self, scope: &'a Scope, subject: String, payload: Value) -> Answer<'a, String> {
+    fn publish<'a>(&'a self, scope: &'a Scope, subject: String, payload: Value) -> PortFuture<'a, String> {
         self.publish_later(scope, subject, payload, 0)
     }
 
@@ -486,15 +481,15 @@ impl Queue for NatsQueue {
         subject: String,
         payload: Value,
         delay_ms: u64,
-    ) -> Answer<'a, String> {
+    ) -> PortFuture<'a, String> {
         async move { self.inner.publish(scope, &subject, &payload, delay_ms).await }.boxed()
     }
 
-    fn consume<'a>(&'a self, scope: &'a Scope, consume: Consume) -> Answer<'a, Option<Delivery>> {
+    fn consume<'a>(&'a self, scope: &'a Scope, consume: Consume) -> PortFuture<'a, Option<Delivery>> {
         self.inner.once(scope, "queueBus.consume", self.inner.consume(scope, consume)).boxed()
     }
 
-    fn ack<'a>(&'a self, scope: &'a Scope, token: String) -> Answer<'a, bool> {
+    fn ack<'a>(&'a self, scope: &'a Scope, token: String) -> PortFuture<'a, bool> {
         let ack = async move {
             let Some(held) = self.inner.held(scope, &token)? else { return Ok(false) };
             self.inner.settle(&held, AckKind::Ack).await?;
@@ -503,12 +498,12 @@ impl Queue for NatsQueue {
         self.inner.once(scope, "queueBus.ack", ack).boxed()
     }
 
-    fn nack<'a>(&'a self, scope: &'a Scope, token: String, requeue: bool) -> Answer<'a, bool> {
+    fn nack<'a>(&'a self, scope: &'a Scope, token: String, requeue: bool) -> PortFuture<'a, bool> {
         let nack = async move { self.inner.nack(scope, &token, requeue).await };
         self.inner.once(scope, "queueBus.nack", nack).boxed()
     }
 
-    fn postpone<'a>(&'a self, scope: &'a Scope, token: String, delay_ms: u64) -> Answer<'a, bool> {
+    fn postpone<'a>(&'a self, scope: &'a Scope, token: String, delay_ms: u64) -> PortFuture<'a, bool> {
         let delay = Duration::from_millis(delay_ms);
         let postpone = async move { self.inner.postpone(scope, &token, delay).await };
         self.inner.once(scope, "queueBus.postpone", postpone).boxed()
@@ -523,20 +518,25 @@ impl Queue for NatsQueue {
         scope: &'a Scope,
         token: String,
         reason: String,
-    ) -> Answer<'a, Option<String>> {
+    ) -> PortFuture<'a, Option<String>> {
         let dead = async move { self.inner.dead_letter(scope, &token, reason).await };
         self.inner.once(scope, "queueBus.deadLetter", dead).boxed()
     }
 
-    fn release<'a>(&'a self, _scope: &'a Scope, _consumer: String) -> Answer<'a, u64> {
+    fn release<'a>(&'a self, _scope: &'a Scope, _consumer: String) -> PortFuture<'a, u64> {
         std::future::ready(Ok(0)).boxed()
     }
 
-    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> Answer<'a, Option<Timestamp>> {
+    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> PortFuture<'a, Option<Timestamp>> {
         self.inner.due(scope, subject).boxed()
     }
 
-    fn stream_publish<'a>(&'a self, scope: &'a Scope, stream: String, record: Value) -> Answer<'a, String> {
+    fn stream_publish<'a>(
+        &'a self,
+        scope: &'a Scope,
+        stream: String,
+        record: Value,
+    ) -> PortFuture<'a, String> {
         async move { self.inner.stream_publish(scope, &stream, &record).await }.boxed()
     }
 
@@ -544,9 +544,9 @@ impl Queue for NatsQueue {
         &'a self,
         scope: &'a Scope,
         stream: String,
-        from: From,
+        from: ReadFrom,
         limit: usize,
-    ) -> Answer<'a, Records> {
+    ) -> PortFuture<'a, Records> {
         async move { self.inner.stream_read(scope, &stream, &from, limit).await }.boxed()
     }
 

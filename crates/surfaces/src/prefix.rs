@@ -1,8 +1,8 @@
-//! Texts that begin alike, as a range.
+//! String prefixes as ranges.
 
-/// The least text that is greater than every text with this prefix; nothing where there is none.
+/// The smallest string greater than every string with this prefix; `None` if there is none.
 ///
-/// Texts are compared by their bytes, which for UTF-8 is the order of the characters.
+/// Strings are compared by bytes, which for UTF-8 is the order of characters.
 pub(crate) fn successor(prefix: &str) -> Option<String> {
     let mut characters: Vec<char> = prefix.chars().collect();
     while let Some(last) = characters.pop() {
@@ -21,7 +21,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_end_of_a_range() {
+    fn successors() {
         let cases = [
             ("", None),
             ("a", Some("b")),
@@ -36,7 +36,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_is_below_the_successor_exactly_when_it_has_the_prefix_or_is_smaller(
+        fn successor_bounds_the_prefix_range(
             prefix in ".{0,3}", text in ".{0,5}"
         ) {
             let below = successor(&prefix).is_none_or(|until| text < until);

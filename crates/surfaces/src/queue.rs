@@ -1,4 +1,4 @@
-//! Messages that are handed over, and streams that are read.
+//! Message queues and streams.
 
 mod embedded;
 mod json;
@@ -13,59 +13,59 @@ use tokio::sync::broadcast;
 use crate::args::{check_name, refuse};
 use crate::call::{Scope, Tenant};
 use crate::error::{Code, SurfaceError};
-use crate::served::Answer;
+use crate::served::PortFuture;
 
 pub use self::embedded::EmbeddedQueue;
 pub use self::json::ServedQueue;
 
-/// How long a delivery is kept for its consumer where nothing is said: 30 seconds.
+/// The default lease: 30 seconds.
 pub const LEASE_MS: u64 = 30_000;
-/// How long a delivery may be kept for its consumer: 12 hours.
+/// The maximum lease: 12 hours.
 pub const MAX_LEASE_MS: u64 = 12 * 60 * 60 * 1000;
-/// How long a message may be kept back when it is published: 12 hours.
+/// The maximum delay of a message: 12 hours.
 pub const MAX_DELAY_MS: u64 = MAX_LEASE_MS;
-/// How many bytes the name of a subject, a stream or a consumer may have.
+/// The maximum length of a subject, stream or consumer name, in bytes.
 pub const MAX_SUBJECT_BYTES: usize = 256;
-/// How many records are read at once.
+/// The maximum number of records per read.
 pub const MAX_RECORDS: usize = 1000;
-/// What dead letters of a subject are published under: its name and this.
+/// The suffix of dead-letter subjects.
 pub const DEAD_LETTERS: &str = ".dlq";
 
-/// How often a message may be dead-lettered: every time it is wrapped once more, and what is nested too deep cannot be read.
+/// How often a message may be dead-lettered: each time adds a level of nesting, which is limited.
 const MAX_DEAD_LETTERS: usize = 8;
-/// How many bytes the reason of a dead letter may have.
+/// The maximum length of a dead-letter reason, in bytes.
 const MAX_REASON_BYTES: usize = 4096;
 
-/// Refuses the reason of a dead letter that is too long.
+/// Checks the length of a dead-letter reason.
 ///
 /// # Errors
 /// `invalid_argument`
 pub(crate) fn check_reason(reason: &str) -> Result<(), SurfaceError> {
     if reason.len() > MAX_REASON_BYTES {
-        return Err(refuse(format!("`reason` has at most {MAX_REASON_BYTES} bytes")));
+        return Err(refuse(format!("`reason` is longer than {MAX_REASON_BYTES} bytes")));
     }
     Ok(())
 }
 
-/// Refuses a delay that is too long.
+/// Checks a delay.
 ///
 /// # Errors
 /// `invalid_argument`
 pub(crate) fn check_delay(delay_ms: u64) -> Result<(), SurfaceError> {
     if delay_ms > MAX_DELAY_MS {
-        return Err(refuse(format!("a message is kept back for at most {} seconds", MAX_DELAY_MS / 1000)));
+        return Err(refuse(format!("the delay of a message is limited to {} seconds", MAX_DELAY_MS / 1000)));
     }
     Ok(())
 }
 
-/// Under what subject a message of that one is put aside, where it may be.
+/// The dead-letter subject of a subject.
 ///
 /// # Errors
-/// `invalid_argument`: the subject is too long, or the message was put aside too often.
+/// `invalid_argument`: the subject is too long, or the message was dead-lettered too often.
 pub(crate) fn dead_letter_subject(subject: &str) -> Result<String, SurfaceError> {
     if subject.matches(DEAD_LETTERS).count() >= MAX_DEAD_LETTERS {
         return Err(refuse(format!(
-            "a message is dead-lettered at most {MAX_DEAD_LETTERS} times; acknowledge it"
+            "a message can be dead-lettered at most {MAX_DEAD_LETTERS} times; acknowledge it instead"
         )));
     }
     let dead = format!("{subject}{DEAD_LETTERS}");
@@ -73,150 +73,147 @@ pub(crate) fn dead_letter_subject(subject: &str) -> Result<String, SurfaceError>
     Ok(dead)
 }
 
-/// Messages and streams of a tenant.
+/// The queues and streams of a tenant.
 ///
 /// # Contract
-/// * Messages and records of one tenant are invisible to every other, by every method. A delivery token is good for its tenant alone.
-/// * A message is with one consumer at a time. It comes back when its lease is over or when it is given back, in its old place, until it
-///   is acknowledged, dropped or dead-lettered; then it never comes back.
-/// * Messages of a subject are handed over in the order of their publication. One that was published for later is handed over once its delay is
-///   over, before those that wait.
-/// * The id of a message is the same at every delivery, and is given to no other message of any tenant: whoever starts something under
-///   an identity made from it starts it once for each message.
-/// * Records of a stream are read in the order of their publication, any number of times, as long as they are kept.
-/// * A change is durable when it returns, and happens once for an effect's identity.
+///
+/// * Messages and records are visible only to their tenant. A delivery token is valid only for its tenant.
+/// * A message is held by one consumer at a time. It returns to its old position when its lease expires or it is
+///   released, until it is acknowledged, dropped or dead-lettered; then it never returns.
+/// * Messages of a subject are delivered in publication order. A delayed message is delivered when it is due, before
+///   waiting ones.
+/// * The id of a message is the same for every delivery and globally unique. An effect id derived from it makes a
+///   consumer idempotent.
+/// * Records of a stream are read in publication order, any number of times, while they are kept.
+/// * A change is durable when the call returns, and is applied once per effect id.
 pub trait Queue: Send + Sync {
-    /// Publishes a message, and tells its id.
-    fn publish<'a>(&'a self, scope: &'a Scope, subject: String, payload: Value) -> Answer<'a, String>;
-    /// Publishes a message that nobody gets before a delay is over, and tells its id. Without a delay, as [`Queue::publish`].
+    /// Publishes a message and returns its id.
+    fn publish<'a>(&'a self, scope: &'a Scope, subject: String, payload: Value) -> PortFuture<'a, String>;
+    /// Publishes a message with a delay and returns its id. A delay of 0 is [`Queue::publish`].
     fn publish_later<'a>(
         &'a self,
         scope: &'a Scope,
         subject: String,
         payload: Value,
         delay_ms: u64,
-    ) -> Answer<'a, String>;
-    /// The next message, which is kept for this consumer for a while.
-    fn consume<'a>(&'a self, scope: &'a Scope, consume: Consume) -> Answer<'a, Option<Delivery>>;
-    /// The message is done with. Says whether the token was known.
+    ) -> PortFuture<'a, String>;
+    /// Delivers the next message with a lease.
+    fn consume<'a>(&'a self, scope: &'a Scope, consume: Consume) -> PortFuture<'a, Option<Delivery>>;
+    /// Acknowledges a message. Returns whether the token was known.
     ///
-    /// A token is good until the message is handed over again, even when its lease is over; from then on it is refused with
+    /// A token stays valid until the message is delivered again, even after its lease; then it fails with
     /// `queue_delivery_token_expired`.
-    fn ack<'a>(&'a self, scope: &'a Scope, token: String) -> Answer<'a, bool>;
-    /// Gives the message back, or drops it. Says whether the token was known; as [`Queue::ack`].
-    fn nack<'a>(&'a self, scope: &'a Scope, token: String, requeue: bool) -> Answer<'a, bool>;
-    /// Keeps the message from everybody for a while, from now on, and then it comes back. Says whether the token was known; as
-    /// [`Queue::ack`]. A name that the consumer gave still holds for it: see [`Queue::release`].
-    fn postpone<'a>(&'a self, scope: &'a Scope, token: String, delay_ms: u64) -> Answer<'a, bool>;
-    /// Moves the message to the dead letters of its subject, and tells their subject; nothing where the token was not known.
+    fn ack<'a>(&'a self, scope: &'a Scope, token: String) -> PortFuture<'a, bool>;
+    /// Returns the message to the queue, or drops it. Returns whether the token was known; see [`Queue::ack`].
+    fn nack<'a>(&'a self, scope: &'a Scope, token: String, requeue: bool) -> PortFuture<'a, bool>;
+    /// Hides the message for a while; then it returns. Returns whether the token was known; see [`Queue::ack`]. The
+    /// message stays assigned to its named consumer; see [`Queue::release`].
+    fn postpone<'a>(&'a self, scope: &'a Scope, token: String, delay_ms: u64) -> PortFuture<'a, bool>;
+    /// Moves the message to the dead letters of its subject and returns their subject; `None` if the token is unknown.
     fn dead_letter<'a>(
         &'a self,
         scope: &'a Scope,
         token: String,
         reason: String,
-    ) -> Answer<'a, Option<String>>;
-    /// Gives back all that a named consumer holds, as after its crash. Says how many; none where the adapter knows no names.
-    fn release<'a>(&'a self, scope: &'a Scope, consumer: String) -> Answer<'a, u64>;
-    /// When it is worth looking at a subject again, if no message is published before: the end of the first lease, or now where
-    /// something waits.
-    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> Answer<'a, Option<Timestamp>>;
-    /// Adds a record to a stream, and tells its id.
-    fn stream_publish<'a>(&'a self, scope: &'a Scope, stream: String, record: Value) -> Answer<'a, String>;
-    /// Records of a stream.
+    ) -> PortFuture<'a, Option<String>>;
+    /// Releases all messages of a named consumer, for example after it crashed. Returns how many; 0 if the adapter has
+    /// no consumer names.
+    fn release<'a>(&'a self, scope: &'a Scope, consumer: String) -> PortFuture<'a, u64>;
+    /// When to check a subject again if nothing is published before: the end of the first lease, or now if a message
+    /// waits.
+    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> PortFuture<'a, Option<Timestamp>>;
+    /// Appends a record to a stream and returns its id.
+    fn stream_publish<'a>(
+        &'a self,
+        scope: &'a Scope,
+        stream: String,
+        record: Value,
+    ) -> PortFuture<'a, String>;
     fn stream_read<'a>(
         &'a self,
         scope: &'a Scope,
         stream: String,
-        from: From,
+        from: ReadFrom,
         limit: usize,
-    ) -> Answer<'a, Records>;
-    /// Tells of every subject and stream in which something was published or given back. Whoever falls behind is told so and looks at
-    /// everything; what was published before is not told of.
+    ) -> PortFuture<'a, Records>;
+    /// Notifies of every subject and stream with new or returned messages. A watcher that lags must check all of them;
+    /// earlier publications are not reported.
     fn watch(&self) -> broadcast::Receiver<Topic>;
-    /// Whether a [`Queue::consume`] waits as long as it is told for a message, by an event of the server. Where not, it answers at once,
-    /// and [`Queue::watch`] and [`Queue::due`] say when it is worth asking again.
+    /// Whether [`Queue::consume`] waits for a message on the server. If not, it returns immediately; use
+    /// [`Queue::watch`] and [`Queue::due`] to know when to call again.
     fn waits(&self) -> bool {
         false
     }
-    /// What the adapter is, as the discovery document spells it.
+    /// The adapter name in the discovery document.
     fn backend(&self) -> &'static str;
 }
 
-/// Which message is wanted, and for how long.
+/// A consume request.
 #[derive(Clone, Debug)]
 pub struct Consume {
-    /// Of which subject.
     pub subject: String,
-    /// The name of the consumer, where it has one; see [`Queue::release`].
+    /// The consumer name, if any; see [`Queue::release`].
     pub consumer: Option<String>,
-    /// For how many milliseconds it is kept for this consumer.
+    /// The lease in milliseconds.
     pub lease_ms: u64,
-    /// For how many milliseconds it is waited for, where the adapter [waits](Queue::waits) and there is none.
+    /// How long to wait for a message, in milliseconds, if the adapter [waits](Queue::waits).
     pub wait_ms: u64,
 }
 
 impl Consume {
-    /// The next message of a subject, for the usual while.
+    /// The next message of a subject, with the default lease.
     pub fn of(subject: impl Into<String>) -> Self {
         Self { subject: subject.into(), consumer: None, lease_ms: LEASE_MS, wait_ms: 0 }
     }
 }
 
-/// A message that was handed over.
+/// A delivered message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// What acknowledges it.
+    /// Settles the message.
     pub token: String,
-    /// Its id.
     pub id: String,
-    /// Its subject.
     pub subject: String,
-    /// What it says.
     pub payload: Value,
-    /// How often it was handed over, this time included.
+    /// How often the message was delivered, including this time.
     pub deliveries: u64,
 }
 
-/// Where reading begins.
+/// Where reading starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum From {
-    /// With the oldest record that is kept.
+pub enum ReadFrom {
+    /// The oldest record.
     Beginning,
-    /// Behind the newest.
+    /// After the newest record.
     Now,
-    /// Where an earlier page ended.
+    /// The end of an earlier page.
     Cursor(String),
 }
 
-/// Some records of a stream.
+/// A page of records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Records {
-    /// In the order of their publication.
+    /// In publication order.
     pub records: Vec<Record>,
-    /// Where the next page begins.
+    /// The cursor of the next page.
     pub next: String,
-    /// Whether there are records behind these already.
+    /// Whether more records follow.
     pub more: bool,
 }
 
-/// One record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// Its id.
     pub id: String,
-    /// What it says.
     pub payload: Value,
-    /// Where reading goes on behind it.
+    /// The cursor after this record.
     pub next: String,
 }
 
-/// Where something was published.
+/// A subject or stream with a new message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Topic {
-    /// Whose.
     pub tenant: Tenant,
-    /// The subject or the stream.
+    /// The subject or stream name.
     pub name: String,
-    /// Which of the two.
     pub is_stream: bool,
 }

@@ -1,7 +1,7 @@
-//! Texts, found by their words.
+//! Full-text search.
 //!
-//! Every index of every tenant is a table of FTS5 of its own. How well a document matches depends on how rare the words are among all documents
-//! of the table, so a table that tenants shared would tell each of them what the others write about.
+//! Every index of every tenant is a separate FTS5 table. Scores depend on word frequencies in the whole table, so a
+//! shared table would leak what other tenants write about.
 
 mod embedded;
 mod json;
@@ -10,35 +10,34 @@ mod words;
 use serde_json::{Map, Value};
 
 use crate::call::Scope;
-use crate::served::Answer;
+use crate::served::PortFuture;
 
 pub use self::embedded::EmbeddedSearch;
 pub use self::json::ServedSearch;
 
-/// How many hits are given where nothing is said.
+/// The default number of hits.
 pub const DEFAULT_HITS: usize = 10;
 
-/// How much of everything.
+/// Search limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SearchLimits {
-    /// The documents of one call.
+    /// Documents per call.
     pub documents: usize,
-    /// A document, as JSON, in bytes.
+    /// A document as JSON, in bytes.
     pub document_bytes: usize,
-    /// The hits of a query.
+    /// Hits per query.
     pub hits: usize,
-    /// A query, in bytes.
     pub query_bytes: usize,
-    /// The words of a query.
+    /// Words per query.
     pub query_words: usize,
-    /// The name of an index or of a document, in bytes.
+    /// An index name or document id, in bytes.
     pub name_bytes: usize,
-    /// The indexes of a tenant.
+    /// Indexes per tenant.
     pub indexes: u64,
-    /// The indexes of all tenants: each is several tables, and whoever opens the file reads the list of tables.
+    /// Indexes of all tenants: each has several tables, and opening the file reads the list of tables.
     pub indexes_of_all: u64,
-    /// The documents of a tenant, in bytes.
+    /// Total size of a tenant's documents, in bytes.
     pub bytes: u64,
 }
 
@@ -58,53 +57,45 @@ impl Default for SearchLimits {
     }
 }
 
-/// Texts of a tenant.
+/// The search indexes of a tenant.
 ///
 /// # Contract
-/// * Indexes of one tenant are invisible to every other, by every method and in every score.
-/// * A query finds the documents that have at least one of its words. Documents that match better come first, those that match equally well in
-///   the order of their ids, and every score is above 0. A query without words finds nothing.
-/// * Whatever is in a query is text: it has no syntax.
-/// * The first document makes an index. An index that loses its last document is forgotten.
-/// * A change is durable when it returns, and happens once for an effect's identity.
+///
+/// * Indexes are visible only to their tenant, and do not influence the scores of others.
+/// * A query finds documents with at least one of its words, the best match first, equal scores by id. Scores are
+///   positive. A query without words finds nothing.
+/// * Queries are plain text without syntax.
+/// * The first document creates an index. Deleting the last document deletes it.
+/// * A change is durable when the call returns, and is applied once per effect id.
 pub trait Search: Send + Sync {
-    /// Adds documents, or puts them in the place of those with their ids. Says how many.
-    fn index<'a>(&'a self, scope: &'a Scope, index: String, documents: Vec<Document>) -> Answer<'a, u64>;
-    /// The documents that match best.
-    fn query<'a>(&'a self, scope: &'a Scope, query: Query) -> Answer<'a, Vec<Hit>>;
-    /// Removes documents; says how many were there.
-    fn delete<'a>(&'a self, scope: &'a Scope, index: String, ids: Vec<String>) -> Answer<'a, u64>;
+    /// Adds or replaces documents. Returns how many.
+    fn index<'a>(&'a self, scope: &'a Scope, index: String, documents: Vec<Document>) -> PortFuture<'a, u64>;
+    /// The best matches.
+    fn query<'a>(&'a self, scope: &'a Scope, query: Query) -> PortFuture<'a, Vec<Hit>>;
+    /// Removes documents; returns how many existed.
+    fn delete<'a>(&'a self, scope: &'a Scope, index: String, ids: Vec<String>) -> PortFuture<'a, u64>;
 }
 
-/// A document under its id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Its id.
     pub id: String,
-    /// What it says. Texts, numbers and truth values at any depth are found.
+    /// The content. Strings, numbers and booleans at any depth are searchable.
     pub fields: Map<String, Value>,
 }
 
-/// What is looked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    /// Where.
     pub index: String,
-    /// The words.
     pub text: String,
-    /// How many hits.
     pub hits: usize,
     /// Only documents whose fields have these values.
     pub filter: Map<String, Value>,
 }
 
-/// A document that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
-    /// Its id.
     pub id: String,
-    /// How well it matches: above 0, and more is better.
+    /// The score: positive, higher is better.
     pub score: f64,
-    /// What it says.
     pub fields: Map<String, Value>,
 }

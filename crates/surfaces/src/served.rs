@@ -1,4 +1,4 @@
-//! What every surface is behind the door.
+//! The common interface of all surfaces.
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -6,30 +6,30 @@ use serde_json::{Map, Value};
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
 
-/// The answer of a port, which may take a while.
-pub type Answer<'a, T> = BoxFuture<'a, Result<T, SurfaceError>>;
+/// The future of a port call.
+pub type PortFuture<'a, T> = BoxFuture<'a, Result<T, SurfaceError>>;
 
-/// A surface as the door sees it: operations by name, arguments and answers in JSON.
+/// A surface with operations by name and JSON arguments and results.
 ///
-/// Ports are typed; each has one implementation of this beside it, so that all adapters of a port read and write the same JSON.
+/// Ports are typed; each has one implementation of this trait, so all adapters of a port have the same JSON.
 pub trait Served: Send + Sync {
-    /// Carries out one operation.
+    /// Runs one operation.
     ///
     /// # Errors
-    /// As the port says; `invalid_argument` where the operation or an argument is not one that exists.
-    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> Answer<'a, Value>;
+    /// The errors of the port; `invalid_argument` if the operation or an argument is unknown.
+    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> PortFuture<'a, Value>;
 
-    /// The block of the discovery document, and its key. Only what is really served is in it.
+    /// The key and block of the discovery document, with only the available features.
     fn advertise(&self) -> (&'static str, Value);
 }
 
-/// The refusal of an operation that does not exist, with the one that was probably meant.
+/// The error for an unknown operation, with a suggestion.
 pub fn unknown_op(surface: &str, op: &str, known: &[&str]) -> SurfaceError {
     let shown = crate::args::shown(op);
     let near = canon::nearest::nearest(&shown, known, 1);
     let advice = match near.first() {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("it has {}", known.join(", ")),
+        None => format!("the operations are {}", known.join(", ")),
     };
-    SurfaceError::new(Code::InvalidArgument, format!("{surface} has no operation `{shown}`; {advice}"))
+    SurfaceError::new(Code::InvalidArgument, format!("unknown operation `{shown}` of {surface}; {advice}"))
 }

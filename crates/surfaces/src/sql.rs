@@ -1,12 +1,12 @@
-//! Databases that speak SQL.
+//! SQL databases.
 //!
 //! ```text
-//!   query · execute · transaction ─► datasource, and whose it is ─► guard ─► SQLite, a file per tenant and datasource
-//!                                                                       └──► PostgreSQL, a pool per datasource
+//!   query · execute · transaction ─► datasource and its tenants ─► guard ─► SQLite, a file per tenant and datasource
+//!                                                                      └──► PostgreSQL, a pool per datasource
 //! ```
 //!
-//! A [`Datasource`] is a database under a name, for all tenants or for some. Where it is SQLite, every tenant has a file of its own below that
-//! name. Where it is PostgreSQL, the tenants that are named share what its role may do there.
+//! A [`Datasource`] is a named database, for all tenants or for some. With SQLite, every tenant has its own file. With
+//! PostgreSQL, the listed tenants share the rights of its role.
 
 mod answer;
 pub mod guard;
@@ -20,36 +20,36 @@ use serde_json::Value;
 
 use crate::call::{Scope, Tenant};
 use crate::error::{Code, SurfaceError};
-use crate::served::Answer;
+use crate::served::PortFuture;
 
-pub use self::answer::{Outcome, Row};
+pub use self::answer::{Row, StatementResult};
 pub use self::guard::{Class, Dialect};
 pub use self::json::{Datasource, ServedSql};
 pub(crate) use self::sqlite::check_effect;
 
-/// The datasource of calls that name none.
+/// The default datasource.
 pub const DEFAULT_DATASOURCE: &str = "default";
-/// How many statements a transaction may have.
+/// The maximum number of statements in a transaction.
 pub const MAX_STATEMENTS: usize = 200;
 
-/// How much of everything, for one statement or one database.
+/// Limits per statement or database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SqlLimits {
-    /// The rows of an answer.
+    /// Rows per result.
     pub rows: usize,
-    /// The bytes of an answer, about.
+    /// Approximate bytes per result.
     pub bytes: usize,
-    /// The steps of the machine that runs a statement of SQLite. A step budget ends the same statement at the same place on every machine.
+    /// SQLite virtual-machine steps per statement. Unlike a timeout, a step budget is deterministic.
     pub steps: u64,
-    /// How long a statement may take, and in PostgreSQL wait for a lock. In SQLite the steps end almost every statement before; this is for
-    /// those whose steps are long, such as ones that make megabytes of random bytes each.
+    /// Time per statement, and for a lock in PostgreSQL. In SQLite the step limit usually applies first; this limits
+    /// statements with expensive steps, such as large random blobs.
     pub statement_ms: u64,
-    /// A file of SQLite.
+    /// Size of an SQLite file.
     pub file_bytes: u64,
-    /// The files of SQLite that are open at once.
+    /// Open SQLite files.
     pub open_files: usize,
-    /// The connections to one server of PostgreSQL.
+    /// Connections per PostgreSQL server.
     pub connections: usize,
 }
 
@@ -67,30 +67,27 @@ impl Default for SqlLimits {
     }
 }
 
-/// A statement that the guard has let through.
+/// A statement accepted by the guard.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// Its text.
     pub sql: String,
-    /// Its values.
     pub params: Vec<Value>,
-    /// What it does.
     pub class: Class,
 }
 
-/// What is asked of a database.
+/// The work of one call.
 #[derive(Clone, Debug)]
 pub enum Work {
-    /// One statement that may only read.
+    /// A read-only statement.
     Query(Statement),
-    /// One statement that may change things.
+    /// A statement that may change data.
     Execute(Statement),
-    /// Several, all or none.
+    /// Several statements, all or none.
     Transaction(Vec<Statement>),
 }
 
 impl Work {
-    /// The operation's name, under which an effect is kept.
+    /// The operation name stored with an effect.
     pub const fn op(&self) -> &'static str {
         match self {
             Self::Query(_) => "sql.query",
@@ -100,26 +97,28 @@ impl Work {
     }
 }
 
-/// One database, or one for each tenant.
+/// One database, or one per tenant.
 ///
 /// # Contract
-/// * All statements of the work happen or none does; what happened is durable when this returns.
-/// * With an effect's identity the work happens once, and the second call gets the outcome of the first. Queries have no effect.
-/// * A query changes nothing, whatever its text is.
-/// * An outcome has an entry for each statement, in order, within the bounds of [`SqlLimits`].
+///
+/// * All statements are applied or none; changes are durable when the call returns.
+/// * With an effect id the work is applied once, and a repeated call returns the first result. Queries have no effect.
+/// * A query never changes anything.
+/// * The result has one entry per statement, in order, within [`SqlLimits`].
 pub trait Sql: Send + Sync {
-    /// The grammar that it understands.
     fn dialect(&self) -> Dialect;
-    /// Does the work.
-    fn run<'a>(&'a self, scope: &'a Scope, datasource: &'a str, work: Work) -> Answer<'a, Vec<Outcome>>;
+    fn run<'a>(
+        &'a self,
+        scope: &'a Scope,
+        datasource: &'a str,
+        work: Work,
+    ) -> PortFuture<'a, Vec<StatementResult>>;
 }
 
-/// For whom a datasource is.
+/// The tenants of a datasource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tenants {
-    /// For every tenant.
     All,
-    /// For those and no others.
     Only(BTreeSet<Tenant>),
 }
 
@@ -132,20 +131,20 @@ impl Tenants {
     }
 }
 
-/// The refusal of a transaction, of which the statement at that place failed.
+/// The error of a transaction whose statement at that position failed.
 fn aborted(place: usize, why: &SurfaceError) -> SurfaceError {
     match why.code {
         Code::SurfaceUnavailable => why.clone(),
         _ => {
             let message =
-                format!("statement {place} failed, and none of the transaction happened: {}", why.message);
+                format!("statement {place} failed and the transaction was rolled back: {}", why.message);
             SurfaceError::new(Code::SqlTransactionAborted, message)
         }
     }
 }
 
-/// Whether a failure is that of a transaction, and then of which statement.
-fn blamed(work: &Work, place: usize, why: SurfaceError) -> SurfaceError {
+/// Wraps the error of a statement if the work is a transaction.
+fn in_transaction(work: &Work, place: usize, why: SurfaceError) -> SurfaceError {
     match work {
         Work::Transaction(_) => aborted(place, &why),
         Work::Query(_) | Work::Execute(_) => why,

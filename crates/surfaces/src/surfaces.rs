@@ -1,4 +1,4 @@
-//! The door: one place where a call finds its surface.
+//! Routes calls to surfaces.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::blob::{Blobs, EmbeddedBlobs, ServedBlobs};
 use crate::cache::{Cache, EmbeddedCache, ServedCache};
-use crate::call::{Call, Surface};
+use crate::call::{Surface, SurfaceCall};
 use crate::embedded::{Database, OpenError};
 use crate::error::SurfaceError;
 use crate::fs::{EmbeddedFiles, Files, ServedFiles};
@@ -20,23 +20,22 @@ use crate::served::Served;
 use crate::table::{EmbeddedTables, ServedTables, Tables};
 use crate::tables;
 
-/// How surfaces are opened.
+/// How to open the surfaces.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where everything is kept. It is made where it is not there, owner-only.
+    /// The data directory. Created owner-only if it does not exist.
     pub directory: PathBuf,
-    /// How much of everything.
     pub limits: Limits,
-    /// The buckets of blobs, which every tenant has for itself. The first is that of a call that names none.
+    /// The buckets of every tenant. The first is the default.
     pub buckets: Vec<String>,
-    /// Where the folders of tenants' files are; `files` in the directory where nothing is said.
+    /// The folder of tenant files; `files` in the directory by default.
     pub files: Option<PathBuf>,
-    /// What the address of a presigned object begins with; a token follows.
+    /// The URL prefix of signed objects; a token follows.
     pub presigned: String,
 }
 
 impl Options {
-    /// Everything below that directory, with the usual bounds.
+    /// Options with default limits.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
@@ -52,7 +51,7 @@ impl Options {
     }
 }
 
-/// Everything that workflows may use of the host.
+/// All surfaces of a host.
 pub struct Surfaces {
     served: BTreeMap<Surface, Arc<dyn Served>>,
     kv: Arc<dyn Kv>,
@@ -70,10 +69,10 @@ impl fmt::Debug for Surfaces {
 }
 
 impl Surfaces {
-    /// Opens the embedded surfaces. Others are added with [`Surfaces::serve`].
+    /// Opens the embedded surfaces. Add others with [`Surfaces::serve`].
     ///
     /// # Errors
-    /// When the directory or a store in it cannot be opened, or was written by a newer version.
+    /// The directory or a store cannot be opened, or was written by a newer version.
     pub fn open(options: &Options) -> Result<Self, OpenError> {
         make_private(&options.directory)?;
         let database = Database::open(&options.directory.join(tables::FILE), &tables::SCHEMA)?;
@@ -101,57 +100,53 @@ impl Surfaces {
         Ok(Self { served: served.into_iter().collect(), kv, tables, cache, files, blobs, queue })
     }
 
-    /// Serves a surface, in the place of the one that served it before.
+    /// Sets or replaces the implementation of a surface.
     pub fn serve(&mut self, surface: Surface, served: Arc<dyn Served>) {
         self.served.insert(surface, served);
     }
 
-    /// Serves the queue by another adapter.
+    /// Replaces the queue adapter.
     pub fn serve_queue(&mut self, queue: Arc<dyn Queue>) {
         self.queue = Arc::clone(&queue);
         self.serve(Surface::Queue, Arc::new(ServedQueue::new(queue)));
     }
 
-    /// Messages and streams, typed; for triggers.
+    /// The typed queue port, for triggers.
     pub fn queue(&self) -> &Arc<dyn Queue> {
         &self.queue
     }
 
-    /// Objects, typed; for signed addresses.
+    /// The typed blob port, for signed URLs.
     pub fn blobs(&self) -> &Arc<dyn Blobs> {
         &self.blobs
     }
 
-    /// Tables, typed.
     pub fn tables(&self) -> &Arc<dyn Tables> {
         &self.tables
     }
 
-    /// Cached values, typed.
     pub fn cache(&self) -> &Arc<dyn Cache> {
         &self.cache
     }
 
-    /// Files, typed.
     pub fn files(&self) -> &Arc<dyn Files> {
         &self.files
     }
 
-    /// Keys and values, typed.
     pub fn kv(&self) -> &Arc<dyn Kv> {
         &self.kv
     }
 
-    /// Which surfaces are served.
+    /// The available surfaces.
     pub fn served(&self) -> impl Iterator<Item = Surface> {
         self.served.keys().copied()
     }
 
-    /// Carries out one call. What it changed is on the disk when this returns.
+    /// Runs one call. Changes are durable when it returns.
     ///
     /// # Errors
-    /// The refusal of the surface. Nothing changed then.
-    pub async fn call(&self, call: Call) -> Result<Value, SurfaceError> {
+    /// The error of the surface. Nothing was changed.
+    pub async fn call(&self, call: SurfaceCall) -> Result<Value, SurfaceError> {
         let scope = call.scope();
         match self.served.get(&call.surface) {
             Some(served) => served.call(&scope, &call.op, call.args).await,
@@ -159,7 +154,7 @@ impl Surfaces {
         }
     }
 
-    /// The blocks of the discovery document for what is really served.
+    /// The blocks of the discovery document.
     pub fn advertise(&self) -> Value {
         let blocks = self.served.values().map(|served| served.advertise());
         Value::Object(blocks.map(|(key, block)| (key.to_owned(), block)).collect::<Map<_, _>>())
@@ -169,5 +164,5 @@ impl Surfaces {
 fn make_private(directory: &std::path::Path) -> Result<(), OpenError> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|cause| OpenError::Io { what: format!("{} cannot be made", directory.display()), cause })
+    made.map_err(|cause| OpenError::Io { what: format!("cannot create {}", directory.display()), cause })
 }

@@ -1,18 +1,16 @@
-//! The tables of `surfaces.sqlite3`.
+//! The schema of `surfaces.sqlite3`.
 //!
-//! The tenant is the first column of every primary key. Indexes that begin with a moment are for the sweep alone, which is nobody's.
+//! The tenant is the first column of every primary key. Indexes that start with a time are only used by the sweep.
 
 use rusqlite::Connection;
 
 use crate::embedded::Schema;
 
-/// The name of the file.
 pub const FILE: &str = "surfaces.sqlite3";
 
-/// How many expired rows of a table one step of the sweep removes: little enough to be lost in a commit.
+/// The maximum number of expired rows of a table that one sweep step removes.
 const SWEPT_AT_ONCE: usize = 256;
 
-/// What is in it.
 pub static SCHEMA: Schema = Schema { name: "surfaces", steps: STEPS, prepare: |_| Ok(()), sweep };
 
 const STEPS: &[&str] = &["

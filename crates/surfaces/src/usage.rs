@@ -1,10 +1,9 @@
-//! How much a tenant has of a surface, counted in the same commit as what is counted.
+//! Usage of a surface by a tenant, counted in the same commit as the change.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::call::Tenant;
 
-/// What there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) items: i64,
@@ -24,7 +23,7 @@ impl Usage {
         Ok(found.unwrap_or_default())
     }
 
-    /// Adds to what the tenant has, and says how much it is now.
+    /// Adds to the usage and returns the new total.
     pub(crate) fn add(
         self,
         connection: &Connection,
@@ -51,14 +50,14 @@ impl Usage {
             })
     }
 
-    /// Whether it is within both bounds.
+    /// Whether both limits are met.
     pub(crate) fn within(self, items: u64, bytes: u64) -> bool {
         let fits = |count: i64, most: u64| u64::try_from(count).is_ok_and(|count| count <= most);
         fits(self.items, items) && fits(self.bytes, bytes)
     }
 }
 
-/// A length, as databases count.
+/// A length as a database integer.
 pub(crate) fn signed(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! JSON values, as they are stored and compared.
+//! Storage and comparison of JSON values.
 
 use std::cmp::Ordering;
 
@@ -6,25 +6,24 @@ use serde_json::{Map, Number, Value};
 
 use crate::error::{Code, SurfaceError};
 
-/// The bytes of a value.
+/// The serialized value.
 pub(crate) fn bytes_of(value: &Value) -> Vec<u8> {
-    serde_json::to_vec(value).expect("a `Value` has only finite numbers and text keys")
+    serde_json::to_vec(value).expect("a `Value` has only finite numbers and string keys")
 }
 
-/// The bytes of an object.
+/// The serialized object.
 pub(crate) fn bytes_of_object(object: &Map<String, Value>) -> Vec<u8> {
-    serde_json::to_vec(object).expect("a `Value` has only finite numbers and text keys")
+    serde_json::to_vec(object).expect("a `Value` has only finite numbers and string keys")
 }
 
-/// The value of bytes that were stored.
+/// Parses a stored value.
 pub(crate) fn value_of(bytes: &[u8]) -> Result<Value, SurfaceError> {
-    serde_json::from_slice(bytes).map_err(|_| {
-        SurfaceError::new(Code::SurfaceUnavailable, "what is stored under that name cannot be read any more")
-    })
+    serde_json::from_slice(bytes)
+        .map_err(|_| SurfaceError::new(Code::SurfaceUnavailable, "the stored value is unreadable"))
 }
 
-/// Whether two values say the same: `1` and `1.0` do, and the order of members does not matter. Integers are compared exactly, whatever
-/// their size; the canonical text would round those beyond 2^53.
+/// Whether two values are equal: `1` equals `1.0`, and member order does not matter. Integers are compared exactly; a
+/// canonical text would round those above 2^53.
 pub(crate) fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => same_number(one, other),
@@ -47,16 +46,16 @@ fn same_number(one: &Number, other: &Number) -> bool {
     }
 }
 
-/// Which of two numbers is larger, by the same rules.
+/// Orders two numbers by the same rules.
 pub(crate) fn compare_numbers(one: &Number, other: &Number) -> Ordering {
     match (integer(one), integer(other)) {
         (Some(one), Some(other)) => one.cmp(&other),
-        // A fraction is small and an integer beside it is exact as a double; beyond 2^100 there are only doubles.
+        // A fraction is small, and an integer of that size is exact as a double; above 2^100 there are only doubles.
         _ => one.as_f64().unwrap_or_default().total_cmp(&other.as_f64().unwrap_or_default()),
     }
 }
 
-/// The integer that a number is, written with a fraction of zeros or not.
+/// The integer value of a number, also if written with zero decimals.
 fn integer(number: &Number) -> Option<i128> {
     if let Some(integer) = number.as_i64() {
         return Some(integer.into());
@@ -75,7 +74,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn numbers_are_in_order_whatever_they_are_written_as() {
+    fn orders_numbers() {
         let sorted = json!([
             -1e300,
             -9_007_199_254_740_993_i64,
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_say_the_same() {
+    fn compares_values() {
         let cases = [
             (json!(1), json!(1.0), true),
             (json!({"a": 1, "b": [2.0]}), json!({"b": [2], "a": 1.0}), true),

@@ -1,10 +1,10 @@
-//! Vectors, found by their direction.
+//! Vector search.
 //!
-//! A collection belongs to a tenant and has vectors of one length. They are kept in tables of sqlite-vec, one for each length, and the number of
-//! the collection is the partition key of those tables: a query reads the blocks of one collection and no other, and compares all of them.
+//! A collection belongs to a tenant and has vectors of one dimension. They are stored in sqlite-vec tables, one per
+//! dimension, partitioned by collection: a query scans all blocks of one collection and no other.
 //!
-//! Vectors are kept with length 1. Nearness is the cosine of the angle between two vectors: 1 is the same direction, 0 is a right angle, −1
-//! is the opposite. A vector without a direction (all zeros) is refused.
+//! Vectors are normalized. The score is the cosine similarity: 1 is the same direction, 0 is orthogonal, −1 is
+//! opposite. A zero vector is rejected.
 
 mod embedded;
 mod extension;
@@ -14,32 +14,32 @@ mod scan;
 use serde_json::{Map, Value};
 
 use crate::call::Scope;
-use crate::served::Answer;
+use crate::served::PortFuture;
 
 pub use self::embedded::EmbeddedVectors;
 pub use self::extension::join_sqlite_vec;
 pub use self::json::ServedVectors;
 
-/// How many matches are given where nothing is said.
+/// The default number of matches.
 pub const DEFAULT_MATCHES: usize = 10;
 
-/// How much of everything.
+/// Vector limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VectorLimits {
-    /// The numbers of a vector.
+    /// Dimensions of a vector.
     pub dimensions: usize,
-    /// The matches of a query.
+    /// Matches per query.
     pub matches: usize,
-    /// The vectors of one call.
+    /// Vectors per call.
     pub items: usize,
-    /// What is kept beside a vector, as JSON, in bytes.
+    /// Metadata of a vector as JSON, in bytes.
     pub metadata_bytes: usize,
-    /// The name of a collection or of a vector, in bytes.
+    /// A collection name or vector id, in bytes.
     pub name_bytes: usize,
-    /// The collections of a tenant.
+    /// Collections per tenant.
     pub collections: u64,
-    /// The vectors of a tenant and what is beside them, in bytes.
+    /// Total size of a tenant's vectors and metadata, in bytes.
     pub bytes: u64,
 }
 
@@ -57,53 +57,43 @@ impl Default for VectorLimits {
     }
 }
 
-/// Vectors of a tenant.
+/// The vector collections of a tenant.
 ///
 /// # Contract
-/// * Collections of one tenant are invisible to every other, by every method.
-/// * The first vector of a collection says how long its vectors are. A collection that loses its last vector is forgotten, with its length.
-/// * A query gives the nearest vectors of all, the nearest first, and those that are equally near in the order of their ids.
-/// * A change is durable when it returns, and happens once for an effect's identity.
+///
+/// * Collections are visible only to their tenant.
+/// * The first vector fixes the dimension of a collection. Deleting the last vector deletes it.
+/// * A query returns the nearest vectors, the nearest first, equal scores by id.
+/// * A change is durable when the call returns, and is applied once per effect id.
 pub trait Vectors: Send + Sync {
-    /// Adds vectors, or puts them in the place of those with their ids. Says how many.
-    fn upsert<'a>(&'a self, scope: &'a Scope, collection: String, items: Vec<Item>) -> Answer<'a, u64>;
+    /// Adds or replaces vectors. Returns how many.
+    fn upsert<'a>(&'a self, scope: &'a Scope, collection: String, items: Vec<Item>) -> PortFuture<'a, u64>;
     /// The nearest vectors.
-    fn query<'a>(&'a self, scope: &'a Scope, query: Query) -> Answer<'a, Vec<Match>>;
-    /// Removes vectors; says how many were there.
-    fn delete<'a>(&'a self, scope: &'a Scope, collection: String, ids: Vec<String>) -> Answer<'a, u64>;
+    fn query<'a>(&'a self, scope: &'a Scope, query: Query) -> PortFuture<'a, Vec<Match>>;
+    /// Removes vectors; returns how many existed.
+    fn delete<'a>(&'a self, scope: &'a Scope, collection: String, ids: Vec<String>) -> PortFuture<'a, u64>;
 }
 
-/// A vector under its id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// Its id.
     pub id: String,
-    /// Its numbers.
     pub vector: Vec<f32>,
-    /// What is kept beside it.
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// What is looked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    /// Where.
     pub collection: String,
-    /// Near to what.
     pub vector: Vec<f32>,
-    /// How many.
     pub matches: usize,
-    /// Only those whose metadata has these members.
+    /// Only vectors whose metadata has these members.
     pub filter: Map<String, Value>,
 }
 
-/// A vector that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Match {
-    /// Its id.
     pub id: String,
-    /// The cosine of the angle, from −1 to 1.
+    /// The cosine similarity, from −1 to 1.
     pub score: f64,
-    /// What is kept beside it.
     pub metadata: Option<Map<String, Value>>,
 }

@@ -1,10 +1,10 @@
-//! What an apply costs, in units of `cp -r` of the same tree on the same disk.
+//! The cost of an apply, relative to `cp -r` of the same tree on the same disk.
 //!
-//! All sides are measured in turns in the same run, and the fastest turn of each counts, so that a busy machine
-//! moves all or none. Ends with 1 if a limit is broken. `cargo bench -p workspace --bench apply`; `-- 1000` sets the number
-//! of files, and the environment variable `BENCH_DIR` a directory on another disk.
+//! All variants alternate in the same run, and the fastest turn of each counts, so that load
+//! affects all equally. Exits with 1 if a limit is exceeded. `cargo bench -p workspace --bench
+//! apply`; `-- 1000` sets the number of files, and `BENCH_DIR` a directory on another disk.
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
-#![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a failed step should stop the benchmark")]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,12 +16,11 @@ use serde_json::{Value, json};
 use workspace::Error;
 use workspace::apply::{AgentUser, Applier, ApplyRequest, LeaseScope, Status, Verify};
 use workspace::plan::{Source, ValidPlan};
-use workspace::resolve::{Content, Item, Resolver, Sink, Want};
+use workspace::resolve::{Content, Item, ResolveRequest, Resolver, Sink};
 
-/// How many turns; each side has one in each.
 const TURNS: usize = 5;
 
-/// How long finding a plan of 100 entries in place may take.
+/// The time limit for detecting that a plan of 100 entries is already applied.
 const MOST_CACHED: Duration = Duration::from_millis(5);
 
 const FILE_BYTES: usize = 4096;
@@ -35,8 +34,9 @@ fn main() -> ExitCode {
     make_tree(&source, files);
     let folder: Arc<dyn Resolver> = Arc::new(Folder(source.clone()));
 
-    // Nothing is removed before the end: ext4 is slow to create files for some seconds after many were removed, which
-    // would be charged to whoever comes next. The store is that of one root; what is written goes to a new one each turn.
+    // Nothing is removed before the end: ext4 creates files slowly for some seconds after many were
+    // removed, which would affect the next measurement. One root has the store; each turn writes to
+    // a new root.
     let sides = [("linked from the store", AgentUser::Other), ("written", AgentUser::Same)];
     let (mut copied, mut applied) = (Duration::MAX, [Duration::MAX; 2]);
     for turn in 0..=TURNS {
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// How long it takes to say that a plan of 100 entries, all of them the whole tree or a part of it, is in place.
+/// The time to detect that a plan of 100 entries is already applied.
 fn cached(directory: &Path, folder: &Arc<dyn Resolver>) -> Duration {
     let root = directory.join("root-cached");
     fs::create_dir(&root).unwrap();
@@ -116,14 +116,14 @@ fn cached(directory: &Path, folder: &Arc<dyn Resolver>) -> Duration {
     times[times.len() / 2]
 }
 
-/// The most memory that this process ever had, as the system spells it.
+/// The peak memory of this process, as reported by the system.
 fn peak_memory() -> Option<String> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// A plan with so many copies of the tree, and literals up to 100 entries.
+/// A plan with copies of the tree, and literals up to 100 entries.
 fn plan(trees: usize, turn: usize) -> ValidPlan {
     let mut entries: Vec<Value> = Vec::new();
     for number in 0..trees {
@@ -143,11 +143,11 @@ fn plan(trees: usize, turn: usize) -> ValidPlan {
     ValidPlan::check(&plan, Some(&[]), false).unwrap()
 }
 
-/// Every file of a folder, whatever is asked.
+/// Returns every file of a folder for any request.
 struct Folder(PathBuf);
 
 impl Resolver for Folder {
-    fn resolve(&self, want: Want<'_>, sink: &mut dyn Sink) -> Result<(), Error> {
+    fn resolve(&self, want: ResolveRequest<'_>, sink: &mut dyn Sink) -> Result<(), Error> {
         assert!(matches!(want.source, Source::KbSpace { .. }));
         for directory in sorted(&self.0) {
             let name = directory.file_name().unwrap().to_str().unwrap().to_owned();

@@ -1,8 +1,8 @@
-//! One table, and one verdict: composing costs at most twice what it takes to write the plan down.
+//! Composing takes at most twice as long as writing the plan.
 //!
-//! Both sides of a ratio are measured in turns in the same run, and the fastest turn of each counts, so that a busy
-//! machine moves both or neither. Validating the plan is measured beside them, without a limit. Ends with 1 if the
-//! limit is broken. `cargo bench -p workspace --bench compose`.
+//! Both sides alternate in the same run, and the fastest turn of each counts, so that load affects
+//! both equally. Validation is measured too, without a limit. Exits with 1 if the limit is
+//! exceeded. `cargo bench -p workspace --bench compose`.
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
 use std::hint::black_box;
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use workspace::compose::{Request, compose};
 use workspace::plan::ValidPlan;
 
-/// How much longer than writing the plan composing may take.
+/// The limit of composing relative to writing.
 const MOST_PER_WRITE: f64 = 2.0;
 
-/// The size that the limit is for.
+/// The size that the limit applies to.
 const ENTRIES: usize = 10_000;
 
-/// How long the turns of one shape go on, and how many there are at least.
+/// The minimum time and number of turns per shape.
 const PATIENCE: Duration = Duration::from_secs(2);
 const FEWEST_TURNS: usize = 10;
 
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     if is_broken { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// How long the work takes; what it makes is dropped afterwards.
+/// The duration of the work, without dropping its result.
 fn time<T>(work: impl FnOnce() -> T) -> Duration {
     let start = Instant::now();
     let result = black_box(work());
@@ -98,7 +98,7 @@ fn page_mounts(count: usize) -> Vec<Value> {
         .collect()
 }
 
-/// A tenth of each kind, or nearly: skills make two entries.
+/// About a tenth of each kind: skills make two entries.
 fn mixed() -> Value {
     let tenth = ENTRIES / 10;
     request(&json!({

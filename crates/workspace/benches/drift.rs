@@ -1,5 +1,5 @@
-//! One table, and one verdict: a scan for drift takes at most one and a half times what `find` takes to print the
-//! same facts, or, when it reads all bytes, 1.3 times what `sha256sum` takes to hash them on two processes.
+//! A drift scan takes at most 1.5 times as long as `find` printing the same facts or, reading all
+//! bytes, 1.3 times as long as `sha256sum` with two processes.
 //!
 //! Both sides of a ratio are measured in turns in the same run, and the fastest turn of each counts, so that a busy
 //! machine moves both or neither. The first scan is not measured: it reads the fresh files, and refreshes the index. Ends with
@@ -18,15 +18,14 @@ use workspace::plan::Grant;
 use workspace::rooted::Dir;
 use workspace::slot::{Mode, Slot};
 
-/// How many files, of how many bytes, a hundred in each directory.
+/// The number and size of files, a hundred per directory.
 const FILES: usize = 100_000;
 const BYTES: usize = 4096;
 const PER_DIRECTORY: usize = 100;
 
-/// How many turns are measured.
 const TURNS: usize = 5;
 
-/// How much longer than the other program a scan may take.
+/// The limits relative to the other program.
 const MOST_PER_FIND: f64 = 1.5;
 const MOST_PER_SHA256SUM: f64 = 1.3;
 
@@ -72,7 +71,7 @@ fn main() -> ExitCode {
     if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Makes the tree and its index.
+/// Creates the tree and its index.
 fn make(root: &Path, files: usize) {
     fs::create_dir_all(root.join(".interlock")).expect("the state folder");
     fs::create_dir_all(root.join("references")).expect("the slot");
@@ -129,7 +128,7 @@ fn ns(time: SystemTime) -> i64 {
     i64::try_from(since.as_nanos()).expect("a time before 2262")
 }
 
-/// The most memory that this process has had, where the system tells.
+/// The peak memory of this process, if the system reports it.
 fn peak_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

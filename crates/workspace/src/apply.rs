@@ -1,16 +1,18 @@
-//! Putting a plan in place, all or nothing.
+//! Applies a plan to a workspace, as a whole or not at all.
 //!
 //! ```text
 //! lock -> recover -> lease -> fetch into staging -> assemble slots -> restore -> journal -> promote -> commit
 //!                                                                        |________ undone on failure ________|
 //! ```
 //!
-//! Everything up to the journal happens in the state folder, where no agent looks. Then slots change places,
-//! each in one step of the file system; a failure or a crash before the commit undoes all of them, one after it only leaves
-//! tidying to the next call. `docs/formats/workspace-state.md` has every byte of the state folder.
+//! Everything before the journal happens in the state folder, which agents do not use. Then slots
+//! are exchanged, each in one file system operation. A failure or crash before the commit is rolled
+//! back; after the commit, the next call cleans up. `docs/formats/workspace-state.md` documents
+//! every file of the state folder.
 //!
-//! Nothing here is asynchronous. Resolvers run on threads of their own ([`Applier::apply`]).
+//! Nothing here is asynchronous. Resolvers run on their own threads ([`Applier::apply`]).
 
+mod agent_files;
 mod arrange;
 mod assemble;
 mod attempt;
@@ -20,7 +22,6 @@ mod lease;
 mod limits;
 mod lock;
 mod moves;
-mod ours;
 mod promote;
 mod queue;
 mod records;
@@ -43,7 +44,7 @@ pub use self::fetch::Timeouts;
 pub use self::lease::{Lease, LeaseScope, LeaseState};
 use self::lease::{LeaseFile, Verdict};
 pub use self::limits::Limits;
-use self::lock::{Asked, Claim};
+use self::lock::{Claim, LockResult};
 pub use self::report::{
     ApplyReport, LeaseReason, MAX_LISTED, MAX_PINNED, Pinned, Preserved, Promote, Shadowed, SlotReport,
     Status, Why,
@@ -59,64 +60,63 @@ use crate::rooted::{Dir, refusal};
 use crate::slot::STATE_DIR;
 use crate::{Code, Error};
 
-/// How long a lease lasts without being renewed, unless the request says otherwise: a quarter of an hour.
+/// The default time until a lease expires without renewal: 15 minutes.
 pub const DEFAULT_TTL_MS: u64 = 900_000;
 
-/// What happens to read-write slots that exist already.
+/// How existing read-write slots are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RwPolicy {
-    /// What the agent wrote is kept, and the plan is merged around it.
+    /// Keep what the agent wrote, and merge the plan around it.
     #[default]
     Preserve,
-    /// They become what the plan says. What the agent wrote is gone. A plan that is in place already is applied again.
+    /// Replace them with the plan's content and delete what the agent wrote. A plan that is already
+    /// applied is applied again.
     Reset,
 }
 
-/// How closely to look before saying that a plan is in place already.
+/// How thoroughly to check whether a plan is already applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Not at all: the lease is believed.
+    /// Trust the lease.
     None,
-    /// At what the file system knows.
+    /// Compare file metadata.
     #[default]
     Stat,
-    /// At every byte of the read-only slots.
+    /// Compare every byte of the read-only slots.
     Hash,
 }
 
-/// Whether the agent could write to a file that this program owns.
+/// Whether the agent can write to files that this program owns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AgentUser {
-    /// It runs as the same user, or as one who may do anything. Every file is its own.
+    /// The agent runs as the same user or as a privileged user. Every file is a separate copy.
     #[default]
     Same,
-    /// It runs as another, ordinary user. Equal files of read-only slots may be one file.
+    /// The agent runs as another, unprivileged user. Equal files of read-only slots may be hard
+    /// links.
     Other,
 }
 
-/// What is to be applied, and how.
+/// What to apply, and how.
 #[derive(Clone, Copy)]
 pub struct ApplyRequest<'a> {
-    /// The plan.
     pub plan: &'a ValidPlan,
-    /// For whom: mostly [`LeaseScope::of`] the plan.
+    /// The owner of the workspace: usually [`LeaseScope::of`] the plan.
     pub scope: &'a LeaseScope,
-    /// Who applies: a name for people, told to others who want the workspace.
+    /// A name for people, shown to others who want the workspace.
     pub holder: &'a str,
-    /// How long the lease lasts without being renewed.
+    /// How long the lease lasts without renewal.
     pub ttl_ms: u64,
-    /// What happens to read-write slots.
     pub rw_policy: RwPolicy,
-    /// How closely to look at a plan that is in place.
     pub verify: Verify,
-    /// As whom the agent runs.
     pub agent_user: AgentUser,
-    /// What is unpacked over the read-write slots. A plan that is in place already is applied again.
+    /// A snapshot to unpack over the read-write slots. A plan that is already applied is applied
+    /// again.
     pub restore: Option<&'a dyn Restore>,
 }
 
 impl<'a> ApplyRequest<'a> {
-    /// A request with everything as usual.
+    /// A request with default options.
     pub fn new(plan: &'a ValidPlan, scope: &'a LeaseScope, holder: &'a str) -> Self {
         Self {
             plan,
@@ -131,56 +131,46 @@ impl<'a> ApplyRequest<'a> {
     }
 }
 
-/// How far an apply is.
+/// The progress of an apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Bytes are arriving.
-    Resolved {
-        /// How many mounts are complete.
-        mounts: usize,
-        /// Of how many.
-        of: usize,
-        /// How many files, links and directories arrived.
-        files: u64,
-        /// How many bytes arrived.
-        bytes: u64,
-    },
-    /// Everything has arrived and is being put in place.
+    /// Mounts are being fetched.
+    Resolved { mounts: usize, of: usize, files: u64, bytes: u64 },
+    /// Everything is fetched and is being installed.
     Promoting,
 }
 
-/// Is told how far an apply is.
+/// Receives progress.
 pub trait Progress: Sync {
-    /// A step was made.
     fn step(&self, step: Step);
 }
 
-/// Nobody wants to know.
+/// Ignores progress.
 impl Progress for () {
     fn step(&self, _step: Step) {}
 }
 
-/// Puts plans in place in one root.
+/// Applies plans in one root.
 #[derive(Debug)]
 pub struct Applier {
     root: Dir,
     limits: Limits,
     timeouts: Timeouts,
-    /// What is being removed in the background.
+    /// Background removal of replaced files.
     cleaning: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Applier {
-    /// Opens a root, which has to be a directory. If an earlier apply was cut off, and nobody else is at work, it is undone
-    /// or finished now.
+    /// Opens a root, which must be a directory. If an earlier apply was interrupted and no other
+    /// process is active, it is rolled back or finished now.
     ///
     /// # Errors
-    /// When the root cannot be opened, and when what was cut off cannot be put right.
+    /// If the root cannot be opened, or an interrupted apply cannot be recovered.
     pub fn new(root: &Path) -> Result<Self, Error> {
         Self::below(Dir::open_root(root).map_err(|error| refusal(&error, "open", root))?)
     }
 
-    /// The same for a directory that is open already.
+    /// The same for an open directory.
     ///
     /// # Errors
     /// As [`Applier::new`].
@@ -193,7 +183,7 @@ impl Applier {
         };
         if let Some(state) = state::open(&applier.root)?
             && state.stat(journal::FILE_NAME).map_err(state::failed("read", journal::FILE_NAME))?.is_some()
-            && let Some(_guard) = lock::try_now(&state, &Claim::of_nobody(0))?
+            && let Some(_guard) = lock::try_now(&state, &Claim::without_plan(0))?
         {
             recovery::recover(&applier.root, &state)?;
             applier.clean(&state, None);
@@ -201,67 +191,67 @@ impl Applier {
         Ok(applier)
     }
 
-    /// With other bounds.
+    /// Sets other limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// With other time-outs.
+    /// Sets other timeouts.
     #[must_use]
     pub fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
         self.timeouts = timeouts;
         self
     }
 
-    /// The root.
     pub fn root(&self) -> &Dir {
         &self.root
     }
 
-    /// Whether names that differ only in case are one name in this root: what
-    /// [`ValidPlan::check`] has to know. Makes the state folder where there is none.
+    /// Whether the file system of this root ignores case, which [`ValidPlan::check`] needs to know.
+    /// Creates the state folder if missing.
     ///
     /// # Errors
-    /// When the state folder cannot be made.
+    /// If the state folder cannot be created.
     pub fn folds_case(&self) -> Result<bool, Error> {
         let state = state::open_or_create(&self.root)?;
-        let here = state.stat("").map_err(state::failed("look at", ""))?;
-        let folded = self.root.stat(STATE_DIR.to_uppercase()).map_err(state::failed("look at", ""))?;
+        let here = state.stat("").map_err(state::failed("inspect", ""))?;
+        let folded = self.root.stat(STATE_DIR.to_uppercase()).map_err(state::failed("inspect", ""))?;
         Ok(folded
             .is_some_and(|folded| here.is_some_and(|here| (here.dev, here.ino) == (folded.dev, folded.ino))))
     }
 
-    /// Makes a folder that resolvers of this machine may fetch into, on the file system of the workspace, and says
-    /// where it is below the root. What one that was killed left there is removed by the next apply.
+    /// Creates a scratch folder for local resolvers on the file system of the workspace, and
+    /// returns its path below the root. The next apply removes leftovers of killed processes.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub fn scratch(&self) -> Result<PathBuf, Error> {
         let state = state::open_or_create(&self.root)?;
         state.make_dirs(state::SCRATCH, 0o700).map_err(state::failed("make", state::SCRATCH))?;
         Ok(Path::new(STATE_DIR).join(state::SCRATCH))
     }
 
-    /// The lease of the root; nothing where nothing was applied.
+    /// The lease of the root; `None` if no plan was applied.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn lease(&self) -> Result<Option<Lease>, Error> {
         Lease::read(&self.root)
     }
 
-    /// Applies a plan. `now_ms` is the time, in milliseconds since 1970.
+    /// Applies a plan. `now_ms` is the time in milliseconds since 1970.
     ///
-    /// Up to 16 resolvers are asked at a time, four of one upstream. One that does not answer in time is left behind on
-    /// its thread, and what it yields later is thrown away.
+    /// Up to 16 resolvers run at a time, four per upstream. A resolver that times out is abandoned
+    /// on its thread, and its later output is discarded.
     ///
-    /// Whoever asks for the plan that is just being applied, here or in another process, waits and gets the same report.
+    /// A caller that requests the plan that is being applied, in this or another process, waits and
+    /// gets the same report.
     ///
     /// # Errors
-    /// With `LEASE_…` when the workspace is not to be had; with whatever resolvers and the disk say otherwise. The workspace
-    /// is then as it was, unless the code is `APPLY_ROLLBACK_FAILED`.
+    /// `LEASE_…` if the workspace is not available; otherwise errors of resolvers or the disk. The
+    /// workspace is unchanged, unless the code is `APPLY_ROLLBACK_FAILED`.
     pub fn apply(
         &self,
         request: &ApplyRequest<'_>,
@@ -278,11 +268,11 @@ impl Applier {
             holder: request.holder.to_owned(),
             flight: lock::flight(now_ms),
         };
-        // A snapshot has to be unpacked, and the agent's work thrown away, by whoever was asked for it.
+        // A request with a snapshot or a reset must do its own work and cannot join another apply.
         let forced = request.restore.is_some() || request.rw_policy == RwPolicy::Reset;
         let _guard = match lock::ask(&state, &claim, !forced)? {
-            Asked::Ours(guard) => guard,
-            Asked::Joined(report) => return Ok(*report),
+            LockResult::Acquired(guard) => guard,
+            LockResult::Joined(report) => return Ok(*report),
         };
         recovery::recover(&self.root, &state)?;
         let found = LeaseFile::read(&state)?.map(|file| file.lease);
@@ -321,24 +311,23 @@ impl Applier {
         };
         let done = run.carry_out(&work, resolver, progress);
         if let Ok(report) = &done {
-            // Whoever joined and finds none applies again, and finds the plan in place.
+            // A joined caller without a report applies again and finds the plan already applied.
             let _ = lock::leave_report(&state, &claim.flight, report);
         }
         self.clean(&state, store);
         done
     }
 
-    /// Gives the workspace back. What is in it stays.
+    /// Releases the workspace. Its files stay.
     ///
     /// # Errors
-    /// `LEASE_NOT_FOUND` when there is no such lease, `LEASE_STALE_GENERATION` when another followed.
+    /// `LEASE_NOT_FOUND` if there is no such lease, `LEASE_STALE_GENERATION` if a newer one exists.
     pub fn release(&self, apply_id: &str, generation: u64, now_ms: u64) -> Result<Lease, Error> {
         let not_found = || {
-            Error::new(Code::LeaseNotFound, "there is no lease of that plan on this root")
-                .detail("applyId", apply_id)
+            Error::new(Code::LeaseNotFound, "no lease of this plan on this root").detail("applyId", apply_id)
         };
         let state = state::open(&self.root)?.ok_or_else(not_found)?;
-        let Asked::Ours(_guard) = lock::ask(&state, &Claim::of_nobody(now_ms), false)? else {
+        let LockResult::Acquired(_guard) = lock::ask(&state, &Claim::without_plan(now_ms), false)? else {
             return Err(not_found());
         };
         recovery::recover(&self.root, &state)?;
@@ -346,7 +335,7 @@ impl Applier {
             LeaseFile::read(&state)?.filter(|file| file.lease.apply_id == apply_id).ok_or_else(not_found)?;
         let current = file.lease.generation;
         if current != generation {
-            let message = format!("generation {generation} is not the one that holds: that is {current}");
+            let message = format!("generation {generation} is stale; the current generation is {current}");
             return Err(Error::new(Code::LeaseStaleGeneration, message)
                 .detail("generation", generation)
                 .detail("latest", current));
@@ -356,16 +345,16 @@ impl Applier {
         Ok(file.lease)
     }
 
-    /// Waits until what an apply replaced is removed. Dropping the applier waits too.
+    /// Waits until replaced files are removed. Dropping the applier waits too.
     pub fn settle(&self) {
         let cleaning = std::mem::take(&mut *self.cleaning.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in cleaning {
-            // A cleaner that panicked left something for the next apply to remove.
+            // If the cleaner panicked, the next apply removes the rest.
             let _ = thread.join();
         }
     }
 
-    /// What of the read-only slots has to be put right: nothing, a part, or, where that cannot be known, everything.
+    /// The parts of the read-only slots to restore: none, some, or everything if that is unknown.
     fn disrepair(&self, lease: &Lease, verify: Verify, now_ms: u64) -> Option<Option<Disrepair>> {
         let level = match verify {
             Verify::None => return None,
@@ -378,16 +367,16 @@ impl Applier {
         match drift::scan_read_only_slots(&self.root, &baseline, level, now_ns, options) {
             Ok(disrepair) if disrepair.is_empty() => None,
             Ok(disrepair) => Some(Some(disrepair)),
-            // Without an index nobody knows what should be where.
+            // Without an index, the expected state is unknown.
             Err(_) => Some(None),
         }
     }
 
-    /// Removes in the background what was moved out of the way.
+    /// Removes replaced files in the background.
     fn clean(&self, state: &Dir, store: Option<Store>) {
         let state = state.clone();
         let cleaner = std::thread::Builder::new().name("clean".into()).spawn(move || {
-            // Whatever stays is removed by the next apply.
+            // The next apply removes what remains.
             let _ = recovery::empty_trash(&state);
             if let Some(store) = store {
                 let _ = store.evict(store::MAX_BYTES);
@@ -406,8 +395,8 @@ impl Drop for Applier {
 }
 
 impl Claim {
-    /// Somebody who has no plan: it is over in a moment.
-    fn of_nobody(now_ms: u64) -> Self {
+    /// A lock holder without a plan finishes quickly.
+    fn without_plan(now_ms: u64) -> Self {
         Self {
             apply_id: String::new(),
             plan_digest: String::new(),
@@ -418,7 +407,7 @@ impl Claim {
     }
 }
 
-/// The plan is in place: only the lease lasts longer.
+/// The plan is already applied: only the lease is extended.
 fn renew(
     mut lease: Lease,
     state: &Dir,

@@ -1,11 +1,12 @@
-//! From a request to a mount plan: pure, and the same bytes on every machine.
+//! Composes a request into a mount plan: pure, with the same bytes on every machine.
 //!
-//! A [`Request`] is a compiled and bound manifest with the context of one run or session. [`compose`] checks it in a
-//! fixed order, in which the first failure wins, and lists the mounts in a fixed order. It fetches nothing: a plan says where
-//! each byte comes from. Templates of seed files are the exception; they come through a [`TemplateResolver`].
+//! A [`Request`] is a compiled and bound manifest with the context of one run or session.
+//! [`compose`] checks it in a fixed order, where the first failure wins, and lists the mounts in a
+//! fixed order. It fetches nothing: a plan names the source of each file. Templates of seed files
+//! are the exception; a [`TemplateResolver`] provides them.
 //!
-//! What a plan holds was not judged by composing alone: titles, keys and refs become paths as they are. Whoever applies
-//! a plan [validates](crate::plan::ValidPlan::check) it first.
+//! A composed plan is not validated: titles, keys and refs become paths unchanged. It must be
+//! [validated](crate::plan::ValidPlan::check) before it is applied.
 //!
 //! ```
 //! use workspace::compose::{Request, compose};
@@ -50,7 +51,7 @@ use crate::Error;
 use crate::plan::{AgentMode, MountPlan, Source};
 use crate::slot::{Mode, Slot};
 
-/// The keys of `agentContext` that composing reads. Every other key is an input of the workflow.
+/// The keys of `agentContext` that composing reads. All other keys are inputs of the workflow.
 pub const RESERVED_CONTEXT_KEYS: [&str; 13] = [
     "delegatedSubAgents",
     "skills",
@@ -67,31 +68,31 @@ pub const RESERVED_CONTEXT_KEYS: [&str; 13] = [
     "inputArtifacts",
 ];
 
-/// Where the text of templates comes from.
+/// Provides template texts.
 ///
 /// # Contract
-/// * The same name and variables give the same text.
-/// * A refusal has a code of the `TEMPLATE_…` family, or `LIMIT_EXCEEDED`; it is passed on as it is.
+/// * The same name and variables always give the same text.
+/// * Errors have a `TEMPLATE_…` code or `LIMIT_EXCEEDED` and are passed on unchanged.
 pub trait TemplateResolver {
-    /// Renders the template of that name.
+    /// Renders a template.
     ///
     /// # Errors
-    /// There is no such template, or it cannot be rendered with these variables.
+    /// If the template does not exist or cannot be rendered with these variables.
     fn resolve(&self, name: &str, vars: &Map<String, Value>) -> Result<String, Error>;
 }
 
-/// Composes the workspace that a request asks for.
+/// Composes the requested workspace.
 ///
 /// # Errors
-/// The first thing that is wrong, in the order of the checks: the surface, what only runs have, the role, the mounts, the
-/// input artifacts, what each mount holds, the templates, the seed files. `VALIDATION_ERROR` names the JSON
-/// pointer of a member that is missing or of the wrong type, where it is needed.
+/// The first problem in the order of the checks: surface, run-only members, role, mounts, input
+/// artifacts, contents of each mount, templates, seed files. `VALIDATION_ERROR` has the JSON
+/// pointer of a missing or mistyped member.
 pub fn compose(request: &Request, templates: Option<&dyn TemplateResolver>) -> Result<MountPlan, Error> {
     let root = request.root();
     let facts = Facts::read(&root, request.mounts())?;
     let params = Arc::new(params::of(&facts)?);
 
-    // Nearly everything that is mounted is an item of a list in the context, and a skill is two entries.
+    // Most mounts are list items of the context, and a skill has two entries.
     let lists = facts.context.object()?.values().filter_map(Value::as_array);
     let mut entries =
         Entries::with_room_for(16 + lists.map(Vec::len).sum::<usize>() + facts.context.get("skills").len());
@@ -111,7 +112,7 @@ pub fn compose(request: &Request, templates: Option<&dyn TemplateResolver>) -> R
         "system-overlay",
         Source::RenderedSystemOverlay(params),
     )?;
-    // An empty file, so that the folder is there from the start.
+    // An empty file, so that the folder exists from the start.
     entries.add(Slot::Tmp, ".keep", Mode::ReadWrite, "tmp:seed", entries::literal("tmp/.keep", ""))?;
     add_agents(&mut entries, &facts)?;
     add_skills(&mut entries, &facts)?;
@@ -123,7 +124,7 @@ pub fn compose(request: &Request, templates: Option<&dyn TemplateResolver>) -> R
     Ok(MountPlan { apply_id: apply_id::of(&facts)?, entries: entries.into_list() })
 }
 
-/// The agent, and those that it delegates to.
+/// The agent and its delegates.
 fn add_agents(entries: &mut Entries, facts: &Facts<'_, '_>) -> Result<(), Error> {
     let mut add = |slug: &str, agent_mode| {
         let source = Source::AgentDefinition {
@@ -144,7 +145,7 @@ fn add_agents(entries: &mut Entries, facts: &Facts<'_, '_>) -> Result<(), Error>
     Ok(())
 }
 
-/// The skills of the system before those of the context, each with the command that launches it.
+/// System skills before those of the context, each with its launch command.
 fn add_skills(entries: &mut Entries, facts: &Facts<'_, '_>) -> Result<(), Error> {
     let mut keys = facts.root.get("systemSkillSlugs").texts()?;
     keys.extend(facts.context.get("skills").texts()?);

@@ -1,11 +1,11 @@
-//! The contract of a dispatch: what is asked for is checked whole, before anything is started.
+//! Validates a dispatch completely before anything is started.
 //!
-//! Composing is generous, because plans that others made have to be composed the same. A dispatch is the door at which
-//! a request is new, so it is strict: [`DispatchRequest::check`] reports everything that is wrong together, and what passes
-//! cannot be refused for its form later.
+//! Composing is lenient, because existing plans must compose identically. A dispatch is new, so it
+//! is validated strictly: [`DispatchRequest::check`] reports all problems together, and a valid
+//! dispatch is never refused for its form later.
 //!
-//! A caller that does not know whether its dispatch arrived sends it again with the same key;
-//! [`settle`] tells a repetition from another request under a used key.
+//! A caller that does not know whether its dispatch arrived repeats it with the same key;
+//! [`settle`] distinguishes a repetition from a different request with the same key.
 
 mod briefcase;
 mod context;
@@ -26,10 +26,9 @@ use crate::compose::member::Member;
 use crate::manifest::{Role, Surface};
 use crate::{Code, Error};
 
-/// The longest id, in bytes.
 pub const MAX_ID_BYTES: usize = 128;
 
-/// The shortest and the longest time that a dispatch may take: a second, and a week.
+/// The shortest and longest deadline: one second and one week.
 pub const DEADLINE_MS: std::ops::RangeInclusive<u64> = 1_000..=604_800_000;
 
 /// The members of a dispatch.
@@ -60,19 +59,19 @@ const MEMBERS: [&str; 24] = [
     "workflowRun",
 ];
 
-/// Says whether a manifest takes these inputs.
+/// Checks inputs against a manifest.
 pub type InputCheck = dyn Fn(&Map<String, Value>) -> Result<(), Error>;
 
-/// What is known of the manifest that a dispatch is for.
+/// What is known of the manifest.
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
-    /// The surfaces that the manifest is for.
+    /// The supported surfaces.
     pub surface_compat: &'a [Surface],
-    /// Whether the manifest takes these inputs.
+    /// Whether the manifest accepts these inputs.
     pub check_inputs: &'a InputCheck,
 }
 
-/// A dispatch that was checked. There is no other way to make one than [`DispatchRequest::check`].
+/// A valid dispatch. Only [`DispatchRequest::check`] creates one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DispatchRequest {
     idempotency_key: String,
@@ -84,11 +83,12 @@ pub struct DispatchRequest {
 }
 
 impl DispatchRequest {
-    /// Checks a dispatch, and collects everything that is wrong with it.
+    /// Validates a dispatch and collects all problems.
     ///
     /// # Errors
-    /// The first problem in the order of the checks, with the others as its causes: `DISPATCH_INVALID`,
-    /// `DISPATCH_BAD_CONTEXT`, `DISPATCH_ROLE_SURFACE`, `SURFACE_INCOMPATIBLE`, or what the manifest says of the inputs.
+    /// The first problem in the order of the checks, with the others as causes: `DISPATCH_INVALID`,
+    /// `DISPATCH_BAD_CONTEXT`, `DISPATCH_ROLE_SURFACE`, `SURFACE_INCOMPATIBLE`, or problems of the
+    /// inputs.
     pub fn check(body: &Value, target: &Target<'_>) -> Result<Self, Error> {
         if !json::within_depth(body, json::MAX_DEPTH) {
             let seen = json::depth_of(body) as u64;
@@ -122,11 +122,11 @@ impl DispatchRequest {
                 deadline_ms,
                 body: body.clone(),
             }),
-            (first, ..) => Err(first.expect("whatever is not there has a problem")),
+            (first, ..) => Err(first.expect("a missing part has a problem")),
         }
     }
 
-    /// The key that the caller chose for this dispatch.
+    /// The idempotency key.
     pub fn idempotency_key(&self) -> &str {
         &self.idempotency_key
     }
@@ -136,28 +136,26 @@ impl DispatchRequest {
         &self.digest
     }
 
-    /// Where the agent works.
     pub fn surface(&self) -> Surface {
         self.surface
     }
 
-    /// What the agent is there for.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// How long it may take, in milliseconds.
+    /// The deadline, in milliseconds.
     pub fn deadline_ms(&self) -> u64 {
         self.deadline_ms
     }
 
-    /// The request as it came.
+    /// The request as received.
     pub fn body(&self) -> &Value {
         &self.body
     }
 
-    /// The request that composing takes, without its manifest: the same names, the override of the role, and the
-    /// parts that composing reads.
+    /// The request for composing, without its manifest: the same names, the role override, and the
+    /// members that composing reads.
     pub fn compose_request(&self) -> Value {
         let mut request = Map::new();
         for key in ["orgId", "projectId", "workflowRun", "interactive", "agentContext", "briefcase"] {
@@ -199,7 +197,7 @@ fn is_versioned_ref(text: &str) -> bool {
     parts.all(|part| problems::is_id(part) && !part.contains('@'))
 }
 
-/// The surface that is named, when the fields that go with it are there and no others.
+/// The named surface, if exactly its fields are present.
 fn check_surface(root: &Member<'_, '_>, target: &Target<'_>, problems: &mut Problems) -> Option<Surface> {
     let named = root.get("surface");
     let surface = problems.take(named.text()).and_then(|text| {
@@ -211,7 +209,7 @@ fn check_surface(root: &Member<'_, '_>, target: &Target<'_>, problems: &mut Prob
     });
     let (run, session) = (root.get("workflowRun"), root.get("interactive"));
     if run.is_given() == session.is_given() {
-        let message = "a dispatch has exactly one of `workflowRun` and `interactive`";
+        let message = "a dispatch must have exactly one of `workflowRun` and `interactive`";
         problems.add(Error::new(Code::DispatchInvalid, message));
     }
     if run.is_given() && problems.take(run.object()).is_some() {
@@ -231,11 +229,12 @@ fn check_surface(root: &Member<'_, '_>, target: &Target<'_>, problems: &mut Prob
         Surface::AgentSession => session.is_given(),
     };
     if !fits && run.is_given() != session.is_given() {
-        let message = format!("the surface is `{surface}`, and what is given is for the other one");
+        let message =
+            format!("the surface is `{surface}`, but the given member belongs to the other surface");
         problems.add(Error::new(Code::DispatchInvalid, message).detail("pointer", "/surface"));
     }
     if !target.surface_compat.contains(&surface) {
-        let message = format!("the manifest is not for the surface `{surface}`");
+        let message = format!("the manifest does not support the surface `{surface}`");
         problems.add(Error::new(Code::SurfaceIncompatible, message).detail("surface", surface.as_str()));
     }
     Some(surface)
@@ -252,8 +251,10 @@ fn check_role(root: &Member<'_, '_>, surface: Option<Surface>, problems: &mut Pr
     if let Some(surface) = surface.filter(|surface| !takes(*surface, role)) {
         let taken: Vec<&str> =
             Role::ALL.iter().filter(|role| takes(surface, **role)).map(|role| role.as_str()).collect();
-        let message =
-            format!("the role `{role}` is not for the surface `{surface}`, which takes {}", taken.join(", "));
+        let message = format!(
+            "the role `{role}` is not allowed on the surface `{surface}`; allowed roles: {}",
+            taken.join(", ")
+        );
         let refusal = Error::new(Code::DispatchRoleSurface, message);
         problems.add(refusal.detail("role", role.as_str()).detail("surface", surface.as_str()));
     }
@@ -274,7 +275,7 @@ fn refuse_what_only_runs_have(root: &Member<'_, '_>, problems: &mut Problems) {
     if context.get("inputArtifacts").len() > 0 {
         problems.add(only_for_runs(&context.get("inputArtifacts")));
     }
-    // Here, as in composing, presence is what counts; only the member of the contract itself may be null.
+    // As in composing, presence counts; only the contract member itself may be null.
     let spec_ref = root.get("deliverableSpecRef");
     if spec_ref.non_null().is_some() {
         problems.add(only_for_runs(&spec_ref));
@@ -289,7 +290,7 @@ fn refuse_what_only_runs_have(root: &Member<'_, '_>, problems: &mut Problems) {
 
 fn only_for_runs(member: &Member<'_, '_>) -> Error {
     let pointer = member.pointer();
-    let message = format!("`{pointer}` is for runs of a workflow, and this is a session");
+    let message = format!("`{pointer}` is only allowed for workflow runs, but this is a session");
     Error::new(Code::DispatchInvalid, message).detail("pointer", pointer)
 }
 
@@ -301,6 +302,6 @@ fn unknown_member(key: &str) -> Error {
     let shown = problems::quoted(key);
     let guess = nearest(&shown, MEMBERS, 1);
     let guess = guess.first().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-    let message = format!("a dispatch has no member {shown:?}{guess}");
+    let message = format!("unknown member {shown:?}{guess}");
     Error::new(Code::DispatchInvalid, message).detail("member", shown)
 }

@@ -1,18 +1,19 @@
-//! Whether a workspace is still what was applied.
+//! Checks whether a workspace still matches the applied plan.
 //!
-//! [`scan`] walks the granted slots and compares what it sees with the [index] of the
-//! lease, both in the same order, so that memory does not grow with the number of files. It
-//! changes nothing but the index itself, which it refreshes when times have moved and bytes have not.
+//! [`scan`] walks the granted slots and the [index] of the lease in the same order, so that memory
+//! does not grow with the number of files. It changes only the index, which it refreshes if times
+//! have changed and bytes have not.
 //!
 //! # What is looked at
-//! * [`Level::Stat`]: type, size, mode, mtime, ctime and inode number of everything; the bytes of what looks
-//!   different, and of files so young that they could have changed again without a trace.
+//! * [`Level::Stat`]: type, size, mode, mtime, ctime and inode number of everything; the bytes of
+//!   files that look different, and of files so new that they could have changed again without a
+//!   trace.
 //! * [`Level::Hash`]: all bytes too.
-//! * Names beside the slots are told of, and not looked into. `.interlock/` and `.opencode/runtime.jsonc`
-//!   belong to others, and are skipped.
+//! * Other names next to the slots are reported, but not entered. `.interlock/` and
+//!   `.opencode/runtime.jsonc` belong to other programs and are skipped.
 //!
-//! The agent may write while a scan runs. Then the report has some files as they were before, and some as
-//! they were after.
+//! The agent may write during a scan. The report then has some files before and some after its
+//! changes.
 
 mod compare;
 mod kind;
@@ -45,31 +46,31 @@ use crate::rooted::{self, Dir};
 use crate::slot::{Mode, STATE_DIR, Slot};
 use crate::{Code, Error};
 
-/// How closely to look.
+/// How thoroughly to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// At what the file system knows, and at the bytes of what looks different.
+    /// File metadata, and the bytes of files that look different.
     Stat,
-    /// At all bytes.
+    /// All bytes.
     Hash,
 }
 
-/// What a workspace is compared with.
+/// The reference of a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Baseline {
-    /// The name of the index in the state folder, as the lease has it.
+    /// The name of the index in the state folder, from the lease.
     pub index: String,
     /// The slots that the lease grants.
     pub grants: Vec<Grant>,
 }
 
-/// How a scan is done.
+/// The options of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What may be done with the index when files have only been touched.
+    /// Whether the index may be refreshed if files were only touched.
     pub refresh: Refresh,
-    /// How many threads look, this one among them; by default as many as the machine has, up to 16.
+    /// The number of threads, including this one; the default is that of the machine, up to 16.
     pub threads: Option<NonZeroUsize>,
 }
 
@@ -79,14 +80,14 @@ impl Default for Options {
     }
 }
 
-/// The most threads that are worth having: beyond them the disk is the limit.
+/// The most useful threads: beyond this, the disk is the limit.
 const MAX_THREADS: usize = 16;
 
-/// Compares a workspace with its index. `now_ns` is the time, in nanoseconds since 1970.
+/// Compares a workspace with its index. `now_ns` is the time in nanoseconds since 1970.
 ///
 /// # Errors
-/// `LEASE_NOT_FOUND` when there is no index, `APPLY_IO` when it is damaged or the disk cannot be read, `LEASE_HELD`
-/// when something has drifted and a plan is being put in place, so that nobody can say which of both it is.
+/// `LEASE_NOT_FOUND` if there is no index, `APPLY_IO` if it is damaged or the disk cannot be read,
+/// `LEASE_HELD` if something differs while a plan is being applied, so that the cause is ambiguous.
 pub fn scan(
     root: &Dir,
     baseline: &Baseline,
@@ -104,23 +105,22 @@ pub fn scan(
     Ok(collector.finish(header, level, began.elapsed()))
 }
 
-/// What of the read-only slots has to be put right.
+/// The parts of the read-only slots to restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disrepair {
-    /// The mounts that have a drift.
+    /// The mounts with drift.
     pub mounts: BTreeSet<String>,
-    /// The slots that have a drift, of a mount or of none: a file too many belongs to no mount.
+    /// The slots with drift, including drift outside any mount, such as an extra file.
     pub slots: BTreeSet<Slot>,
 }
 
 impl Disrepair {
-    /// Whether nothing has to be put right.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 }
 
-/// Compares the read-only slots of a workspace with its index, for an apply that asks whether they are still good.
+/// Compares the read-only slots with the index, to decide whether an apply is needed.
 ///
 /// # Errors
 /// As [`scan`].
@@ -150,7 +150,7 @@ fn compare(
     let path = Path::new(STATE_DIR).join(&baseline.index);
     let file = root.open_file(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            Error::new(Code::LeaseNotFound, "there is no index: no plan was applied to this root")
+            Error::new(Code::LeaseNotFound, "no plan was applied to this root (no index found)")
         }
         _ => rooted::refusal(&error, "open", &path),
     })?;
@@ -163,10 +163,10 @@ fn compare(
     let pool = Pool::new();
     let refreshes = std::thread::scope(|scope| {
         for _ in 1..threads.min(MAX_THREADS) {
-            // Without helpers the scan is slower, and the same.
+            // Without helpers, the scan is slower with the same result.
             let _ = std::thread::Builder::new().name("drift".into()).spawn_scoped(scope, || pool.help());
         }
-        // However this ends, the helpers go home, or the scope would wait for them.
+        // Ends the helpers on every path, because the scope waits for them.
         let _closing = pool.closing();
         let refreshes = Refreshes::new(header.written_at_ns);
         Comparison::new(root, &baseline.grants, level, &pool, collector, refreshes)?.run(&mut reader)

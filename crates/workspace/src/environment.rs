@@ -1,17 +1,18 @@
-//! The environment of an agent: variables, secrets, and everything else that is resolved when it starts.
+//! The environment of an agent: variables, secrets, and everything else that is resolved at start.
 //!
-//! * [`variables`]: the layers of the environment, lowest first: base manifest, manifest, invocation, platform.
-//! * [`secret`]: values that are never written anywhere, and the port through which they come.
-//! * [`local`]: that port for one machine. [`scrub`]: log text without secrets.
-//! * [`resolved`]: who the agent is and what it may do, as pure functions of what each layer says.
-//! * [`drift`]: what changed between two of those.
+//! * [`variables`]: the layers of the environment, lowest first: base manifest, manifest,
+//!   invocation, platform.
+//! * [`secret`]: values that are never stored, and the port that provides them.
+//! * [`local`]: that port for one machine. [`scrub`]: removes secrets from log text.
+//! * [`resolved`]: the agent's identity and permissions, as pure functions of all layers.
+//! * [`drift`]: the changes between two resolved environments.
 //!
-//! Only the fetching in [`secret`] and [`local`] touch the world; the rest is pure.
+//! Only fetching in [`secret`] and [`local`] has side effects; the rest is pure.
 //!
 //! # Invariants
-//! * A secret is in a [`Secret`], which cannot be serialised and prints its name only.
-//! * What a layer below the platform may not name, it may not name by any route: manifests are refused when
-//!   they are compiled, overlays here.
+//! * A secret is in a [`Secret`], which cannot be serialised and prints only its name.
+//! * Names reserved for the platform are refused on every path: in manifests when they are
+//!   compiled, in overlays here.
 
 pub mod drift;
 pub mod local;
@@ -36,92 +37,91 @@ use self::variables::{Declared, Part};
 use crate::manifest::{Bound, Credential};
 use crate::{Code, Error};
 
-/// How long a source of secrets may take for one.
+/// The timeout of one secret.
 pub const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A variable as it may be shown and stored: a secret is its name.
+/// A variable in a form that can be shown and stored: a secret is shown by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EnvVariable {
-    /// Its name.
     pub name: String,
-    /// Its value, unless that is secret.
+    /// Its value, unless it is secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// The credentials in its value, which make all of it secret.
+    /// The credentials in its value, which make the whole value secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<Vec<String>>,
-    /// Who set it.
+    /// Its layer.
     pub layer: Layer,
-    /// What tells one value from another without saying it. Secrets have none, so rotating one is no drift.
+    /// Identifies the value without revealing it. Secrets have none, so rotating one is not drift.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
 
-/// An environment whose secrets were fetched.
+/// An environment with fetched secrets.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Outcome {
-    /// Every variable, sorted by name, for reports.
+pub struct ResolvedVariables {
+    /// All variables, sorted by name, for reports.
     pub env: Vec<EnvVariable>,
-    /// Optional credentials that could not be had, sorted by name.
+    /// Missing optional credentials, sorted by name.
     pub missing: Vec<Missing>,
-    /// What was left out because of them.
+    /// Variables that were skipped because of them.
     pub warnings: Vec<String>,
     values: Vec<(String, Secret)>,
     credentials: Vec<Secret>,
 }
 
-impl Outcome {
-    /// Names and values for the process of the agent, sorted by name. All are handled as secrets here: the
-    /// control channel of a worker is the only place for them.
+impl ResolvedVariables {
+    /// Names and values for the agent's process, sorted by name. All are treated as secrets here:
+    /// only a worker's control channel may carry them.
     pub fn values(&self) -> &[(String, Secret)] {
         &self.values
     }
 
-    /// The credentials, for tools that need them and not in a variable.
+    /// Credentials for tools that need them outside of variables.
     pub fn credentials(&self) -> &[Secret] {
         &self.credentials
     }
 
-    /// What takes these secrets out of log text.
+    /// A scrubber for these secrets.
     pub fn scrubber(&self) -> Scrubber {
         Scrubber::new(&self.credentials)
     }
 }
 
-/// Resolves the environment of a bound manifest: layers the variables, fetches each credential once, and fills
-/// them in. `overlay` is the invocation's; `digest_key` is the organisation's.
+/// Resolves the environment of a bound manifest: layers the variables, fetches each credential
+/// once, and inserts them. `overlay` is the invocation's; `digest_key` is the organisation's.
 ///
 /// # Errors
-/// `ENV_RESERVED_NAME`, `ENV_VALUE_TOO_LARGE`, `VALIDATION_ERROR` for a name that is none, and, after all
-/// fetches ended, `ENV_REQUIRED_CREDENTIAL_MISSING` with every required one that could not be had.
+/// `ENV_RESERVED_NAME`, `ENV_VALUE_TOO_LARGE`, `VALIDATION_ERROR` for an invalid name and, after
+/// all fetches, `ENV_REQUIRED_CREDENTIAL_MISSING` with every missing required credential.
 pub fn resolve(
     bound: &Bound,
     overlay: &[(String, String)],
     platform: &Platform,
     digest_key: &[u8],
     source: &Arc<dyn SecretSource>,
-) -> Result<Outcome, Error> {
+) -> Result<ResolvedVariables, Error> {
     let declared = variables::layered(&bound.manifest.env, overlay, platform)?;
     let fetched = secret::fetch_all(source, &bound.credentials, SECRET_TIMEOUT);
     fill(&declared, &bound.credentials, fetched, digest_key)
 }
 
-/// The pure end of [`resolve`].
+/// The pure part of [`resolve`].
 fn fill(
     declared: &[Declared],
     credentials: &[Credential],
     fetched: Fetched,
     digest_key: &[u8],
-) -> Result<Outcome, Error> {
+) -> Result<ResolvedVariables, Error> {
     let Fetched { secrets, missing } = fetched;
     let required: Vec<&Missing> = missing.iter().filter(|missing| missing.required).collect();
     if !required.is_empty() {
         return Err(required_missing(&required));
     }
-    let mut outcome = Outcome {
+    let mut outcome = ResolvedVariables {
         env: Vec::new(),
         missing,
         warnings: Vec::new(),
@@ -164,7 +164,7 @@ fn required_missing(required: &[&Missing]) -> Error {
         .iter()
         .map(|missing| format!("{} ({}, {})", missing.name, missing.kind, missing.reason))
         .collect();
-    let message = format!("required credentials could not be had: {}", named.join(", "));
+    let message = format!("required credentials are missing: {}", named.join(", "));
     let details: Vec<serde_json::Value> = required.iter().map(|missing| missing.details()).collect();
     Error::new(Code::EnvRequiredCredentialMissing, message).detail("missing", details)
 }

@@ -1,9 +1,9 @@
-//! The index of a workspace: what an apply put where, in the order of paths.
+//! The index of a workspace: the applied entries, in path order.
 //!
-//! One line of JSON for each file, directory and link below the granted slots, sorted by path as
-//! bytes of its segments (`/` before every other byte), between a [`Header`] and a last line that
-//! says how many there were and what their hash is. It is written and read as a stream, so that
-//! memory does not grow with the number of files.
+//! One JSON line for each file, directory and link below the granted slots, sorted by path segments
+//! as bytes (`/` before every other byte), between a [`Header`] and a last line with the number and
+//! hash of the lines. It is written and read as a stream, so that memory does not grow with the
+//! number of files.
 //!
 //! ```
 //! use workspace::index::{Header, Line, LineKind, Reader, Writer};
@@ -33,46 +33,43 @@ pub use self::reader::Reader;
 pub use self::writer::Writer;
 use crate::{Code, Error};
 
-/// The version that is written, and the only one that is read.
+/// The only supported version.
 pub const VERSION: u32 = 1;
 
 /// The name of the index in the state folder.
 pub const FILE_NAME: &str = "index.jsonl";
 
-/// The most bytes of a line with its line feed. A path and the target of a link have at most 4,096
-/// bytes each, as in the kernel; a mount key is built from a path and a few ids; each byte can take
-/// six when it is escaped.
+/// The longest line with its line feed. A path and a link target have at most 4,096 bytes each, as
+/// in the kernel; a mount key is built from a path and a few ids; each byte can take six when
+/// escaped.
 pub const MAX_LINE_BYTES: usize = 128 * 1024;
 
-/// The most bytes of a path: what the kernel takes in one call.
+/// The longest path that the kernel accepts.
 pub const MAX_PATH_BYTES: usize = 4096;
 
-/// What stands before the lines.
+/// The first line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The identity of the plan that was applied.
+    /// The identity of the applied plan.
     pub apply_id: String,
     /// The generation of the lease.
     pub generation: u64,
-    /// When the lines were last known to be true, in nanoseconds since 1970. A file whose mtime is
-    /// close to it, or later, may have changed again without a trace.
+    /// When the lines were last verified, in nanoseconds since 1970. A file with an mtime close to
+    /// it, or later, may have changed again without a trace.
     pub written_at_ns: i64,
 }
 
-/// What a line is about.
+/// The type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LineKind {
-    /// A regular file.
     File,
-    /// A directory.
     Dir,
-    /// A symbolic link.
     Link,
 }
 
 impl LineKind {
-    /// The spelling in the index.
+    /// The name in the index.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -82,39 +79,38 @@ impl LineKind {
     }
 }
 
-/// What an apply put at one path.
+/// One applied entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Line {
-    /// The path below the root of the workspace, such as `inputs/inputs.json`.
+    /// The path below the workspace root, such as `inputs/inputs.json`.
     pub path: String,
-    /// The mount that it belongs to; nothing for a slot itself and for directories between.
+    /// Its mount; `None` for a slot itself and for directories between.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_key: Option<String>,
-    /// What it is.
     pub kind: LineKind,
-    /// How many bytes, for a file; 0 otherwise.
+    /// The size of a file; 0 otherwise.
     pub size: u64,
-    /// The permission bits.
     pub mode: u32,
-    /// BLAKE3 of the bytes of a file, or of the target of a link, as hexadecimal digits; empty for a directory.
+    /// BLAKE3 of the bytes of a file or of the target of a link, in hexadecimal; empty for a
+    /// directory.
     pub blake3: String,
-    /// When the content changed, in nanoseconds.
+    /// mtime, in nanoseconds.
     pub mtime_ns: i64,
-    /// When anything changed, in nanoseconds.
+    /// ctime, in nanoseconds.
     pub ctime_ns: i64,
-    /// The number on the device.
+    /// The inode number.
     pub ino: u64,
-    /// Whether the file shares its inode with the content store, so that its ctime means nothing.
+    /// Whether the file shares its inode with the content store, so that its ctime is meaningless.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub linked: bool,
-    /// Where a link points.
+    /// The target of a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
 
 impl Line {
-    /// The line of a directory. Of its times nothing is kept: every change below alters them.
+    /// The line of a directory. Its times are not recorded: every change below alters them.
     pub fn directory(path: impl Into<String>, mount_key: Option<String>, mode: u32) -> Self {
         Self {
             path: path.into(),
@@ -131,8 +127,8 @@ impl Line {
         }
     }
 
-    /// What is wrong with it, if anything. The reader and the writer ask both, so that a line that can be
-    /// read can be written again.
+    /// The problem of the line, if any. Reader and writer check the same rules, so that every
+    /// readable line can be written again.
     fn problem(&self) -> Option<&'static str> {
         let hash_is_whole = match self.kind {
             LineKind::Dir => self.blake3.is_empty(),
@@ -142,27 +138,28 @@ impl Line {
             }
         };
         if !order::is_plain(&self.path) {
-            Some("the path is not a plain relative path")
+            Some("the path is not a valid relative path")
         } else if !hash_is_whole {
-            Some("the hash does not fit the kind")
+            Some("the hash does not match the kind")
         } else if self.target.is_some() != (self.kind == LineKind::Link) {
-            Some("links have a target, and nothing else has")
+            Some("only links must have a target")
         } else if self.mode > 0o7777 {
-            Some("the mode is more than permission bits")
+            Some("the mode has more than permission bits")
         } else {
             None
         }
     }
 }
 
-/// The refusal of an index that is not whole. Nothing in it is trusted, since what is missing cannot be known.
+/// The refusal of a damaged index. Nothing in it is trusted, because missing lines cannot be
+/// detected.
 fn damaged(line: u64, what: &str) -> Error {
     let message =
-        format!("the index is damaged at line {line}: {what}; apply the plan again, which writes a new one");
+        format!("the index is damaged at line {line}: {what}; apply the plan again to write a new one");
     Error::new(Code::ApplyIo, message).detail("line", line)
 }
 
-/// The refusal when the system does not let the index be read or written.
+/// The refusal on a system error.
 fn failed(doing: &str, error: &std::io::Error) -> Error {
     let code = match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Code::ApplyNoSpace,

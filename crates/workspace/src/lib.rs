@@ -1,24 +1,24 @@
-//! The workspace of an agent: composed, applied to a disk, and watched.
+//! The workspace of an agent: composed, applied to disk, and checked for drift.
 //!
-//! A [manifest] declares what an agent needs; [`compose`] turns it, with the context of
-//! one run or session, into a [`plan`], a list of mounts that says where each byte comes
-//! from; [`apply`] fetches the bytes through [resolvers](resolve) and puts them in place, all or
-//! nothing; [`drift`] says at any later moment whether the workspace is still what was
-//! declared; [`snapshot`] packs what the agent wrote.
+//! A [manifest] declares what an agent needs. [`compose`] turns it, with the context of one run or
+//! session, into a [`plan`]: a list of mounts with the source of each file. [`apply`] fetches the
+//! files through [resolvers](resolve) and installs them, all or nothing. [`drift`] checks at any
+//! time whether the workspace still matches the plan. [`snapshot`] packs the files written by the
+//! agent.
 //!
 //! # Where things are
 //! * Pure: [`compose`], [`manifest`], [`plan`], [`slot`], [`template`], [`environment`],
 //!   [`lifecycle`], [`dispatch`]. The same input gives the same bytes on every machine.
-//! * On the disk: [`rooted`] is the only way to it, [`apply`], [`drift`] and [`snapshot`] use it.
-//! * [`library`]: a folder of agents, skills and pages as the source of bytes.
+//! * On disk: [`apply`], [`drift`] and [`snapshot`], only through [`rooted`].
+//! * [`library`]: a folder of agents, skills and pages as a source.
 //! * [`error`]: the closed set of codes.
 //!
 //! # Invariants
-//! * A path is never joined as text to reach a file: everything is opened below a handle of the
-//!   root, and no link is followed.
-//! * A failure before promotion changes nothing that an agent can see; after a crash the journal decides.
-//! * A secret is in no plan, lease, index, journal, report, snapshot or file.
-#![deny(missing_docs)]
+//! * Paths are never joined as text to reach a file: everything is opened relative to a handle of
+//!   the root, without following links.
+//! * A failure before the promotion changes nothing visible to the agent; after a crash, the
+//!   journal decides.
+//! * Secrets are never in a plan, lease, index, journal, report, snapshot or file.
 
 pub mod apply;
 pub mod compose;

@@ -1,22 +1,23 @@
-//! A folder of agents, skills and pages as the source of bytes.
+//! A folder of agents, skills and pages as a source.
 //!
-//! A library is a plain folder that a person can read and keep in git; `docs/formats/workspace-library.md`
-//! draws it. [`Library`] is a [`Resolver`]: it finds what a [`Source`] names, one module for
-//! each kind, and renders the three files that describe a workspace ([`render`]).
-//! [`Templates`] finds the templates that a composition needs.
+//! A library is a plain folder that people can read and keep in git; see
+//! `docs/formats/workspace-library.md`. [`Library`] is a [`Resolver`]: it finds what a [`Source`]
+//! names, with one module per kind, and renders the three files that describe a workspace
+//! ([`render`]). [`Templates`] finds the templates of a composition.
 //!
 //! # Invariants
-//! * Everything below the library is opened below a handle of it, and no link is followed: what a
-//!   stranger put into a library cannot lead out of it.
-//! * Links are passed on only from repositories; whoever takes the items decides about them.
+//! * Everything is opened relative to a handle of the library, without following links: untrusted
+//!   content in a library cannot lead out of it.
+//! * Links are passed on only from repositories; the consumer decides about them.
 //! * The same folder gives the same items in the same order.
-//! * No configuration of a repository or of the user is ever run. `git` is started only for locations that
-//!   `repos.toml` lists.
+//! * Configuration of repositories or users is never executed. `git` is started only for locations
+//!   listed in `repos.toml`.
 
 mod artifacts;
 mod attachments;
 mod contracts;
 mod definitions;
+mod files;
 mod front_matter;
 mod key;
 mod limits;
@@ -25,7 +26,6 @@ mod pages;
 pub mod render;
 mod repos;
 mod scratch;
-mod shelf;
 mod skills;
 mod templates;
 mod versions;
@@ -38,14 +38,14 @@ pub use self::skills::Skill;
 pub use self::templates::Templates;
 pub use self::versions::{NotAVersion, Range, Version};
 use crate::plan::Source;
-use crate::resolve::{Content, Item, Resolver, Sink, Stopped, Want};
+use crate::resolve::{Content, Item, ResolveRequest, Resolver, Sink, Stopped};
 use crate::rooted::Dir;
 use crate::{Code, Error};
 
-/// A library, open.
+/// An open library.
 ///
-/// What was rendered is remembered, so that the three rendered files of an apply agree even when
-/// somebody edits the library in between. Open a library for each apply: it costs one system call.
+/// Renderings are cached, so that the three rendered files of an apply are consistent even if the
+/// library is edited meanwhile. Open a library for each apply: it costs one system call.
 #[derive(Debug)]
 pub struct Library {
     root: Dir,
@@ -58,7 +58,7 @@ impl Library {
     /// Opens the library in a folder.
     ///
     /// # Errors
-    /// `RESOLVE_NOT_FOUND` where there is no folder, `RESOLVE_DENIED` where it may not be read.
+    /// `RESOLVE_NOT_FOUND` if the folder does not exist, `RESOLVE_DENIED` if it cannot be read.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let open =
             || -> io::Result<(Dir, PathBuf)> { Ok((Dir::open_root(path)?, std::path::absolute(path)?)) };
@@ -69,7 +69,7 @@ impl Library {
                 io::ErrorKind::PermissionDenied => Code::ResolveDenied,
                 _ => Code::ResolveUpstream,
             };
-            Error::new(code, format!("no library can be opened at {shown}: {error}")).detail("path", shown)
+            Error::new(code, format!("cannot open a library at {shown}: {error}")).detail("path", shown)
         })?;
         Ok(Self {
             root,
@@ -79,20 +79,19 @@ impl Library {
         })
     }
 
-    /// Uses another folder for what is fetched, in place of the system's folder for temporary files.
-    /// On the file system of the workspace, large repositories are cloned there instead of copied.
+    /// Uses another scratch folder instead of the system's temporary folder. On the file system of
+    /// the workspace, large repositories are moved instead of copied.
     #[must_use]
     pub fn with_scratch(mut self, folder: &Path) -> Self {
         folder.clone_into(&mut self.scratch);
         self
     }
 
-    /// The templates of this library.
     pub fn templates(&self) -> Templates {
         Templates::new(self.root.clone())
     }
 
-    /// The newest version of a skill that is in a range, or the newest of all.
+    /// The highest version of a skill in a range, or the highest of all.
     ///
     /// # Errors
     /// `RESOLVE_NOT_FOUND`, `SKILL_INVALID_BUNDLE`, `SKILL_VERSION_UNSATISFIED`.
@@ -102,7 +101,7 @@ impl Library {
 }
 
 impl Resolver for Library {
-    fn resolve(&self, want: Want<'_>, sink: &mut dyn Sink) -> Result<(), Error> {
+    fn resolve(&self, want: ResolveRequest<'_>, sink: &mut dyn Sink) -> Result<(), Error> {
         sink.check()?;
         let root = &self.root;
         match want.source {
@@ -135,7 +134,7 @@ impl Resolver for Library {
             Source::Deliverables { contract_key } => contracts::deliverables(root, contract_key, sink),
             Source::SessionAttachment { session_id } => attachments::of_session(root, session_id, sink),
             Source::ScmRepo { repo_ref, git_ref } => {
-                let place = repos::Place { root, path: &self.path, scratch: &self.scratch };
+                let place = repos::RepoContext { root, path: &self.path, scratch: &self.scratch };
                 repos::resolve(&place, repo_ref, git_ref, want.mode, sink)
             }
         }
@@ -149,7 +148,7 @@ impl Resolver for Library {
     }
 }
 
-/// Puts the only file of a kind that yields one.
+/// Puts the only file of a single-file kind.
 fn one(sink: &mut dyn Sink, content: Content) -> Result<(), Error> {
     Ok(sink.put(Item { rel_path: String::new(), executable: false, content })?)
 }

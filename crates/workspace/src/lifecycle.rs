@@ -1,8 +1,9 @@
-//! The lives of sessions and jobs, as tables.
+//! The life cycles of sessions and jobs, as tables.
 //!
-//! A state is one of a closed set, and each says which may follow it: [`SessionState`], [`Phase`] of a launch,
-//! [`TurnState`] of a thread, [`JobState`]. Nothing here stores anything: [`transition`] decides, from what is stored
-//! and what the caller had read, whether a change is made and what is then written down.
+//! Each state is one of a closed set with its possible successors: [`SessionState`], [`Phase`] of a
+//! launch, [`TurnState`] of a thread, [`JobState`]. Nothing is stored here: [`transition`] decides,
+//! from the stored state and the state that the caller had read, whether a change is made and what
+//! is recorded.
 //!
 //! ```
 //! use workspace::lifecycle::{SessionState, Versioned, transition};
@@ -34,36 +35,35 @@ pub use self::session::{
 pub use self::thread::{Thread, ThreadState, TurnState, archive};
 use crate::{Code, Error};
 
-/// One of a closed set of states.
+/// A closed set of states.
 pub trait State: Copy + Eq + Serialize + 'static {
-    /// What has these states, for messages.
+    /// The entity with these states, for messages.
     const WHAT: &'static str;
 
-    /// The spelling on the wire.
+    /// The wire name.
     fn name(self) -> &'static str;
 
-    /// The states that may follow, in the order of the table.
+    /// The possible next states, in table order.
     fn allowed(self) -> &'static [Self];
 }
 
-/// A state as it is stored. Each change raises the version, so a change that was decided on an older
-/// state is noticed.
+/// A stored state. Each change increments the version, so that a change based on an older state is
+/// detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Versioned<S> {
-    /// The state.
     pub state: S,
-    /// How many changes there were.
+    /// The number of changes.
     pub version: u64,
 }
 
-/// What a request for a state comes to.
+/// The result of a transition request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Transition<S> {
     /// Whether there is anything to write.
     pub changed: bool,
-    /// What is stored afterwards.
+    /// The state to store.
     pub next: Versioned<S>,
-    /// What is appended to the history; nothing where nothing changed.
+    /// The event to append; `None` if nothing changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<StatusChanged<S>>,
 }
@@ -71,23 +71,21 @@ pub struct Transition<S> {
 /// The event `status_changed`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StatusChanged<S> {
-    /// The state before.
     pub from: S,
-    /// The state after.
     pub to: S,
-    /// Why.
     pub reason: String,
-    /// Its place in the history: the version that it made.
+    /// Its position in the history: the new version.
     pub seq: u64,
 }
 
-/// Decides a change of state, as compare-and-set: `stored` is what is there now, `read` what the caller decided on.
+/// Decides a state change as compare-and-set: `stored` is the current state, `read` the one that
+/// the caller based its decision on.
 ///
-/// Asking for the state that is stored is right whatever the caller had read, and changes nothing.
+/// Requesting the stored state always succeeds and changes nothing.
 ///
 /// # Errors
-/// `LIFECYCLE_CONFLICT` when the state was changed since it was read, `LIFECYCLE_ILLEGAL_TRANSITION` when the table
-/// does not have the change. Nothing is to be written then.
+/// `LIFECYCLE_CONFLICT` if the state has changed since it was read, `LIFECYCLE_ILLEGAL_TRANSITION`
+/// if the table does not allow the change. Then nothing must be written.
 pub fn transition<S: State>(
     stored: Versioned<S>,
     read: Versioned<S>,
@@ -99,7 +97,7 @@ pub fn transition<S: State>(
     }
     if stored != read {
         let message = format!(
-            "the {} was `{}` at version {} when it was read, and is `{}` at version {} now",
+            "the {} was `{}` at version {} when it was read, but is now `{}` at version {}",
             S::WHAT,
             read.state.name(),
             read.version,
@@ -117,12 +115,12 @@ pub fn transition<S: State>(
     Ok(Transition { changed: true, next, event: Some(event) })
 }
 
-/// A change that the table does not have.
+/// A transition that is not in the table.
 fn illegal<S: State>(from: S, to: S) -> Error {
     let allowed: Vec<&str> = from.allowed().iter().map(|state| state.name()).collect();
     let (what, from, to) = (S::WHAT, from.name(), to.name());
-    let listed = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
-    let message = format!("a {what} that is `{from}` cannot become `{to}`; what can follow is {listed}");
+    let listed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+    let message = format!("a {what} cannot change from `{from}` to `{to}`; allowed next states: {listed}");
     Error::new(Code::LifecycleIllegalTransition, message)
         .detail("from", from)
         .detail("to", to)

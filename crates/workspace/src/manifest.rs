@@ -1,9 +1,9 @@
 //! The workspace manifest: what an agent needs, declared in a file.
 //!
-//! [`compile`] reads a manifest in YAML or JSON, looks at every member, merges the base that it
-//! `extends`, and reports all problems together, each with its path and its position. [`Manifest::bind`]
-//! fills in the inputs and gives what [`compose`](crate::compose) reads, beside the context that the
-//! configuration of the mounts projects into.
+//! [`compile`] reads a manifest in YAML or JSON, checks every member, merges the base that it
+//! `extends`, and reports all problems together with their paths and positions. [`Manifest::bind`]
+//! fills in the inputs and returns what [`compose`](crate::compose) reads, and the context with the
+//! projected mount configuration.
 //!
 //! ```
 //! use serde_json::{Map, json};
@@ -59,35 +59,35 @@ pub use self::extends::{BaseFile, Bases, Ladder, SystemBases};
 pub use self::folder::FolderBases;
 pub use self::model::{Credential, Metadata, OutputSurface, Permissions, Skill, SubAgent, ToolSelection};
 pub use self::node::Position;
-pub use self::problem::{Place, Warning};
+pub use self::problem::{Location, Warning};
 pub use self::vocabulary::{
     CredentialKind, FileFormat, InputType, OutputKind, ProviderKind, Role, SelectionKind, Surface,
     SyncDirection, ToolKey,
 };
 
-/// The largest file that is read: a hundred times what people write.
+/// The largest file: a hundred times a typical one.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// The deepest nesting that is read. What walks a manifest is recursive, and this keeps it small.
+/// The deepest nesting, because manifests are processed recursively.
 pub const MAX_DEPTH: usize = 64;
 
-/// How a manifest is written.
+/// The format of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// YAML, as far as it says what JSON can say.
+    /// The JSON-compatible part of YAML.
     Yaml,
-    /// JSON, read strictly.
+    /// Strict JSON.
     Json,
 }
 
 impl Format {
-    /// The format of a file of that name: JSON for `.json`, else YAML.
+    /// The format by file name: JSON for `.json`, otherwise YAML.
     pub fn of_name(name: &str) -> Self {
         if name.to_ascii_lowercase().ends_with(".json") { Self::Json } else { Self::Yaml }
     }
 }
 
-/// A manifest without problems, its base merged.
+/// A valid manifest with its base merged.
 #[derive(Clone, Debug)]
 pub struct Manifest {
     metadata: Metadata,
@@ -97,37 +97,36 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// What it says about itself.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// The role that it gives the agent. A request has to repeat it.
+    /// The agent's role. A request must repeat it.
     pub fn role(&self) -> Role {
         self.agent.role
     }
 
-    /// The names of the inputs that it declares, in the order of their declaration.
+    /// The names of the declared inputs, in order.
     pub fn input_names(&self) -> impl Iterator<Item = &str> {
         self.spec.inputs.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The digest of the bytes of the file and of its base.
+    /// The digest of the file's bytes and of its base.
     pub fn digest(&self) -> canon::digest::Digest {
         self.digest
     }
 }
 
-/// Compiles a manifest that extends a base of the program, or none. `name` is what problems call the file.
+/// Compiles a manifest that extends a built-in base or none. `name` is the file name in problems.
 ///
 /// # Errors
-/// The first problem, with the others as its causes: `VALIDATION_ERROR`, `ENV_RESERVED_NAME`, or one of the
-/// `MANIFEST_…` codes.
+/// The first problem, with the others as causes: `VALIDATION_ERROR`, `ENV_RESERVED_NAME`, or one of
+/// the `MANIFEST_…` codes.
 pub fn compile(bytes: &[u8], name: &str, format: Format) -> Result<(Manifest, Vec<Warning>), Error> {
     compile_with(bytes, name, format, &SystemBases)
 }
 
-/// Compiles a manifest whose base is looked for in `bases`.
+/// Compiles a manifest with bases from `bases`.
 ///
 /// # Errors
 /// As [`compile`].
@@ -154,7 +153,7 @@ pub fn compile_with(
     } else {
         document.spec = merge::specs(Spec::default(), document.spec);
     }
-    // What is undeclared cannot be known while something could not be read.
+    // Undeclared names are unknown while parts could not be read.
     let warnings = if errors.is_empty() { check::document(&document, &mut errors) } else { Vec::new() };
     match document.agent {
         Some(agent) if errors.is_empty() => {
@@ -165,7 +164,7 @@ pub fn compile_with(
     }
 }
 
-/// Why a file is no document at all.
+/// Why a file cannot be parsed.
 #[derive(Debug)]
 struct Unreadable {
     position: Option<Position>,
@@ -174,11 +173,11 @@ struct Unreadable {
 
 fn read_node(bytes: &[u8], name: &str, format: Format) -> Result<Node, Error> {
     let refuse = |position, reason: String| {
-        let place = Place { file: name.into(), path: At::ROOT.to_string(), position };
+        let place = Location { file: name.into(), path: At::ROOT.to_string(), position };
         place.refuse(Code::ValidationError, reason)
     };
     if bytes.len() > MAX_BYTES {
-        let reason = format!("the file has {} bytes, and at most {MAX_BYTES} are read", bytes.len());
+        let reason = format!("the file is {} bytes; the limit is {MAX_BYTES} bytes", bytes.len());
         return Err(refuse(None, reason));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {

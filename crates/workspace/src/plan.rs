@@ -1,8 +1,8 @@
-//! The mount plan: what a workspace is to hold, and where each byte comes from.
+//! The mount plan: the contents of a workspace and their sources.
 //!
-//! [`MountPlan`] is what [`compose`](crate::compose) returns and what is kept as JSON. It is as
-//! composed, which does not mean safe: [`validate`] turns a plan, wherever it came from, into a
-//! [`ValidPlan`], and only that can be applied.
+//! [`MountPlan`] is what [`compose`](crate::compose) returns and what is stored as JSON. A composed
+//! plan is not necessarily safe: [`validate`] turns any plan into a [`ValidPlan`], and only that
+//! can be applied.
 
 mod source;
 pub mod validate;
@@ -16,35 +16,31 @@ pub use self::source::{
 pub use self::validate::{Grant, ValidEntry, ValidPlan};
 use crate::slot::Mode;
 
-/// A composed workspace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MountPlan {
     /// The identity of the request, 64 hexadecimal digits.
     pub apply_id: String,
-    /// What is mounted, in the order in which it was composed.
+    /// The mounts, in composition order.
     pub entries: Vec<Entry>,
 }
 
 impl MountPlan {
-    /// The plan as JSON, which is how it is kept and what [`ValidPlan::check`] takes.
+    /// The plan as JSON, as it is stored and as [`ValidPlan::check`] takes it.
     pub fn to_value(&self) -> Value {
         serde_json::to_value(self).expect("a plan has text keys and finite numbers")
     }
 }
 
-/// One mount of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// The name of the mount, for people and for reports.
+    /// The name of the mount, for people and reports.
     pub mount_key: String,
     /// The path of the slot, `/workspace/…`.
     pub slot: String,
     /// The path within the slot; empty for a single-file slot.
     pub rel_path: String,
-    /// What the agent may do with it.
     pub mode: Mode,
-    /// Where the bytes come from.
     pub source: Source,
 }

@@ -1,4 +1,4 @@
-//! Directories whose paths are resolved below a handle, and what their errors mean to a caller.
+//! Directories with paths resolved relative to a handle, and their errors.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::{Code, Error};
 
-/// The error that a caller is told of.
+/// A system error for the caller.
 pub fn refusal(error: &io::Error, doing: &str, path: &Path) -> Error {
     let errno = Errno::from_io_error(error);
     let code = match errno {

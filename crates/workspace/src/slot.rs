@@ -1,28 +1,26 @@
-//! The slots of a workspace: a closed table of places, each with its rights.
+//! The slots of a workspace: a closed table of paths with access modes.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a workspace stands for the agent. Every slot is below it.
+/// The workspace path that the agent sees. Every slot is below it.
 pub const WORKSPACE: &str = "/workspace";
 
-/// The folder of the program's own state below a workspace root: journal, leases, index,
-/// staging, content store. Never addressable by a plan.
+/// The state folder below a workspace root: journal, leases, index, staging, content store. Plans
+/// cannot address it.
 pub const STATE_DIR: &str = ".interlock";
 
-/// What the agent may do with what is mounted.
+/// The access mode of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Look at it.
     ReadOnly,
-    /// Change it.
     ReadWrite,
 }
 
 impl Mode {
-    /// The spelling on the wire.
+    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -37,47 +35,46 @@ impl fmt::Display for Mode {
     }
 }
 
-/// One place of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slot {
     /// What the agent reads first.
     AgentsMd,
     /// The same facts for programs.
     ContextJson,
-    /// What is added to the agent's system prompt.
+    /// The addition to the agent's system prompt.
     SystemOverlay,
     /// Scratch space.
     Tmp,
-    /// Definitions of the agent and of those it delegates to.
+    /// Definitions of the agent and its delegates.
     AgentBundles,
     /// Skills, a folder each.
     SkillBundles,
-    /// Launch commands, one for each skill.
+    /// Launch commands, one per skill.
     Commands,
-    /// Sections of instructions.
+    /// Instruction sections.
     Instructions,
-    /// What a run hands to the agent.
+    /// The inputs of a run.
     Inputs,
-    /// Files that the caller brought.
+    /// Files uploaded by the caller.
     Uploads,
-    /// Pages, artifacts and repositories to look things up in.
+    /// Pages, artifacts and repositories for reference.
     References,
     /// Repositories to work in.
     Repos,
-    /// What the deliverables have to be.
+    /// Specifications of the deliverables.
     DeliverableSpecs,
-    /// What the agent hands over.
+    /// The agent's deliverables.
     Deliverables,
-    /// What was attached to the session.
+    /// The attachments of the session.
     Attachments,
 }
 
-/// A row of the table: key, path below the workspace, default mode, whether writing may be
-/// granted, whether it is a single file, whether a manifest may declare it.
+/// A row of the table: key, path below the workspace, default mode, whether writing may be granted,
+/// whether it is a single file, whether a manifest may declare it.
 struct Row(&'static str, &'static str, Mode, bool, bool, bool);
 
 impl Slot {
-    /// Every slot, in table order. Promotion follows it, with [`Slot::AgentsMd`] moved to the end.
+    /// Every slot, in table order. Promotion follows it, with [`Slot::AgentsMd`] last.
     pub const ALL: [Self; 15] = [
         Self::AgentsMd,
         Self::ContextJson,
@@ -118,22 +115,22 @@ impl Slot {
         }
     }
 
-    /// The name that manifests use.
+    /// The name in manifests.
     pub const fn key(self) -> &'static str {
         self.row().0
     }
 
-    /// The path below the root of the workspace, without a leading `/`.
+    /// The path below the workspace root, without a leading `/`.
     pub const fn relative(self) -> &'static str {
         self.row().1
     }
 
-    /// The path as the agent sees it, `/workspace/…`. Plans carry this spelling.
+    /// The path as the agent sees it, `/workspace/…`, as in plans.
     pub fn path(self) -> String {
         format!("{WORKSPACE}/{}", self.relative())
     }
 
-    /// What a slot grants when nobody says otherwise.
+    /// The default mode.
     pub const fn default_mode(self) -> Mode {
         self.row().2
     }
@@ -146,27 +143,26 @@ impl Slot {
         }
     }
 
-    /// Whether the slot is one file; the others are directories.
+    /// Whether the slot is a single file; others are directories.
     pub const fn is_file(self) -> bool {
         self.row().4
     }
 
-    /// Whether a manifest may declare it. The platform fills the others for every agent.
+    /// Whether a manifest may declare it. The platform fills the others.
     pub const fn is_declarable(self) -> bool {
         self.row().5
     }
 
-    /// Whether a snapshot keeps what is in it. Only what can be written can persist.
+    /// Whether a snapshot contains it. Only writable slots can persist.
     pub const fn persists(self, granted: Mode) -> bool {
         matches!(granted, Mode::ReadWrite) && self.row().3
     }
 
-    /// The slot of that name.
     pub fn from_key(key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|slot| slot.key() == key)
     }
 
-    /// The slot at that path, spelt as in a plan.
+    /// The slot at a path, as written in plans.
     pub fn from_path(path: &str) -> Option<Self> {
         let relative = path.strip_prefix(WORKSPACE)?.strip_prefix('/')?;
         Self::ALL.into_iter().find(|slot| slot.relative() == relative)
@@ -184,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_is_found_by_its_key_and_by_its_path() {
+    fn slots_are_found_by_key_and_by_path() {
         for slot in Slot::ALL {
             assert_eq!(Slot::from_key(slot.key()), Some(slot));
             assert_eq!(Slot::from_path(&slot.path()), Some(slot));

@@ -1,4 +1,4 @@
-//! Templates of seed files: a small, closed part of Handlebars.
+//! Templates of seed files: a small, closed subset of Handlebars.
 //!
 //! | Written | Gives |
 //! |---|---|
@@ -10,13 +10,13 @@
 //! | `{{! … }}`, `{{!-- … --}}` | nothing |
 //! | `{{~x~}}` | the same without the white space beside it |
 //!
-//! There is nothing else: no partials, helpers, decorators, literals or prototypes. A variable that is not
-//! there is an error, except in the condition of `#if` and `#unless`. False are `false`, `null`, what is not there,
-//! `""`, `0` and `[]`. A block tag or comment that is alone on its line takes the line with it.
+//! Nothing else is supported: no partials, helpers, decorators, literals or prototypes. A missing
+//! variable is an error, except in the condition of `#if` and `#unless`. False are `false`, `null`,
+//! missing, `""`, `0` and `[]`. A block tag or comment that is alone on its line removes the line.
 //!
-//! The engine is our own. The `handlebars` crate reads with a recursive grammar that a deep template
-//! overflows, has helpers that cannot be taken out of its strict mode without replacing
-//! `if` and `each`, and counts neither loop steps nor output. Everything here is bounded before it is done.
+//! The engine is hand-written. The `handlebars` crate parses with a recursive grammar that a deep
+//! template overflows, has helpers that cannot be removed in strict mode without replacing `if` and
+//! `each`, and limits neither loop steps nor output. Everything here is bounded in advance.
 //!
 //! ```
 //! use serde_json::json;
@@ -34,26 +34,27 @@ use serde_json::Value;
 
 use crate::{Code, Error};
 
-/// The largest template, in bytes: what is rendered may not be larger either.
+/// The largest template, in bytes; the same limit applies to the output.
 pub const MAX_TEMPLATE: usize = 2 << 20;
 
 /// The largest output, in bytes.
 pub const MAX_OUTPUT: usize = 2 << 20;
 
-/// How deep blocks may be nested.
+/// The nesting limit of blocks.
 pub const MAX_NESTING: usize = 16;
 
-/// How often all loops together may go round.
+/// The limit of all loop iterations together.
 pub const MAX_LOOP_STEPS: u64 = 100_000;
 
-/// How many parts may be looked at altogether. A loop over a long body without output would otherwise
-/// take hours within the bound on its steps.
+/// The limit of visited parts. A loop over a long body without output would otherwise take hours
+/// within the limit of its iterations.
 pub const MAX_VISITS: u64 = 2_000_000;
 
-/// Renders a template with variables, which are an object.
+/// Renders a template with variables, which must be an object.
 ///
 /// # Errors
-/// `TEMPLATE_SYNTAX` and `TEMPLATE_MISSING_VAR` with line and column, `LIMIT_EXCEEDED` with the limit.
+/// `TEMPLATE_SYNTAX` and `TEMPLATE_MISSING_VAR` with line and column, `LIMIT_EXCEEDED` with the
+/// limit.
 pub fn render(text: &str, variables: &Value) -> Result<String, Error> {
     if text.len() > MAX_TEMPLATE {
         return Err(Error::limit("bytes of a template", MAX_TEMPLATE as u64, text.len() as u64));
@@ -67,10 +68,10 @@ pub fn render(text: &str, variables: &Value) -> Result<String, Error> {
     render::render(&template, variables).map_err(|fault| fault.into_error(text))
 }
 
-/// Whether a template can be read, without rendering it.
+/// Checks the syntax of a template without rendering it.
 ///
 /// # Errors
-/// As [`render`], but for what depends on variables.
+/// As [`render`], except for errors that depend on variables.
 pub fn check(text: &str) -> Result<(), Error> {
     if text.len() > MAX_TEMPLATE {
         return Err(Error::limit("bytes of a template", MAX_TEMPLATE as u64, text.len() as u64));
@@ -79,7 +80,7 @@ pub fn check(text: &str) -> Result<(), Error> {
     parsed.map(drop).map_err(|fault| fault.into_error(text))
 }
 
-/// What is wrong, and at which byte.
+/// An error and its byte offset.
 #[derive(Debug)]
 struct Fault {
     at: usize,

@@ -1,14 +1,14 @@
-//! Replies without secrets.
+//! Redacts replies.
 
 use super::recover;
 use crate::provider::Reply;
 use crate::redact::Redactor;
 
-/// A reply as it may be recorded. A second time changes nothing.
+/// Redacts a reply before it is recorded. Idempotent.
 ///
-/// Secrets that stand escaped in a document are looked for too: then the document is written anew.
+/// Secrets that are escaped inside a JSON document are found too; the document is then serialized again.
 pub fn redacted(mut reply: Reply, redactor: &Redactor) -> Reply {
-    if !redactor.was_asked() {
+    if !redactor.has_secrets() {
         return reply;
     }
     reply.text = document(&reply.text, redactor);
@@ -24,7 +24,7 @@ pub fn redacted(mut reply: Reply, redactor: &Redactor) -> Reply {
     reply
 }
 
-/// A text that may be a document. Only one with an escape in it can hide a secret from a look at its letters.
+/// Redacts a text that may be a JSON document. Only a text with an escape can hide a secret from a plain search.
 fn document(text: &str, redactor: &Redactor) -> String {
     let text = redactor.clean(text);
     if let Some(mut found) = recover::read(&text).filter(|_| text.contains('\\'))
@@ -41,7 +41,7 @@ mod tests {
     use crate::redact::Secret;
 
     #[test]
-    fn a_secret_is_found_as_it_is_and_as_a_document_writes_it() {
+    fn redacts_plain_and_escaped_secrets() {
         let redactor = Redactor::new([Secret::new("k", "pass\"word\\1")]);
         for text in
             ["it is pass\"word\\1", "{\"a\":\"pass\\\"word\\\\1\"}", "{\"a\":\"p\\u0061ss\\\"word\\\\1\"}"]

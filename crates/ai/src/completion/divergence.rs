@@ -1,23 +1,27 @@
-//! A replay that is refused where the run was not, or the other way round.
+//! Detects a replay that the provider refused where the original run was not refused, or the reverse.
 
 use crate::event::{EventKind, RunEvent};
 use crate::provider::Reply;
 use crate::redact::Redactor;
 
-/// Where the two differ.
+/// The point at which replay and run differ.
 #[derive(Clone, Copy, Debug)]
-pub struct At<'a> {
-    /// The run that is replayed.
+pub struct DivergencePoint<'a> {
+    /// The original run.
     pub source_run_id: &'a str,
-    /// The event of that run at which they differ, by its place in the log.
+    /// The sequence number of the original event.
     pub sequence: u64,
-    /// The node.
     pub node_id: &'a str,
 }
 
-/// The event of a divergence; none where both were refused, or neither. The replay then fails with
-/// `replay_diverged_at_refusal`: a refusal never quietly takes the place of a value.
-pub fn at_refusal(at: At<'_>, original: &Reply, replay: &Reply, redactor: &Redactor) -> Option<RunEvent> {
+/// Returns the divergence event, or `None` if both or neither were refused. The replay then fails with
+/// `replay_diverged_at_refusal`: a refusal never silently replaces a value.
+pub fn at_refusal(
+    at: DivergencePoint<'_>,
+    original: &Reply,
+    replay: &Reply,
+    redactor: &Redactor,
+) -> Option<RunEvent> {
     if original.is_refusal() == replay.is_refusal() {
         return None;
     }

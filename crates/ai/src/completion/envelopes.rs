@@ -1,31 +1,31 @@
-//! Replies that are envelopes: what a model says to the engine, in the place of what it was asked for.
+//! Replies that are envelopes: messages from the model to the engine instead of the requested output.
 //!
 //! ```text
-//!  reply ─▶ an envelope? ── no ─▶ as ever
-//!              │ yes: judged, by what is known here and by what came before
+//!  reply ─▶ an envelope? ── no ─▶ normal reply
+//!              │ yes: validated, with the history of its correlation id
 //!              ▼
-//!  accepted ─┬─ clarification.request ─▶ waits for a person; with the answers the model is asked again
-//!            ├─ schema.request ────────▶ the model is asked again, with the schema
-//!            ├─ schema.response ───────▶ the model is asked again
-//!            ├─ the document ──────────▶ done: it came in an envelope
-//!            └─ an error, or a kind that the node takes ─▶ recorded; done where a text was asked for, else asked again
-//!  refused ──┬─ it may be tried again, or is to be dropped ─▶ what was wrong is said, as of any reply that does not fit
-//!            └─ else ─▶ failed
+//!  accepted ─┬─ clarification.request ─▶ waits for a person; the answers go to the model
+//!            ├─ schema.request ────────▶ the model is called again, with the schema
+//!            ├─ schema.response ───────▶ the model is called again
+//!            ├─ the document ──────────▶ done: the document arrived in an envelope
+//!            └─ an error, or a kind of the contract ─▶ recorded; done if text was requested, otherwise call again
+//!  refused ──┬─ retryable, or to be discarded ─▶ correction message, as for any invalid reply
+//!            └─ otherwise ─▶ failed
 //! ```
 //!
-//! A document is meant as an envelope when it has a kind and a payload and nothing that an envelope does not have, and its kind is one
-//! that is taken here. What else stands around an envelope a model cannot know; it is added where it is missing.
+//! A document counts as an envelope if it has a kind and a payload, no member that envelopes do not have, and a kind
+//! that is accepted here. Metadata that the model cannot know is filled in.
 //!
-//! Whoever feeds the machine knows what came before, and how often people were asked: both are given with the judgement, so that
-//! the machine gives the same for the same again.
+//! The caller passes the history and the number of questions asked so far to the validation, so the machine stays
+//! deterministic.
 
 use canon::digest::Digest;
 use serde_json::{Map, Value, json};
 
 use super::{Completion, Counter, Next, Reason, Step, correct, recover, reliability};
 use crate::envelope::{
-    Acceptance, Around, Contract, Counters, Detail, Envelope, Kinds, Outcome, Prior, RefusalMode, Strictness,
-    Universal, Verdict, accept, project,
+    Acceptance, Contract, Counters, Detail, Envelope, EnvelopeDefaults, Kinds, Outcome, Prior, RefusalMode,
+    Strictness, Universal, Verdict, accept, project,
 };
 use crate::event::{self, EventKind, RunEvent};
 use crate::failure::FailureCode;
@@ -33,31 +33,31 @@ use crate::provider::{Message, Reply, Role};
 use crate::schema::Schema;
 use crate::trust::{self, Trust};
 
-/// The most envelopes that one call of a model may give.
+/// The maximum number of envelopes per model turn.
 pub const ENVELOPES_PER_TURN: u32 = 5;
 
-/// The longest correlation id.
+/// The maximum length of a correlation id, in bytes.
 const MAX_CORRELATION_BYTES: usize = 128;
 
-/// How replies that are envelopes are judged.
+/// How replies that are envelopes are validated.
 #[derive(Clone, Debug)]
-pub struct Judging {
-    /// The kinds that the host knows.
+pub struct EnvelopeRules {
+    /// The kinds that the host supports.
     pub kinds: Kinds,
-    /// Those that the node takes; without a contract, only those that everybody does.
+    /// The kinds that the node accepts. Without a contract, only the universal kinds.
     pub contract: Option<Contract>,
-    /// What happens to older versions of a kind.
+    /// How older schema versions are handled.
     pub strictness: Strictness,
-    /// Whether the run may be believed.
+    /// Whether the content of the run is trusted.
     pub run_trust: Option<Trust>,
-    /// What a correlation id begins with that the model did not give: the run and the node.
+    /// Prefix of generated correlation ids: the run and the node.
     pub prefix: String,
-    /// When the call is made, as envelopes say it.
+    /// When the call is made, as an RFC 3339 timestamp.
     pub at: String,
 }
 
-impl Judging {
-    /// The document that the node asks for may come in an envelope.
+impl EnvelopeRules {
+    /// Allows the requested document to arrive in an envelope.
     pub(super) fn take_document(&mut self, kind: &str, schema: Schema) {
         if Universal::parse(kind).is_none() {
             self.kinds.add(kind, schema, 1);
@@ -66,39 +66,36 @@ impl Judging {
     }
 }
 
-/// An envelope that was taken.
+/// An accepted envelope.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Taken {
-    /// Its kind.
+pub struct AcceptedEnvelope {
     pub kind: String,
-    /// Its name.
     pub envelope_id: String,
-    /// What it is known by when it comes again.
+    /// Identifies the envelope if it arrives again.
     pub correlation_id: String,
-    /// What it says, without secrets.
+    /// The redacted payload.
     pub payload: Value,
-    /// Whether it may be believed.
     pub trust: Trust,
 }
 
-/// How many envelopes came, and the one that is being judged.
+/// How many envelopes arrived, and the one being validated.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Letters {
-    /// Of all kinds.
+pub(super) struct EnvelopeCount {
+    /// All kinds.
     taken: u32,
-    /// Of those that asked for a schema.
+    /// Schema requests.
     pub(super) schemas: u32,
     held: Option<(Reply, Vec<RunEvent>)>,
 }
 
 impl Completion {
-    /// The envelope that a reply is, where it is one, and how it was found, where that is worth telling.
+    /// Returns the envelope in a reply, and how it was recovered if that should be recorded.
     pub(super) fn envelope_in(&self, reply: &Reply) -> Option<(Value, Option<RunEvent>)> {
         let judging = self.settings.envelopes.as_ref()?;
         if reply.stop.is_truncation() || !reply.tool_calls.is_empty() || self.formatting {
             return None;
         }
-        // An envelope in the middle of a text is an example, and part of the text.
+        // An envelope in the middle of a text is an example, not a message.
         let text = reply.text.trim();
         let alone = text.starts_with('{') || (text.starts_with("```") && text.ends_with("```"));
         if self.schema.is_none() && !alone {
@@ -112,25 +109,25 @@ impl Completion {
         if !(universal || document || contracted) {
             return None;
         }
-        // A document of the author's may look like the inside of an envelope.
+        // The requested document may look like the payload of an envelope.
         if !whole && self.schema.as_ref().is_some_and(|schema| schema.issues(&found.value).is_empty()) {
             return None;
         }
-        let recovered = (found.path != recover::Path::Direct)
+        let recovered = (found.path != recover::RecoveryPath::Direct)
             .then(|| reliability::recovery_applied(&self.settings.node_id, &found));
         let correlation_id = judging.correlation(self.current.ordinal, kind);
         let envelope_id = format!("env-{}", &Digest::of_bytes(correlation_id.as_bytes()).to_hex()[..32]);
         let version = judging.kinds.current(kind).filter(|_| !whole);
         let (correlation_id, envelope_id) = (correlation_id.as_str(), envelope_id.as_str());
-        let around = Around { correlation_id, envelope_id, at: &judging.at, version };
+        let around = EnvelopeDefaults { correlation_id, envelope_id, at: &judging.at, version };
         let mut document = found.value;
-        // Ids of events are the run's to give.
+        // The run assigns the event ids.
         let given = document.get("correlationId").and_then(Value::as_str);
         if given.is_some_and(|id| id.starts_with("evt_")) {
             document["correlationId"] = correlation_id.into();
         }
         Envelope::complete(&mut document, around);
-        // Nothing that a model says of itself raises it above what it was told.
+        // The model cannot claim more trust than its prompt had.
         if judging.run_trust == Some(Trust::Untrusted)
             && let Some(meta) = document.get_mut("meta").and_then(Value::as_object_mut)
         {
@@ -139,26 +136,26 @@ impl Completion {
         Some((document, recovered))
     }
 
-    /// The model was told what may not be believed.
+    /// Marks the conversation as untrusted: the prompt contains untrusted text.
     pub(crate) fn distrust(&mut self) {
         if let Some(judging) = &mut self.settings.envelopes {
             judging.run_trust = Some(Trust::Untrusted);
         }
     }
 
-    /// Keeps a reply until it is judged.
+    /// Keeps a reply until it is validated.
     pub(super) fn hold(&mut self, events: Vec<RunEvent>, reply: Reply, document: Value) -> Step {
-        self.letters.held = Some((reply, events));
+        self.envelope_count.held = Some((reply, events));
         Step { events: Vec::new(), next: Next::Judge(document) }
     }
 
-    /// Judges an envelope. `prior` is what came of one with its correlation id before; `questions` counts how often people were asked.
-    /// Without a counter nobody is asked too often, as when an envelope is judged again that was judged before.
+    /// Validates an envelope. `prior` is the earlier outcome for its correlation id; `questions` counts the questions
+    /// asked so far. Without a counter there is no limit, for example when an envelope is validated again.
     pub fn judge(&self, document: &Value, prior: Option<&Prior>, questions: Option<Counter>) -> Verdict {
         let judging = self.settings.envelopes.as_ref();
         let unknown = Kinds::only([]);
         let budget = self.settings.budget;
-        let rounds = self.attempts + self.letters.schemas;
+        let rounds = self.attempts + self.envelope_count.schemas;
         let schema = budget.schema_rounds.map_or_else(
             || Counter { current: rounds.into(), cap: u64::from(budget.attempts().saturating_sub(1)) },
             |counter| counter.plus(rounds),
@@ -171,7 +168,7 @@ impl Completion {
             contract: judging.and_then(|judging| judging.contract.as_ref()),
             counters: Counters {
                 envelopes: Some(Counter {
-                    current: self.letters.taken.into(),
+                    current: self.envelope_count.taken.into(),
                     cap: ENVELOPES_PER_TURN.into(),
                 }),
                 schema: Some(schema),
@@ -180,16 +177,16 @@ impl Completion {
             redactor: &self.settings.redactor,
             run_trust: judging.and_then(|judging| judging.run_trust),
             prior: &|_| prior.cloned(),
-            // What a model says decides nothing that a person has to decide.
+            // A model cannot give an approval that a person must give.
             approves: false,
             clarifications: true,
         })
     }
 
-    /// Takes the judgement of the envelope that the last reply is.
+    /// Applies the verdict on the envelope in the last reply.
     pub fn take(&mut self, verdict: &Verdict) -> Step {
-        let Some((reply, mut events)) = self.letters.held.take() else {
-            let message = "an envelope was judged that nobody gave".to_owned();
+        let Some((reply, mut events)) = self.envelope_count.held.take() else {
+            let message = "a verdict arrived without a pending envelope".to_owned();
             return self.end(Vec::new(), FailureCode::EnvelopeValidationFailed, message, false);
         };
         let mode = self.refusal_mode();
@@ -197,7 +194,7 @@ impl Completion {
         for event in &mut events {
             event.causation_id.clone_from(&projection.causation_id);
         }
-        // The engine itself says that a node failed, and announces what people are asked.
+        // The engine itself reports failed nodes and announces questions.
         let said = projection.events.iter().find(|event| event.kind == EventKind::NodeFailed);
         let failure = said.and_then(|event| event.payload.get("error").cloned());
         projection
@@ -217,7 +214,7 @@ impl Completion {
             (Outcome::Recorded(_), _) => self.ask_again(
                 events,
                 Reason::TypeDrift,
-                "an envelope with its correlation id came before, and nothing follows from it a second time",
+                "an envelope with this correlation id was already processed",
             ),
             (Outcome::Gated { .. } | Outcome::Invalid { .. }, _) if verdict.retryable => {
                 let reason = match &verdict.outcome {
@@ -233,14 +230,14 @@ impl Completion {
         }
     }
 
-    /// Takes the answers to what the model asked a person, and asks the model again.
+    /// Sends the answers of a person to the model.
     pub fn answered(&mut self, answers: &Value) -> Step {
         let answers = answers.get("answers").unwrap_or(answers);
         let mut said = answers.to_string();
         if self.settings.envelopes.as_ref().and_then(|judging| judging.run_trust) == Some(Trust::Untrusted) {
             said = trust::wrap(&said);
         }
-        self.go_on(Vec::new(), format!("The answers to your questions, by their ids:\n{said}"))
+        self.continue_with(Vec::new(), format!("The answers to your questions, by their ids:\n{said}"))
     }
 
     fn accepted(
@@ -250,7 +247,7 @@ impl Completion {
         trust: Trust,
         reply: Reply,
     ) -> Step {
-        self.letters.taken += 1;
+        self.envelope_count.taken += 1;
         let said = Message::new(Role::Assistant, reply.text.clone());
         match Universal::parse(&envelope.kind) {
             Some(Universal::ClarificationRequest) => {
@@ -258,22 +255,22 @@ impl Completion {
                 Step { events, next: Next::Waits }
             }
             Some(Universal::SchemaRequest) => {
-                self.letters.schemas += 1;
+                self.envelope_count.schemas += 1;
                 self.request.messages.push(said);
                 let kind = envelope.payload.get("envelopeType").and_then(Value::as_str).unwrap_or_default();
                 let kinds = self.settings.envelopes.as_ref().map(|judging| &judging.kinds);
                 let schema = match kinds.and_then(|kinds| kinds.source(kind)) {
-                    Some(schema) => format!("has to fit this JSON Schema:\n{schema}"),
-                    None => "may be anything.".to_owned(),
+                    Some(schema) => format!("must match this JSON Schema:\n{schema}"),
+                    None => "can be any JSON value.".to_owned(),
                 };
-                self.go_on(events, format!("The payload of an envelope of this kind {schema}"))
+                self.continue_with(events, format!("The payload of an envelope of this kind {schema}"))
             }
             Some(Universal::SchemaResponse) => {
                 self.request.messages.push(said);
-                self.go_on(events, "Go on: reply with what was asked for.".to_owned())
+                self.continue_with(events, "Continue: reply with what was requested.".to_owned())
             }
             Some(Universal::Error) | None => {
-                let taken = Taken {
+                let taken = AcceptedEnvelope {
                     kind: envelope.kind.clone(),
                     envelope_id: envelope.envelope_id.clone(),
                     correlation_id: envelope.correlation_id.clone(),
@@ -283,12 +280,12 @@ impl Completion {
                 match &self.schema {
                     None => self.done(events, Value::String(reply.text.clone()), reply, Some(taken)),
                     Some(_) if envelope.kind == self.settings.envelope_type => {
-                        // The document is what the node gives, and is not told beside that.
+                        // The document is the node's output; do not log it as well.
                         events.retain(|event| event.kind != EventKind::LogAppended);
                         self.done(events, envelope.payload.clone(), reply, Some(taken))
                     }
                     Some(_) => {
-                        let problem = "an envelope came and was recorded, and no document";
+                        let problem = "an envelope was recorded, but the reply contains no document";
                         self.ask_again(events, Reason::TypeDrift, problem)
                     }
                 }
@@ -296,14 +293,14 @@ impl Completion {
         }
     }
 
-    /// The model is told something, and asked again.
-    fn go_on(&mut self, events: Vec<RunEvent>, told: String) -> Step {
-        self.request.messages.push(Message::user(told));
+    /// Sends a message to the model and calls it again.
+    fn continue_with(&mut self, events: Vec<RunEvent>, text: String) -> Step {
+        self.request.messages.push(Message::user(text));
         let request = self.request.clone();
         self.call(events, request, false)
     }
 
-    /// The reply counts as one that does not fit.
+    /// Treats the reply as invalid.
     fn ask_again(&mut self, events: Vec<RunEvent>, reason: Reason, problem: &str) -> Step {
         self.attempts += 1;
         self.only_prose = false;
@@ -331,7 +328,7 @@ impl Completion {
         contract.map_or(RefusalMode::FailNode, |contract| contract.refusal_mode)
     }
 
-    /// What is only noted: that the version of an envelope is an older one, and what is wrong with one of which nobody promised anything.
+    /// Log events: the envelope has an older schema version, or its payload has problems that are not errors.
     fn notes(&self, verdict: &Verdict) -> Vec<RunEvent> {
         let node_id = Some(self.settings.node_id.as_str());
         let kind = verdict.envelope.as_ref().map(|envelope| envelope.kind.as_str());
@@ -339,23 +336,18 @@ impl Completion {
             Map::from_iter([("code".to_owned(), code.into()), ("envelopeType".to_owned(), json!(kind))])
         };
         let drift = verdict.drift.then(|| {
-            let message = "the envelope is of an older version of its kind".to_owned();
+            let message = "the envelope uses an older version of its kind".to_owned();
             event::log("warn", message, node_id, fields("envelope_schema_version_drift"))
         });
         let warnings = verdict.warnings.iter().map(|warning| {
-            event::log(
-                "warn",
-                format!("what the envelope says: {warning}"),
-                node_id,
-                fields("envelope_invalid"),
-            )
+            event::log("warn", format!("envelope payload: {warning}"), node_id, fields("envelope_invalid"))
         });
         drift.into_iter().chain(warnings).collect()
     }
 }
 
-impl Judging {
-    /// What an envelope is known by whose model gave no correlation id: the same call and kind have the same.
+impl EnvelopeRules {
+    /// The correlation id for an envelope without one. The same call and kind always get the same id.
     fn correlation(&self, ordinal: u32, kind: &str) -> String {
         let kind = &Digest::of_bytes(kind.as_bytes()).to_hex()[..8];
         let id = format!("{}:{ordinal}:{kind}", self.prefix);
@@ -363,17 +355,17 @@ impl Judging {
     }
 }
 
-/// Why an envelope was refused, in words that repeat nothing that it says.
+/// The reason of a rejection. It does not quote the payload.
 fn why(verdict: &Verdict) -> String {
     const MOST: usize = 3;
     const LONGEST: usize = 120;
     match &verdict.outcome {
         Outcome::Gated { reason, allowed_kinds } => {
             let code = reason.split(':').next().unwrap_or_default();
-            format!("{code}: the kinds that are taken are {}", allowed_kinds.join(", "))
+            format!("{code}: the accepted kinds are {}", allowed_kinds.join(", "))
         }
         Outcome::Invalid { reason, details } => {
-            // Names in the envelope are the model's words; places of the schema are not.
+            // Member names come from the model and are not quoted; schema paths are.
             let detail = |detail: &Detail| {
                 let place: String = detail.schema_path.chars().take(LONGEST).collect();
                 match &detail.message {

@@ -1,53 +1,50 @@
-//! Reading a document out of a reply that may have more around it.
+//! Extracts a JSON document from a reply that may contain other text.
 //!
-//! Three ways are tried, the strict one first; each looks at every byte a bounded number of times. What is read is read by
-//! the strict reader in all three: a document is found, never mended. There is no way here that guesses what a broken
-//! document was meant to be.
+//! Three methods are tried, the strictest first. Each examines every byte a bounded number of times and uses the strict
+//! JSON reader. Broken documents are never repaired.
 
 use canon::json::{self, Limits};
 use serde_json::Value;
 
 use crate::provider::MAX_REPLY_BYTES;
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
-/// The deepest nesting of a reply.
+/// The maximum nesting depth of a reply.
 pub const MAX_DEPTH: usize = 64;
-/// The most places at which a document is looked for.
+/// The maximum number of candidate positions.
 const MAX_CANDIDATES: usize = 16;
 const LIMITS: Limits = Limits::DEFAULT.max_bytes(MAX_REPLY_BYTES).max_depth(MAX_DEPTH);
 
-words! {
-    /// How a document was found.
-    pub enum Path {
-        /// The reply is the document.
+wire_enum! {
+    /// How the document was recovered.
+    pub enum RecoveryPath {
+        /// The whole reply is the document.
         Direct => "direct",
-        /// It stands between fences.
+        /// The document is in a Markdown code fence.
         MarkdownFence => "markdown-fence",
-        /// It stands somewhere, between its own brackets.
+        /// The document is the last balanced pair of brackets.
         BraceWalker => "brace-walker",
     }
 }
 
-/// A document that was found.
+/// A recovered document.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
-    /// The document.
+pub struct RecoveredDocument {
     pub value: Value,
-    /// How it was found.
-    pub path: Path,
-    /// Where it begins, in bytes.
+    pub path: RecoveryPath,
+    /// Byte offset of the document in the reply.
     pub offset: usize,
 }
 
-/// The document of a reply, if there is one.
-pub fn read(text: &str) -> Option<Found> {
+/// Recovers the document of a reply, if there is one.
+pub fn read(text: &str) -> Option<RecoveredDocument> {
     if text.len() > MAX_REPLY_BYTES {
         return None;
     }
     direct(text).or_else(|| fenced(text)).or_else(|| walked(text))
 }
 
-/// Whether a reply is words, and not a document that went wrong.
+/// Whether a reply is prose rather than a broken document.
 pub fn is_prose(text: &str) -> bool {
     let text = text.trim_start();
     !text.is_empty() && !text.starts_with(['{', '[', '`'])
@@ -57,18 +54,18 @@ fn parsed(text: &str) -> Option<Value> {
     json::read(text.as_bytes(), &LIMITS).ok()
 }
 
-fn direct(text: &str) -> Option<Found> {
+fn direct(text: &str) -> Option<RecoveredDocument> {
     let offset = text.len() - text.trim_start().len();
-    Some(Found { value: parsed(text.trim())?, path: Path::Direct, offset })
+    Some(RecoveredDocument { value: parsed(text.trim())?, path: RecoveryPath::Direct, offset })
 }
 
-/// The first document between two fences. A fence that is not closed ends with the reply.
-fn fenced(text: &str) -> Option<Found> {
+/// The first document in a code fence. An unclosed fence ends with the reply.
+fn fenced(text: &str) -> Option<RecoveredDocument> {
     const FENCE: &str = "```";
     let mut from = 0;
     for _ in 0..MAX_CANDIDATES {
         let open = from + text[from..].find(FENCE)? + FENCE.len();
-        // What stands behind the fence names a language. A document may also follow at once.
+        // The word after the fence names a language. The document may also start immediately.
         let word =
             text[open..].find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(text.len() - open);
         let start = open + word;
@@ -76,19 +73,19 @@ fn fenced(text: &str) -> Option<Found> {
         let inner = &text[start..end];
         if let Some(value) = parsed(inner.trim()).filter(is_container) {
             let offset = start + inner.len() - inner.trim_start().len();
-            return Some(Found { value, path: Path::MarkdownFence, offset });
+            return Some(RecoveredDocument { value, path: RecoveryPath::MarkdownFence, offset });
         }
         from = text.len().min(end + FENCE.len());
     }
     None
 }
 
-/// The last document that stands between its own brackets and in no other ones.
-fn walked(text: &str) -> Option<Found> {
+/// The last document in top-level brackets.
+fn walked(text: &str) -> Option<RecoveredDocument> {
     let spans = spans(text);
     spans.into_iter().rev().take(MAX_CANDIDATES).find_map(|(start, end)| {
         let value = parsed(&text[start..end]).filter(is_container)?;
-        Some(Found { value, path: Path::BraceWalker, offset: start })
+        Some(RecoveredDocument { value, path: RecoveryPath::BraceWalker, offset: start })
     })
 }
 
@@ -96,7 +93,7 @@ fn is_container(value: &Value) -> bool {
     value.is_object() || value.is_array()
 }
 
-/// The outermost pairs of brackets, from left to right. A bracket that is never closed counts for nothing.
+/// The outermost pairs of brackets, from left to right. Unclosed brackets are ignored.
 fn spans(text: &str) -> Vec<(usize, usize)> {
     let mut open: Vec<(usize, u8)> = Vec::new();
     let mut spans: Vec<(usize, usize)> = Vec::new();
@@ -113,20 +110,20 @@ fn spans(text: &str) -> Vec<(usize, usize)> {
             continue;
         }
         match byte {
-            // Quotes of prose are no texts of a document.
+            // Quotes in prose do not start a JSON string.
             b'"' => in_text = !open.is_empty(),
             b'{' | b'[' => open.push((place, byte)),
             b'}' | b']' => {
                 let wanted = if byte == b'}' { b'{' } else { b'[' };
                 match open.pop() {
                     Some((start, bracket)) if bracket == wanted => {
-                        // What stands inside is a part of this one.
+                        // Inner spans are part of this one.
                         while spans.last().is_some_and(|(inner, _)| *inner > start) {
                             spans.pop();
                         }
                         spans.push((start, place + 1));
                     }
-                    // Brackets that do not belong together: nothing that was open can be a document.
+                    // The brackets do not match, so no open span can be a document.
                     Some(_) => open.clear(),
                     None => {}
                 }
@@ -144,21 +141,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_and_how_they_are_read() {
+    fn recovers_documents() {
         let ok = json!({"result": "ok"});
         let cases = [
-            ("{\"result\":\"ok\"}", Some((ok.clone(), Path::Direct, 0))),
-            (" \n{\"result\":\"ok\"}\n", Some((ok.clone(), Path::Direct, 2))),
-            ("7", Some((json!(7), Path::Direct, 0))),
-            ("```json\n{\"result\":\"ok\"}\n```", Some((ok.clone(), Path::MarkdownFence, 8))),
-            ("Here:\n```\n{\"result\":\"ok\"}\n```\nBye.", Some((ok.clone(), Path::MarkdownFence, 10))),
-            ("```{\"result\":\"ok\"}", Some((ok.clone(), Path::MarkdownFence, 3))),
-            ("```py\nx\n```\n```json\n{\"result\":\"ok\"}```", Some((ok.clone(), Path::MarkdownFence, 20))),
-            ("Sure! {\"result\":\"ok\"} Bye.", Some((ok.clone(), Path::BraceWalker, 6))),
-            ("a } { b {\"result\":\"ok\"}", Some((ok.clone(), Path::BraceWalker, 8))),
-            ("{\"a\":1} then {\"result\":\"ok\"}", Some((ok.clone(), Path::BraceWalker, 13))),
+            ("{\"result\":\"ok\"}", Some((ok.clone(), RecoveryPath::Direct, 0))),
+            (" \n{\"result\":\"ok\"}\n", Some((ok.clone(), RecoveryPath::Direct, 2))),
+            ("7", Some((json!(7), RecoveryPath::Direct, 0))),
+            ("```json\n{\"result\":\"ok\"}\n```", Some((ok.clone(), RecoveryPath::MarkdownFence, 8))),
+            (
+                "Here:\n```\n{\"result\":\"ok\"}\n```\nBye.",
+                Some((ok.clone(), RecoveryPath::MarkdownFence, 10)),
+            ),
+            ("```{\"result\":\"ok\"}", Some((ok.clone(), RecoveryPath::MarkdownFence, 3))),
+            (
+                "```py\nx\n```\n```json\n{\"result\":\"ok\"}```",
+                Some((ok.clone(), RecoveryPath::MarkdownFence, 20)),
+            ),
+            ("Sure! {\"result\":\"ok\"} Bye.", Some((ok.clone(), RecoveryPath::BraceWalker, 6))),
+            ("a } { b {\"result\":\"ok\"}", Some((ok.clone(), RecoveryPath::BraceWalker, 8))),
+            ("{\"a\":1} then {\"result\":\"ok\"}", Some((ok.clone(), RecoveryPath::BraceWalker, 13))),
             ("say \"{\" and {\"result\":\"ok\"}", None),
-            ("{\"result\":\"}{\"} x", Some((json!({"result": "}{"}), Path::BraceWalker, 0))),
+            ("{\"result\":\"}{\"} x", Some((json!({"result": "}{"}), RecoveryPath::BraceWalker, 0))),
             ("{\"valid\":", None),
             ("no document", None),
             ("", None),
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_replies_are_read_in_a_moment() {
+    fn hostile_replies_take_linear_time() {
         for unit in ["{", "[{", "}", "```", "```{", "{\"", "{}", "[1,", "\\\"", "{\"a\":"] {
             let text = unit.repeat(MAX_REPLY_BYTES / unit.len());
             let _ = read(&text);
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_told_from_a_document_that_went_wrong() {
+    fn distinguishes_prose_from_broken_documents() {
         for (text, prose) in [
             ("Sure, here.", true),
             ("{\"a", false),

@@ -1,4 +1,4 @@
-//! The events of replies that were none: their payloads, and the check of payloads that somebody else made.
+//! Builds the events about invalid replies, and validates such events from other producers.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -6,12 +6,12 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value, json};
 
 use super::Reason;
-use super::recover::{Found, Path};
+use super::recover::{RecoveredDocument, RecoveryPath};
 use crate::event::{EventKind, RunEvent};
 use crate::schema::Schema;
 use crate::usage::names_a_credential;
 
-/// The reply is asked for again, for the how-many-eth time, counted from 1.
+/// A retry, with its one-based number.
 pub fn retry_attempted(node_id: &str, attempt: u32, reason: Reason, error: &str) -> RunEvent {
     RunEvent::new(
         EventKind::RetryAttempted,
@@ -24,7 +24,7 @@ pub fn retry_attempted(node_id: &str, attempt: u32, reason: Reason, error: &str)
     )
 }
 
-/// It is not asked for again.
+/// Retries are exhausted.
 pub fn retry_exhausted(node_id: &str, attempts: u32, reason: Reason, error: &str) -> RunEvent {
     RunEvent::new(
         EventKind::RetryExhausted,
@@ -37,7 +37,7 @@ pub fn retry_exhausted(node_id: &str, attempts: u32, reason: Reason, error: &str
     )
 }
 
-/// Prose is turned into a document by a call of its own.
+/// A formatting call converts prose to a document.
 pub fn nl_to_format(node_id: &str, envelope_type: &str) -> RunEvent {
     RunEvent::new(
         EventKind::NlToFormatEngaged,
@@ -49,30 +49,30 @@ pub fn nl_to_format(node_id: &str, envelope_type: &str) -> RunEvent {
     )
 }
 
-/// A document was found in a reply that is not one. Nothing of the reply is in the event.
-pub fn recovery_applied(node_id: &str, found: &Found) -> RunEvent {
+/// A document was recovered from a reply with other text. The event has none of the text.
+pub fn recovery_applied(node_id: &str, found: &RecoveredDocument) -> RunEvent {
     RunEvent::new(
         EventKind::RecoveryApplied,
         [("nodeId", node_id.into()), ("path", found.path.into()), ("byteOffset", found.offset.into())],
     )
 }
 
-/// Why a payload is not recorded.
+/// Why a payload is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// There is no such event, or a member is missing or wrong.
+pub enum PayloadError {
+    /// The event type is unknown, or a member is missing or invalid.
     #[error("{0}")]
     InvalidArgument(String),
-    /// It names a credential.
-    #[error("the payload names a credential")]
+    /// The payload contains the name of a credential field.
+    #[error("the payload contains a credential")]
     CredentialLeak,
-    /// It says more of what was found than where.
-    #[error("the payload says more than the path and the offset")]
+    /// A recovery event has members other than path and offset.
+    #[error("the payload has members other than the path and the offset")]
     ContentLeak,
 }
 
-impl Refused {
-    /// The code on the wire.
+impl PayloadError {
+    /// The wire code.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::InvalidArgument(_) => "invalid_argument",
@@ -82,7 +82,7 @@ impl Refused {
     }
 }
 
-/// The six kinds of events.
+/// The six reliability events.
 pub const KINDS: [EventKind; 6] = [
     EventKind::RetryAttempted,
     EventKind::RetryExhausted,
@@ -92,26 +92,26 @@ pub const KINDS: [EventKind; 6] = [
     EventKind::RecoveryApplied,
 ];
 
-/// Checks a payload that somebody else made.
+/// Validates a payload from another producer.
 ///
 /// # Errors
-/// There is no such event, a member is missing, wrong, or too much, or it names a credential.
-pub fn check(kind: &str, payload: &Value) -> Result<RunEvent, Refused> {
-    let invalid = |text: &str| Refused::InvalidArgument(text.to_owned());
+/// The event type is unknown, a member is missing, invalid or unknown, or the payload contains a credential.
+pub fn check(kind: &str, payload: &Value) -> Result<RunEvent, PayloadError> {
+    let invalid = |text: &str| PayloadError::InvalidArgument(text.to_owned());
     let kind = EventKind::parse(kind).filter(|kind| KINDS.contains(kind));
-    let kind = kind.ok_or_else(|| invalid("`type` is none of the six events of reliability"))?;
-    let members = payload.as_object().ok_or_else(|| invalid("`payload` is an object"))?;
+    let kind = kind.ok_or_else(|| invalid("`type` is not one of the six reliability events"))?;
+    let members = payload.as_object().ok_or_else(|| invalid("`payload` must be an object"))?;
     if names_a_credential(payload) {
-        return Err(Refused::CredentialLeak);
+        return Err(PayloadError::CredentialLeak);
     }
     let allowed = ["nodeId", "path", "byteOffset"];
     if kind == EventKind::RecoveryApplied && members.keys().any(|name| !allowed.contains(&name.as_str())) {
-        return Err(Refused::ContentLeak);
+        return Err(PayloadError::ContentLeak);
     }
     let issues = schemas()[&kind].issues(payload);
     match issues.is_empty() {
         true => Ok(RunEvent { kind, payload: members.clone(), causation_id: None }),
-        false => Err(Refused::InvalidArgument(crate::schema::summary(&issues))),
+        false => Err(PayloadError::InvalidArgument(crate::schema::summary(&issues))),
     }
 }
 
@@ -119,12 +119,12 @@ fn schemas() -> &'static BTreeMap<EventKind, Schema> {
     static SCHEMAS: OnceLock<BTreeMap<EventKind, Schema>> = OnceLock::new();
     SCHEMAS.get_or_init(|| {
         let compiled =
-            |kind: &EventKind| Schema::compile(&schema(*kind)).expect("the schemas below are schemas");
+            |kind: &EventKind| Schema::compile(&schema(*kind)).expect("the schemas below are valid");
         KINDS.iter().map(|kind| (*kind, compiled(kind))).collect()
     })
 }
 
-/// The closed shape of a payload.
+/// The closed schema of a payload.
 fn schema(kind: EventKind) -> Value {
     let text = || json!({"type": "string"});
     let maybe = || json!({"type": ["string", "null"]});
@@ -134,7 +134,7 @@ fn schema(kind: EventKind) -> Value {
         json!({"anyOf": [{"enum": words}, {"type": "string", "pattern": "^x-host-[a-z][a-z0-9-]*-[a-z][a-z0-9-]*$"}]})
     };
     let paths: Vec<&str> =
-        Path::ALL.iter().map(|path| path.as_str()).chain(["jsonrepair", "custom"]).collect();
+        RecoveryPath::ALL.iter().map(|path| path.as_str()).chain(["jsonrepair", "custom"]).collect();
     let offset = json!({"type": ["integer", "null"], "minimum": 0});
     let (required, mut properties): (&[&str], Value) = match kind {
         EventKind::RetryAttempted => (
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn payloads_that_are_checked() {
+    fn validates_payloads() {
         let recovery = "envelope.recovery.applied";
         let cases = [
             (recovery, json!({"nodeId": "n", "path": "jsonrepair", "byteOffset": 42}), None),

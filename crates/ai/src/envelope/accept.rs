@@ -1,8 +1,8 @@
-//! The pipeline: an envelope comes in, and one outcome comes out.
+//! The validation pipeline: envelope in, one outcome out.
 //!
-//! The order is the protocol's: what it is, whether it came before, whether its kind is known, what it says, who takes it, how
-//! many there were, what must not be kept, who may believe it. Looking up what came before stands second, so that an
-//! envelope that comes again under another kind is told so, whatever else is wrong with it.
+//! The protocol defines the order: shape, duplicates, known kind, payload, contract, limits, redaction, trust.
+//! Duplicates come second so that an envelope that is sent again with a different kind is reported as such, whatever
+//! else is wrong with it.
 
 use std::fmt::Write as _;
 
@@ -16,77 +16,72 @@ use super::outcome::{Detail, Outcome};
 use crate::redact::Redactor;
 use crate::schema;
 use crate::trust::Trust;
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
-words! {
-    /// What happens when an envelope is of an older version of its kind.
+wire_enum! {
+    /// How an envelope with an older schema version is handled.
     pub enum Strictness {
-        /// It is held to the current one, and the difference is noted.
+        /// Validate against the current version and log the difference.
         Warn => "warn",
-        /// It is refused.
+        /// Reject.
         Strict => "strict",
     }
 }
 
-/// What came of an envelope before.
+/// The earlier outcome for a correlation id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prior {
-    /// Its kind.
     pub envelope_type: String,
-    /// The outcome as it was kept.
+    /// The stored outcome.
     pub outcome: Value,
 }
 
-/// An envelope, and everything that it is judged by.
+/// An envelope and everything needed to validate it.
 #[derive(Clone, Copy)]
 pub struct Acceptance<'a> {
-    /// The envelope.
     pub envelope: &'a Value,
-    /// Whether the host takes envelopes at all.
+    /// Whether the host supports envelopes.
     pub supported: bool,
-    /// The kinds that the host knows.
+    /// The kinds that the host supports.
     pub kinds: &'a Kinds,
-    /// What happens to older versions.
+    /// How older schema versions are handled.
     pub strictness: Strictness,
-    /// The kinds that the node takes; all of them without a contract.
+    /// The kinds that the node accepts. Without a contract, all kinds.
     pub contract: Option<&'a Contract>,
-    /// How many there were.
     pub counters: Counters,
-    /// What must not be kept.
+    /// Removes secrets before anything is stored.
     pub redactor: &'a Redactor,
-    /// Whether the run may be believed.
+    /// Whether the content of the run is trusted.
     pub run_trust: Option<Trust>,
-    /// What came of an envelope before, by its correlation id.
+    /// Looks up the earlier outcome for a correlation id.
     pub prior: &'a dyn Fn(&str) -> Option<Prior>,
-    /// Whether the envelope answers somebody who has to approve.
+    /// Whether the envelope answers an approval request.
     pub approves: bool,
-    /// Whether people can be asked here.
+    /// Whether the host supports clarification requests.
     pub clarifications: bool,
 }
 
-/// What comes of an envelope, and what whoever asked has to know beside it.
+/// The outcome of an envelope, and facts that the caller needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// What comes of it.
     pub outcome: Outcome,
-    /// The envelope without secrets, where its outside was as it has to be.
+    /// The redacted envelope, if its shape is valid.
     pub envelope: Option<Envelope>,
-    /// Whether it may be believed.
     pub trust: Trust,
     /// The limits that it counts against.
     pub counts: Vec<CapKind>,
-    /// Whether the model may be asked for another one.
+    /// Whether the model may send another envelope.
     pub retryable: bool,
-    /// Whether it is of an older version of its kind.
+    /// Whether the schema version is older than the current one.
     pub drift: bool,
-    /// What is wrong with what it says, where that is only noted.
+    /// Problems of the payload that are only logged.
     pub warnings: Vec<String>,
 }
 
-/// Judges an envelope.
+/// Validates an envelope.
 pub fn accept(acceptance: &Acceptance<'_>) -> Verdict {
     let mut verdict = judge(acceptance);
-    // Whatever is said of an envelope may repeat its kind or names in it.
+    // Messages may contain the kind or member names of the envelope.
     verdict.outcome.redact(acceptance.redactor);
     if let Some(envelope) = &mut verdict.envelope {
         verdict.trust = Trust::resolve(envelope.content_trust, acceptance.run_trust);
@@ -98,36 +93,36 @@ pub fn accept(acceptance: &Acceptance<'_>) -> Verdict {
 }
 
 fn judge(acceptance: &Acceptance<'_>) -> Verdict {
-    // 0. A host that takes none takes none.
+    // 0. Does the host support envelopes?
     if !acceptance.supported {
         return Verdict::invalid("capability_required", Vec::new());
     }
-    // 1. Its outside.
+    // 1. Shape.
     let mut envelope = match Envelope::read(acceptance.envelope) {
         Ok(envelope) => envelope,
         Err(details) => return Verdict::invalid("invalid_envelope_shape", details),
     };
     let kind = envelope.kind.clone();
     let universal = Universal::parse(&kind);
-    // 2. Whether it came before.
+    // 2. Duplicates.
     if let Some(prior) = (acceptance.prior)(&envelope.correlation_id) {
         if prior.envelope_type != kind {
             let detail = Detail::new(
                 "/type",
                 "/properties/type",
                 "const",
-                "it came before under another kind".to_owned(),
+                "an envelope with this correlation id and a different kind was already processed".to_owned(),
             );
             return Verdict::invalid("envelope_correlation_conflict", vec![detail]).of(envelope);
         }
         return Verdict::new(Outcome::Recorded(prior.outcome)).of(envelope);
     }
-    // 3. Whether its kind is known.
+    // 3. Known kind.
     if !acceptance.kinds.is_known(&kind) {
-        let reason = format!("unknown_envelope_kind: `{kind}` is not taken here");
+        let reason = format!("unknown_envelope_kind: `{kind}` is not accepted here");
         return Verdict::gated(reason, acceptance.kinds.known()).counted(CapKind::Schema).of(envelope);
     }
-    // 4. What it says, under the version that is current.
+    // 4. Payload, with the current schema version.
     let mut drift = false;
     if let Some(current) = acceptance.kinds.current(&kind) {
         drift = envelope.schema_version < current;
@@ -140,7 +135,7 @@ fn judge(acceptance: &Acceptance<'_>) -> Verdict {
     let mut warnings = Vec::new();
     let issues = acceptance.kinds.issues(&kind, &envelope.payload);
     if !issues.is_empty() {
-        // Nobody promised a version of this kind, so nobody is held to it.
+        // No version of this kind is declared, so none is enforced.
         if universal.is_none() && acceptance.kinds.current(&kind).is_none() {
             warnings.push(schema::summary(&issues));
         } else {
@@ -161,34 +156,33 @@ fn judge(acceptance: &Acceptance<'_>) -> Verdict {
     if universal == Some(Universal::SchemaRequest) {
         let asked = envelope.payload.get("envelopeType").and_then(Value::as_str).unwrap_or_default();
         if !acceptance.kinds.is_known(asked) {
-            let detail =
-                Detail::new("/payload/envelopeType", "", "enum", "there is no such kind here".to_owned());
+            let detail = Detail::new("/payload/envelopeType", "", "enum", "unknown kind".to_owned());
             return Verdict::invalid("unknown_envelope_kind", vec![detail])
                 .counted(CapKind::Schema)
                 .of(envelope);
         }
     }
-    // 5. Whether the node takes it.
+    // 5. Contract of the node.
     if let Some(contract) = acceptance.contract.filter(|contract| !contract.takes(&kind)) {
-        let reason = format!("envelope_contract_violation: the node does not take `{kind}`");
+        let reason = format!("envelope_contract_violation: the node does not accept `{kind}`");
         return Verdict::gated(reason, contract.kinds()).of(envelope);
     }
-    // 6. How many there were: of its own sort first, then of all.
+    // 6. Limits: of its kind first, then of all envelopes.
     let own = universal.and_then(Universal::cap);
     let counts: Vec<CapKind> = own.into_iter().chain([CapKind::Envelopes]).collect();
     if let Some((cap, counter)) = acceptance.counters.breached(&counts) {
         return Verdict::breached(cap, counter.cap, counter.current).of(envelope);
     }
-    // 7. What must not be kept.
+    // 7. Redaction.
     let count = acceptance.redactor.value(&mut envelope.payload);
-    let redacted = acceptance.redactor.was_asked().then(|| (envelope.payload.clone(), count));
-    // 8. Who may believe it.
+    let redacted = acceptance.redactor.has_secrets().then(|| (envelope.payload.clone(), count));
+    // 8. Trust.
     let trust = Trust::resolve(envelope.content_trust, acceptance.run_trust);
     if acceptance.approves && trust == Trust::Untrusted {
         return Verdict { trust, ..Verdict::invalid("untrusted_content_blocks_approval", Vec::new()) }
             .of(envelope);
     }
-    // 9. Whether there is somebody to do what it asks for.
+    // 9. Can the request be fulfilled?
     if universal == Some(Universal::ClarificationRequest) && !acceptance.clarifications {
         return Verdict { trust, ..Verdict::invalid("not-applicable", Vec::new()) }.of(envelope);
     }
@@ -197,25 +191,25 @@ fn judge(acceptance: &Acceptance<'_>) -> Verdict {
     Verdict { trust, counts, drift, warnings, ..Verdict::new(outcome) }.of(envelope)
 }
 
-/// The most questions that a person is asked at once.
+/// The maximum number of questions in one request.
 const MAX_QUESTIONS: usize = 100;
 
-/// What nobody could answer: too many questions, two with one id, or one whose answer is to fit what is no schema.
+/// Reports questions that cannot be answered: too many, duplicate ids, or an invalid answer schema.
 fn unanswerable(payload: &Value) -> Option<Detail> {
     let questions = payload.get("questions").and_then(Value::as_array)?;
     let wrong = |keyword, message: String| Some(Detail::new("/payload/questions", "", keyword, message));
     if questions.len() > MAX_QUESTIONS {
-        return wrong("maxItems", format!("at most {MAX_QUESTIONS} questions are asked at once"));
+        return wrong("maxItems", format!("at most {MAX_QUESTIONS} questions are allowed per request"));
     }
     let ids: std::collections::BTreeSet<_> =
         questions.iter().filter_map(|one| one.get("id")?.as_str()).collect();
     if ids.len() < questions.len() {
-        return wrong("uniqueItems", "each question has an id of its own".to_owned());
+        return wrong("uniqueItems", "question ids must be unique".to_owned());
     }
     questions.iter().enumerate().find_map(|(place, question)| {
         schema::Schema::compile(question.get("schema")?).err()?;
         let path = format!("/payload/questions/{place}/schema");
-        Some(Detail::new(&path, "", "schema", "it is no JSON Schema that can be used".to_owned()))
+        Some(Detail::new(&path, "", "schema", "the value is not a supported JSON Schema".to_owned()))
     })
 }
 
@@ -242,12 +236,12 @@ impl Verdict {
 
     fn breached(cap: CapKind, limit: u64, observed: u64) -> Self {
         let mut reason = String::new();
-        // Writing to a text cannot fail.
-        let _ = write!(reason, "cap_breached: `{}` is {limit}, and there were {observed}", cap.limit());
+        // Writing to a string cannot fail.
+        let _ = write!(reason, "cap_breached: the limit `{}` is {limit}, observed {observed}", cap.limit());
         Self::new(Outcome::Breached { reason, cap, limit, observed })
     }
 
-    /// The model may try again, which counts.
+    /// Allows a retry, which counts against the limit.
     fn counted(self, cap: CapKind) -> Self {
         Self { counts: vec![cap], retryable: true, ..self }
     }
@@ -256,12 +250,12 @@ impl Verdict {
         Self { envelope: Some(envelope), ..self }
     }
 
-    /// Whether the outcome is one of before.
+    /// Whether the outcome was stored earlier.
     pub const fn is_recorded(&self) -> bool {
         matches!(self.outcome, Outcome::Recorded(_))
     }
 
-    /// What the span of the acceptance says: names, numbers and words, nothing that the envelope says.
+    /// The attributes of the tracing span: names, numbers and enum values, nothing from the payload.
     pub fn attributes(&self, current: Option<u64>) -> Value {
         let mut attributes = json!({
             "envelope_outcome": self.outcome.status(), "envelope_content_trust": self.trust.as_str(),

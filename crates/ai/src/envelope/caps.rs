@@ -1,22 +1,22 @@
-//! How many envelopes there may be.
+//! Limits on the number of envelopes.
 
 use crate::completion::Counter;
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
-words! {
-    /// The limits, as events name them.
+wire_enum! {
+    /// The limits, as named in events.
     pub enum CapKind {
-        /// Of all envelopes of a turn.
+        /// All envelopes of a turn.
         Envelopes => "envelopes",
-        /// Of rounds about the schema of an envelope.
+        /// Rounds about an envelope schema.
         Schema => "schema",
-        /// Of questions to people.
+        /// Questions to people.
         Clarification => "clarification",
     }
 }
 
 impl CapKind {
-    /// The limit, as capabilities name it.
+    /// The name in the capability document.
     pub const fn limit(self) -> &'static str {
         match self {
             Self::Envelopes => "envelopesPerTurn",
@@ -26,19 +26,15 @@ impl CapKind {
     }
 }
 
-/// How many there were, against how many there may be. Without a counter there is no limit.
+/// Current counts and limits. A missing counter means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Envelopes of this turn.
     pub envelopes: Option<Counter>,
-    /// Rounds about the schema.
     pub schema: Option<Counter>,
-    /// Questions to people.
     pub clarification: Option<Counter>,
 }
 
 impl Counters {
-    /// A counter.
     pub const fn get(&self, kind: CapKind) -> Option<Counter> {
         match kind {
             CapKind::Envelopes => self.envelopes,
@@ -47,7 +43,7 @@ impl Counters {
         }
     }
 
-    /// The first of some limits that is reached.
+    /// The first of the given limits that is reached.
     pub fn breached(&self, kinds: &[CapKind]) -> Option<(CapKind, Counter)> {
         let reached = |kind: &CapKind| {
             self.get(*kind).filter(|counter| counter.is_reached()).map(|counter| (*kind, counter))

@@ -1,4 +1,4 @@
-//! The document around what a model says.
+//! The envelope document.
 
 use std::sync::OnceLock;
 
@@ -8,79 +8,70 @@ use super::outcome::Detail;
 use super::timestamp::is_timestamp;
 use crate::schema::Schema;
 use crate::trust::Trust;
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
-/// The deepest nesting of an envelope.
+/// The maximum nesting depth of an envelope.
 pub const MAX_DEPTH: usize = 64;
 
-words! {
-    /// Who made an envelope.
+wire_enum! {
+    /// The producer of an envelope.
     pub enum Source {
-        /// A model.
         AiGeneration => "ai-generation",
-        /// A person.
         User => "user",
-        /// The engine.
         System => "system",
     }
 }
 
-/// A piece of an envelope that comes in pieces.
+/// One part of an envelope that is sent in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partial {
-    /// Whether there are more.
+    /// Whether more parts follow.
     pub is_partial: bool,
-    /// The how-many-eth, from 0.
+    /// Zero-based index of the part.
     pub index: u64,
-    /// How many there are; nothing where nobody knows.
+    /// The number of parts, if known.
     pub total: Option<u64>,
 }
 
-/// An envelope whose outside is as it has to be.
+/// An envelope with a valid shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
-    /// Its kind.
     pub kind: String,
-    /// The version of its kind; 0 where it names none.
+    /// The schema version; 0 if missing.
     pub schema_version: u64,
-    /// Its name.
     pub envelope_id: String,
-    /// What it is known by when it comes again.
+    /// Identifies the envelope if it arrives again.
     pub correlation_id: String,
-    /// The node that it came from.
+    /// The node that sent it.
     pub node_id: Option<String>,
-    /// What it says.
     pub payload: Value,
-    /// Who made it.
     pub source: Source,
-    /// Whether it may be believed, as it says itself.
+    /// The trust that the envelope claims.
     pub content_trust: Option<Trust>,
-    /// The trace that it is a part of.
+    /// The W3C trace context.
     pub traceparent: Option<String>,
-    /// A piece of it only.
+    /// Set if this is one part of an envelope.
     pub partial: Option<Partial>,
 }
 
-/// The members of an envelope, those first that each one has.
+/// The members of an envelope, the required ones first.
 const MEMBERS: [&str; 8] =
     ["type", "payload", "envelopeId", "correlationId", "meta", "schemaVersion", "nodeId", "partial"];
 
-/// What stands around an envelope that a model made, and a model cannot know.
+/// Metadata for an envelope from a model, which cannot know it.
 #[derive(Clone, Copy, Debug)]
-pub struct Around<'a> {
-    /// Its correlation id.
+pub struct EnvelopeDefaults<'a> {
     pub correlation_id: &'a str,
-    /// Its name.
     pub envelope_id: &'a str,
-    /// When it came.
+    /// When it arrived.
     pub at: &'a str,
-    /// The version of its kind, where it is not said.
+    /// The schema version, if the envelope has none.
     pub version: Option<u64>,
 }
 
 impl Envelope {
-    /// The kind of a document that is meant as an envelope, and whether it is one with all that stands around: a document with a kind
-    /// and a payload, and nothing that an envelope does not have.
+    /// Returns the kind of a document that is meant as an envelope, and whether it has all envelope metadata. Such a
+    /// document has a kind, a payload, and no member that envelopes do not have.
     pub fn meant(document: &Value) -> Option<(&str, bool)> {
         let members = document.as_object()?;
         let closed = members.keys().all(|name| MEMBERS.contains(&name.as_str()));
@@ -88,8 +79,8 @@ impl Envelope {
         Some((kind, MEMBERS[..5].iter().all(|name| members.contains_key(*name))))
     }
 
-    /// Adds what is missing around a document that is meant as an envelope. What is there is left, to be judged.
-    pub fn complete(document: &mut Value, around: Around<'_>) {
+    /// Adds missing metadata to a document that is meant as an envelope. Existing members are kept and validated later.
+    pub fn complete(document: &mut Value, around: EnvelopeDefaults<'_>) {
         let Some(members) = document.as_object_mut() else { return };
         let mut add = |name: &str, value: Value| {
             members.entry(name).or_insert(value);
@@ -105,14 +96,14 @@ impl Envelope {
     /// Reads an envelope.
     ///
     /// # Errors
-    /// What is wrong with its outside. Of what it says nothing is looked at, and nothing is repeated.
+    /// Every problem of its shape. The payload is not examined and not quoted.
     pub fn read(document: &Value) -> Result<Self, Vec<Detail>> {
         if !canon::json::within_depth(document, MAX_DEPTH) {
             return Err(vec![Detail::new(
                 "",
                 "/maxDepth",
                 "maxDepth",
-                format!("it is nested deeper than {MAX_DEPTH} levels"),
+                format!("the nesting is deeper than {MAX_DEPTH} levels"),
             )]);
         }
         let issues = schema().issues(document);
@@ -123,7 +114,7 @@ impl Envelope {
         let needed = |name: &str| text(document, name).unwrap_or_default();
         let meta = document.get("meta").unwrap_or(&Value::Null);
         if !text(meta, "ts").is_some_and(|ts| is_timestamp(&ts)) {
-            let message = "it is a date and a time with its offset".to_owned();
+            let message = "must be an RFC 3339 date and time with an offset".to_owned();
             return Err(vec![Detail::new(
                 "/meta/ts",
                 "/properties/meta/properties/ts/format",
@@ -153,21 +144,18 @@ impl Envelope {
     }
 }
 
-/// A whole number from 0, however it is written: `1.0` is one too. What is too large for us is the largest.
+/// A non-negative integer, also if written as `1.0`. Values that are too large become the maximum.
 fn whole(value: Option<&Value>) -> u64 {
     let Some(value) = value else { return 0 };
-    // A cast of a float saturates.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "saturates, and the schema has refused what is below 0"
-    )]
+    // The cast of a float saturates.
+    #[expect(clippy::cast_possible_truncation, reason = "saturates, and the schema rejects values below 0")]
     let float = || value.as_f64().unwrap_or(0.0) as u64;
     value.as_u64().unwrap_or_else(float)
 }
 
 fn schema() -> &'static Schema {
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
-    SCHEMA.get_or_init(|| Schema::compile(&shape()).expect("the shape below is a schema"))
+    SCHEMA.get_or_init(|| Schema::compile(&shape()).expect("the schema below is valid"))
 }
 
 fn shape() -> Value {

@@ -1,4 +1,4 @@
-//! The kinds of envelopes, and what each has to say.
+//! Envelope kinds and their payload schemas.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -7,24 +7,24 @@ use serde_json::{Value, json};
 
 use super::caps::CapKind;
 use crate::schema::{Issue, Schema, SchemaError};
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
-words! {
-    /// The kinds that everybody knows. No contract refuses them.
+wire_enum! {
+    /// The kinds that every contract accepts.
     pub enum Universal {
         /// The model asks a person.
         ClarificationRequest => "clarification.request",
-        /// The model asks what a kind looks like.
+        /// The model asks for the schema of a kind.
         SchemaRequest => "schema.request",
-        /// The model has seen it.
+        /// The model confirms the schema.
         SchemaResponse => "schema.response",
-        /// The model could not do it. That is no failure of the node.
+        /// The model reports that it cannot do the task. The node does not fail.
         Error => "error",
     }
 }
 
 impl Universal {
-    /// The limit that it counts against, beside the one of all envelopes.
+    /// The limit that it counts against in addition to the limit of all envelopes.
     pub const fn cap(self) -> Option<CapKind> {
         match self {
             Self::ClarificationRequest => Some(CapKind::Clarification),
@@ -34,10 +34,10 @@ impl Universal {
     }
 }
 
-/// Kinds that a host may offer beside those, with a schema that is known everywhere.
+/// Optional kinds with a standard schema.
 pub const MEDIA: [&str; 3] = ["media.image", "media.audio", "media.file"];
 
-/// The schema of a kind, as it is served; nothing where it is not one of ours.
+/// The standard schema of a kind, or `None` for any other kind.
 pub fn schema_of(kind: &str) -> Option<Value> {
     let text = || json!({"type": "string"});
     let bounded = |most: u32| json!({"type": "string", "minLength": 1, "maxLength": most});
@@ -109,41 +109,41 @@ pub fn schema_of(kind: &str) -> Option<Value> {
     }))
 }
 
-/// The kinds that a host knows, with their schemas and versions.
+/// The kinds that a host supports, with their schemas and versions.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
     schemas: BTreeMap<String, Schema>,
     versions: BTreeMap<String, u64>,
-    /// The kinds that are taken beside the universal ones. Without a list, all are.
+    /// The accepted kinds besides the universal ones. `None` means all.
     supported: Option<Vec<String>>,
 }
 
 impl Kinds {
-    /// The universal kinds, and whatever else there is.
+    /// The universal kinds and any other kind.
     pub fn any() -> Self {
         Self::default()
     }
 
-    /// The universal kinds, and these.
+    /// The universal kinds and the listed ones.
     pub fn only(supported: impl IntoIterator<Item = String>) -> Self {
         Self { supported: Some(supported.into_iter().collect()), ..Self::default() }
     }
 
-    /// Says which version of a kind is current.
+    /// Sets the current version of a kind.
     pub fn version(&mut self, kind: impl Into<String>, version: u64) {
         self.versions.insert(kind.into(), version);
     }
 
-    /// Says what a kind has to be.
+    /// Sets the schema of a kind.
     ///
     /// # Errors
-    /// The schema cannot be used.
+    /// The schema is invalid.
     pub fn schema(&mut self, kind: impl Into<String>, schema: &Value) -> Result<(), SchemaError> {
         self.schemas.insert(kind.into(), Schema::compile(schema)?);
         Ok(())
     }
 
-    /// Takes a kind more: what it has to be, and which version of it is current.
+    /// Adds a kind with its schema and current version.
     pub fn add(&mut self, kind: impl Into<String>, schema: Schema, version: u64) {
         let kind = kind.into();
         if let Some(supported) = &mut self.supported
@@ -155,30 +155,30 @@ impl Kinds {
         self.schemas.insert(kind, schema);
     }
 
-    /// What a kind has to be, where that is known.
+    /// The schema of a kind, if known.
     pub fn source(&self, kind: &str) -> Option<&Value> {
         self.schemas.get(kind).or_else(|| ours().get(kind)).map(Schema::source)
     }
 
-    /// Whether a kind is taken.
+    /// Whether a kind is accepted.
     pub fn is_known(&self, kind: &str) -> bool {
         Universal::parse(kind).is_some()
             || self.supported.as_ref().is_none_or(|kinds| kinds.iter().any(|known| known == kind))
     }
 
-    /// The kinds that are taken; only the universal ones where any other is taken too.
+    /// The accepted kinds; only the universal ones if any kind is accepted.
     pub fn known(&self) -> Vec<String> {
         let universal = Universal::ALL.iter().map(|kind| kind.as_str().to_owned());
         let others = self.supported.iter().flatten().filter(|kind| Universal::parse(kind).is_none());
         universal.chain(others.cloned()).collect()
     }
 
-    /// The current version of a kind, where there is one.
+    /// The current version of a kind, if declared.
     pub fn current(&self, kind: &str) -> Option<u64> {
         self.versions.get(kind).copied()
     }
 
-    /// What is wrong with what an envelope of a kind says.
+    /// Validates the payload of a kind.
     pub fn issues(&self, kind: &str, payload: &Value) -> Vec<Issue> {
         let own = self.schemas.get(kind).or_else(|| ours().get(kind));
         own.map(|schema| schema.issues(payload)).unwrap_or_default()
@@ -190,7 +190,7 @@ fn ours() -> &'static BTreeMap<&'static str, Schema> {
     OURS.get_or_init(|| {
         let kinds = Universal::ALL.iter().map(|kind| kind.as_str()).chain(MEDIA);
         let compiled =
-            |kind| Some((kind, Schema::compile(&schema_of(kind)?).expect("the schemas above are schemas")));
+            |kind| Some((kind, Schema::compile(&schema_of(kind)?).expect("the schemas above are valid")));
         kinds.filter_map(compiled).collect()
     })
 }

@@ -1,4 +1,4 @@
-//! What comes of an envelope.
+//! The outcome of an envelope.
 
 use serde_json::{Value, json};
 
@@ -7,16 +7,13 @@ use crate::redact::Redactor;
 use crate::schema::Issue;
 use crate::trust::Trust;
 
-/// What is wrong, and where. The value that is wrong is not repeated.
+/// A problem and its position. The invalid value is not quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// Where in the envelope.
     pub instance_path: String,
-    /// Where in the schema.
     pub schema_path: String,
-    /// The rule that is broken.
+    /// The violated schema rule.
     pub keyword: String,
-    /// For people.
     pub message: Option<String>,
 }
 
@@ -31,7 +28,7 @@ impl Detail {
     }
 
     pub(super) fn of(issue: &Issue) -> Self {
-        let message = issue.missing.as_ref().map(|name| format!("`{name}` is missing"));
+        let message = issue.missing.as_ref().map(|name| format!("`{name}` is required"));
         Self {
             instance_path: issue.instance_path.clone(),
             schema_path: issue.schema_path.clone(),
@@ -51,51 +48,33 @@ impl Detail {
     }
 }
 
-/// What comes of an envelope.
+/// The outcome of an envelope.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It is taken.
     Accepted {
-        /// The events that it became. The host fills them in.
+        /// The ids of the recorded events. The host fills them in.
         recorded_event_ids: Vec<String>,
-        /// Its name.
         envelope_id: String,
-        /// Whether it may be believed.
         trust: Trust,
-        /// What it says, without secrets, and how many there were; where there were secrets to look for.
+        /// The redacted payload and the number of redactions, if there were secrets to look for.
         redacted: Option<(Value, usize)>,
     },
-    /// It is of a kind that is not taken here.
-    Gated {
-        /// Why.
-        reason: String,
-        /// The kinds that are.
-        allowed_kinds: Vec<String>,
-    },
-    /// It is not what it has to be.
+    /// The kind is not accepted here.
+    Gated { reason: String, allowed_kinds: Vec<String> },
+    /// The envelope is invalid.
     Invalid {
-        /// Why: a code, and perhaps a sentence after it.
+        /// A code, optionally followed by a sentence.
         reason: String,
-        /// What is wrong.
         details: Vec<Detail>,
     },
-    /// There were too many.
-    Breached {
-        /// Why.
-        reason: String,
-        /// Which limit.
-        cap: CapKind,
-        /// The limit.
-        limit: u64,
-        /// How many there were.
-        observed: u64,
-    },
-    /// It came before, and this is what came of it then.
+    /// A limit is reached.
+    Breached { reason: String, cap: CapKind, limit: u64, observed: u64 },
+    /// The envelope was processed before; this is the stored outcome.
     Recorded(Value),
 }
 
 impl Outcome {
-    /// The outcome in a word.
+    /// The status name of the outcome.
     pub fn status(&self) -> &str {
         match self {
             Self::Accepted { .. } => "accepted",
@@ -106,7 +85,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome as it is sent and kept.
+    /// The outcome as sent and stored.
     pub fn to_value(&self) -> Value {
         match self {
             Self::Accepted { recorded_event_ids, envelope_id, trust, redacted } => {
@@ -134,7 +113,7 @@ impl Outcome {
         }
     }
 
-    /// Takes secrets out of everything that an outcome says.
+    /// Redacts all texts of the outcome.
     pub(super) fn redact(&mut self, redactor: &Redactor) {
         let clean = |text: &mut String| *text = redactor.clean(text);
         match self {

@@ -1,6 +1,6 @@
-//! Which events of the run follow from an envelope.
+//! The run events that follow from an envelope.
 //!
-//! No kind has events of its own: an envelope becomes a question, a line, or a failure, as anything else does.
+//! Envelopes have no event types of their own: they become clarifications, log lines or failures.
 
 use serde_json::{Map, Value, json};
 
@@ -13,18 +13,16 @@ use crate::event::{self, EventKind, RunEvent};
 use crate::failure::FailureCode;
 use crate::trust::Trust;
 
-/// The events, and what all of them have in common.
+/// The events and their common attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Projection {
-    /// In order.
     pub events: Vec<RunEvent>,
-    /// What they follow from: the correlation id of the envelope.
+    /// The cause of the events: the correlation id of the envelope.
     pub causation_id: Option<String>,
-    /// Whether what is in them may be believed.
     pub content_trust: Trust,
 }
 
-/// The events that follow. An envelope that came before has none: they are there.
+/// The events of a verdict. A duplicate envelope has none, because they are already recorded.
 pub fn project(verdict: &Verdict, node_id: &str, refusal_mode: RefusalMode) -> Projection {
     let envelope = verdict.envelope.as_ref();
     let events = match &verdict.outcome {
@@ -74,12 +72,12 @@ fn accepted(envelope: &Envelope, node_id: &str) -> Vec<RunEvent> {
         Some(Universal::ClarificationRequest) => clarification(envelope, node_id),
         Some(Universal::SchemaRequest) => line(
             "debug",
-            "the model asks for the schema of a kind".to_owned(),
+            "the model requested the schema of an envelope kind".to_owned(),
             &[("requestedType", part("envelopeType"))],
         ),
         Some(Universal::SchemaResponse) => line(
             "debug",
-            "the model has seen the schema of a kind".to_owned(),
+            "the model confirmed the schema of an envelope kind".to_owned(),
             &[("requestedType", part("envelopeType"))],
         ),
         Some(Universal::Error) => {
@@ -88,13 +86,13 @@ fn accepted(envelope: &Envelope, node_id: &str) -> Vec<RunEvent> {
         }
         None => line(
             "info",
-            format!("the model gave `{}`", envelope.kind),
+            format!("the model sent `{}`", envelope.kind),
             &[("payload", envelope.payload.clone())],
         ),
     }
 }
 
-/// A question becomes an interrupt, its parts in their order.
+/// A clarification request becomes an interrupt, with the questions in order.
 fn clarification(envelope: &Envelope, node_id: &str) -> Vec<RunEvent> {
     let questions = envelope.payload.get("questions").and_then(Value::as_array).cloned().unwrap_or_default();
     let asked = |question: &Value| {

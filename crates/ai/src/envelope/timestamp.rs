@@ -1,6 +1,6 @@
-//! Points in time as text, checked to the last digit.
+//! Validates RFC 3339 timestamps.
 
-/// Whether a text is a date and a time with its offset, as RFC 3339 writes them.
+/// Whether a string is an RFC 3339 date and time with an offset.
 pub fn is_timestamp(text: &str) -> bool {
     checked(text.as_bytes()).is_some()
 }
@@ -29,7 +29,7 @@ fn checked(bytes: &[u8]) -> Option<()> {
         1..=12 => 31,
         _ => return None,
     };
-    // A leap second is the last one of a day somewhere.
+    // A leap second is the last second of a day in some time zone.
     if !(1..=days).contains(&day) || hour > 23 || minute > 59 || second > 60 || (second == 60 && minute != 59)
     {
         return None;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_that_are_points_in_time_and_those_that_are_not() {
+    fn validates_timestamps() {
         for text in [
             "2026-05-18T10:00:00Z",
             "2024-02-29T23:59:60.123456Z",

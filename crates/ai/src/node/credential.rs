@@ -1,13 +1,13 @@
-//! Names of credentials. A credential itself has no place in a workflow.
+//! Names of credentials. A workflow never contains the credential itself.
 
 use std::fmt;
 
-/// The name of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CredentialRef(String);
 
 impl CredentialRef {
-    /// Reads a name: `secret:<id>` or `<id>`, of letters, digits and `._/-`. What looks like a credential is none.
+    /// Parses `secret:<id>` or `<id>`. An id consists of letters, digits and `._/-`. Text that looks like a credential
+    /// is rejected.
     pub fn parse(text: &str) -> Option<Self> {
         let id = text.strip_prefix("secret:").unwrap_or(text);
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
@@ -16,7 +16,7 @@ impl CredentialRef {
         (named && !looks_like_a_credential(id)).then(|| Self(id.to_owned()))
     }
 
-    /// The name, without `secret:`.
+    /// The name without `secret:`.
     pub fn id(&self) -> &str {
         &self.0
     }
@@ -28,7 +28,7 @@ impl fmt::Display for CredentialRef {
     }
 }
 
-/// Beginnings of widely used credentials. Who writes one down by mistake is told before it is stored.
+/// Recognizes prefixes of widely used credentials, so that a credential is rejected before it is stored by mistake.
 fn looks_like_a_credential(id: &str) -> bool {
     let beginnings = [
         "sk-",
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_from_credentials() {
+    fn rejects_text_that_looks_like_a_credential() {
         for text in ["secret:model-key", "model-key", "team/openai.key"] {
             assert!(CredentialRef::parse(text).is_some(), "{text}");
         }

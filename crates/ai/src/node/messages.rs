@@ -1,4 +1,4 @@
-//! The messages that a node is given with its inputs.
+//! The messages in a node's inputs.
 
 use serde_json::{Map, Value};
 
@@ -6,44 +6,41 @@ use crate::failure::FailureCode;
 use crate::provider::{Message, Role};
 use crate::trust::{self, Trust};
 
-/// The most messages.
+/// The maximum number of messages.
 pub const MAX_MESSAGES: usize = 1024;
-/// The most text of all messages together, in bytes.
+/// The maximum total size of all messages, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// Why inputs are no messages, and where that is. Nothing of them is repeated.
+/// An invalid message and its position. The message is not quoted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{pointer}: {message}")]
 pub struct MessageError {
-    /// Why the node fails.
     pub code: FailureCode,
-    /// A JSON pointer into the inputs.
+    /// A JSON Pointer into the inputs.
     pub pointer: String,
-    /// What is wrong there.
     pub message: &'static str,
 }
 
-/// The messages of the inputs `messages` and `prompt`, in this order. Words of people are marked where they may not be
-/// believed.
+/// Reads the inputs `messages` and `prompt`, in this order. Untrusted text is marked.
 ///
 /// # Errors
-/// They are no messages, not text, or too much.
+/// The messages are invalid, have content other than text, or are too large.
 pub fn messages(inputs: &Map<String, Value>, trust: Trust) -> Result<Vec<Message>, MessageError> {
     let mut messages = Vec::new();
     let given = match inputs.get("messages") {
         None | Some(Value::Null) => &[][..],
         Some(Value::Array(items)) => items.as_slice(),
-        Some(_) => return Err(wrong("/messages", "it is a list")),
+        Some(_) => return Err(wrong("/messages", "must be a list")),
     };
     if given.len() > MAX_MESSAGES {
-        return Err(wrong("/messages", "there are more than 1024"));
+        return Err(wrong("/messages", "at most 1024 messages are allowed"));
     }
     let mut bytes = 0;
     for (place, item) in given.iter().enumerate() {
         let at = |name: &str| format!("/messages/{place}{name}");
-        let members = item.as_object().ok_or_else(|| wrong(&at(""), "a message is an object"))?;
+        let members = item.as_object().ok_or_else(|| wrong(&at(""), "a message must be an object"))?;
         let role = members.get("role").and_then(Value::as_str).and_then(Role::parse);
-        let role = role.ok_or_else(|| wrong(&at("/role"), "it is `system`, `user` or `assistant`"))?;
+        let role = role.ok_or_else(|| wrong(&at("/role"), "must be `system`, `user` or `assistant`"))?;
         let content = content(members.get("content"), &at("/content"))?;
         bytes += content.len();
         messages.push(Message::new(role, marked(content, trust)));
@@ -57,7 +54,7 @@ pub fn messages(inputs: &Map<String, Value>, trust: Trust) -> Result<Vec<Message
         messages.push(Message::user(marked(content, trust)));
     }
     if bytes > MAX_MESSAGE_BYTES {
-        return Err(wrong("", "the messages have more than 4 MiB together"));
+        return Err(wrong("", "the messages are larger than 4 MiB in total"));
     }
     Ok(messages)
 }
@@ -66,7 +63,7 @@ fn wrong(pointer: &str, message: &'static str) -> MessageError {
     MessageError { code: FailureCode::ValidationError, pointer: pointer.to_owned(), message }
 }
 
-/// A text, or parts that are all text.
+/// A string, or a list of text parts.
 fn content(value: Option<&Value>, pointer: &str) -> Result<String, MessageError> {
     match value {
         Some(Value::String(text)) => Ok(text.clone()),
@@ -76,7 +73,7 @@ fn content(value: Option<&Value>, pointer: &str) -> Result<String, MessageError>
                 match (part.get("type").and_then(Value::as_str), part.get("text").and_then(Value::as_str)) {
                     (Some("text"), Some(words)) => text.push_str(words),
                     _ => {
-                        let message = "only text can be sent to a model here";
+                        let message = "only text content is supported";
                         let code = FailureCode::UnsupportedModality;
                         return Err(MessageError { code, pointer: pointer.to_owned(), message });
                     }
@@ -84,12 +81,11 @@ fn content(value: Option<&Value>, pointer: &str) -> Result<String, MessageError>
             }
             Ok(text)
         }
-        _ => Err(wrong(pointer, "it is a text, or a list of parts")),
+        _ => Err(wrong(pointer, "must be a string or a list of parts")),
     }
 }
 
-/// Whoever may not be believed is marked, in whatever role: words of the author that somebody else had a hand in are not the
-/// author's.
+/// Marks untrusted text in every role: a system message that others influenced is not the author's.
 fn marked(content: String, trust: Trust) -> String {
     match trust {
         Trust::Untrusted => trust::wrap(&content),
@@ -121,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_that_are_no_messages() {
+    fn rejects_invalid_messages() {
         let cases = [
             (json!({"messages": 1}), "/messages"),
             (json!({"messages": [1]}), "/messages/0"),

@@ -1,4 +1,4 @@
-//! What the caller of a run says about its calls of models.
+//! Overrides of model settings from the caller of a run.
 
 use serde_json::{Map, Value};
 
@@ -8,31 +8,28 @@ use crate::completion::MAX_OUTPUT_TOKENS;
 use crate::prompt::resolve::{ByKind, by_kind};
 use crate::reasoning::Verbosity;
 
-/// What the caller of a run says, before what nodes say.
+/// Overrides from the caller of a run. They take precedence over node configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
-    /// The provider.
     pub provider: Option<String>,
-    /// The model.
     pub model: Option<String>,
-    /// The credential, by its name.
+    /// The name of the credential.
     pub credential: Option<CredentialRef>,
-    /// How freely models choose.
     pub temperature: Option<f64>,
-    /// How much room replies get.
+    /// The maximum number of output tokens.
     pub max_tokens: Option<u32>,
-    /// Prompts, by what they are for.
+    /// Prompt references by kind.
     pub prompts: ByKind,
-    /// How much of what a model thinks is recorded.
+    /// How much of the model's reasoning is recorded.
     pub verbosity: Option<Verbosity>,
 }
 
 impl Overrides {
-    /// Reads what `configurable` says: `model`, `temperature`, `maxTokens`, `promptOverrides`, `reasoningVerbosity`, and
-    /// `provider`, `model` and `credentialRef` of `ai`, which may also stand there with a dot in their names.
+    /// Reads `configurable`: `model`, `temperature`, `maxTokens`, `promptOverrides`, `reasoningVerbosity`, and
+    /// `provider`, `model` and `credentialRef` of `ai`, which can also be written with a dot, such as `ai.model`.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// Every problem.
     pub fn read(configurable: &Map<String, Value>) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut wrong = |pointer: &str, message: &str| {
@@ -46,7 +43,7 @@ impl Overrides {
         let text = |value: &Value| {
             value.as_str().filter(|text| (1..=256).contains(&text.len())).map(ToOwned::to_owned)
         };
-        // As with every limit of the host, whoever asks for more gets what there is.
+        // As for all host limits, a larger value is reduced to the limit.
         let room = |value: &Value| {
             let room = value.as_u64().filter(|room| *room > 0)?;
             Some(u32::try_from(room).unwrap_or(u32::MAX).min(MAX_OUTPUT_TOKENS))
@@ -66,31 +63,31 @@ impl Overrides {
             };
         }
         let overrides = Self {
-            provider: member!(ai("provider"), "/ai/provider", "it is a text of 1 to 256 bytes", text),
+            provider: member!(ai("provider"), "/ai/provider", "must be a string of 1 to 256 bytes", text),
             model: member!(
                 ai("model").or(plain("model")),
                 "/ai/model",
-                "it is a text of 1 to 256 bytes",
+                "must be a string of 1 to 256 bytes",
                 text
             ),
             credential: member!(
                 ai("credentialRef"),
                 "/ai/credentialRef",
-                "it is the name of a secret",
+                "must be the name of a secret",
                 |value: &Value| value.as_str().and_then(CredentialRef::parse)
             ),
             temperature: member!(
                 plain("temperature"),
                 "/temperature",
-                "it is a number from 0 to 2",
+                "must be a number from 0 to 2",
                 |value: &Value| value.as_f64().filter(|number| (0.0..=2.0).contains(number))
             ),
-            max_tokens: member!(plain("maxTokens"), "/maxTokens", "it is a whole number from 1", room),
+            max_tokens: member!(plain("maxTokens"), "/maxTokens", "must be a positive integer", room),
             prompts: plain("promptOverrides").map(by_kind).unwrap_or_default(),
             verbosity: member!(
                 plain("reasoningVerbosity"),
                 "/reasoningVerbosity",
-                "it is `summary`, `full` or `off`",
+                "must be `summary`, `full` or `off`",
                 |value: &Value| value.as_str().and_then(Verbosity::parse)
             ),
         };
@@ -105,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_spellings_are_read_and_mistakes_have_a_place() {
+    fn reads_both_spellings_and_locates_errors() {
         let read = |value: Value| Overrides::read(value.as_object().unwrap());
         let nested = read(
             json!({"ai": {"provider": "p", "model": "m", "credentialRef": "secret:k"}, "temperature": 1}),

@@ -1,4 +1,4 @@
-//! Reading a closed object, with every problem and its place.
+//! Reads a closed JSON object and collects every problem with its position.
 
 use std::collections::BTreeSet;
 
@@ -6,21 +6,20 @@ use serde_json::{Map, Value};
 
 use crate::prompt::PromptRef;
 
-/// The most problems that are told of one configuration.
+/// The maximum number of problems reported for one configuration.
 const MAX_PROBLEMS: usize = 64;
-/// The most examples that a node names.
+/// The maximum number of few-shot prompts of a node.
 const MAX_EXAMPLES: usize = 32;
 
-/// What is wrong, and where. The value that is wrong is not repeated.
+/// A problem and its position. The invalid value is not quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// A JSON pointer into the configuration.
+    /// A JSON Pointer into the configuration.
     pub pointer: String,
-    /// What is wrong there.
     pub message: String,
 }
 
-/// A configuration on its way to being read.
+/// A configuration being read.
 pub(super) struct Reader<'r> {
     members: Option<&'r Map<String, Value>>,
     known: BTreeSet<&'static str>,
@@ -31,9 +30,10 @@ impl<'r> Reader<'r> {
     pub(super) fn new(config: &'r Value) -> Self {
         let mut reader = Self { members: config.as_object(), known: BTreeSet::new(), problems: Vec::new() };
         if reader.members.is_none() {
-            reader
-                .problems
-                .push(Problem { pointer: String::new(), message: "a configuration is an object".to_owned() });
+            reader.problems.push(Problem {
+                pointer: String::new(),
+                message: "a configuration must be an object".to_owned(),
+            });
         }
         reader
     }
@@ -50,16 +50,16 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// A member that has to be there.
+    /// A required member.
     pub(super) fn needed(&mut self, name: &'static str) -> Option<&'r Value> {
         let value = self.get(name);
         if value.is_none() && self.members.is_some() {
-            self.problem(name, "it is missing");
+            self.problem(name, "required");
         }
         value
     }
 
-    /// A member that is read by a function of its own.
+    /// A member parsed by `read`.
     pub(super) fn with<T>(
         &mut self,
         name: &'static str,
@@ -75,14 +75,14 @@ impl<'r> Reader<'r> {
     }
 
     pub(super) fn text(&mut self, name: &'static str, most: usize) -> Option<String> {
-        let message = format!("it is a text of 1 to {most} characters");
+        let message = format!("must be a string of 1 to {most} characters");
         self.with(name, &message, |value| {
             value.as_str().filter(|text| (1..=most).contains(&text.chars().count())).map(ToOwned::to_owned)
         })
     }
 
     pub(super) fn texts(&mut self, name: &'static str, most: usize) -> Vec<String> {
-        let message = format!("it is a list of at most {most} texts of 1 to 256 characters");
+        let message = format!("must be a list of at most {most} strings of 1 to 256 characters");
         let text = |item: &Value| {
             item.as_str().filter(|text| (1..=256).contains(&text.chars().count())).map(ToOwned::to_owned)
         };
@@ -93,34 +93,34 @@ impl<'r> Reader<'r> {
     }
 
     pub(super) fn flag(&mut self, name: &'static str) -> Option<bool> {
-        self.with(name, "it is `true` or `false`", Value::as_bool)
+        self.with(name, "must be `true` or `false`", Value::as_bool)
     }
 
     pub(super) fn count(&mut self, name: &'static str, most: u32) -> Option<u32> {
-        let message = format!("it is a whole number from 0 to {most}");
+        let message = format!("must be an integer from 0 to {most}");
         self.with(name, &message, |value| {
             value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|number| *number <= most)
         })
     }
 
-    /// Tells that a number has to be one at least. Always false, to be the end of a condition.
+    /// Reports that a number must be at least 1. Always returns false, for use at the end of a condition.
     pub(super) fn at_least_one(&mut self, name: &str) -> bool {
-        self.problem(name, "it is at least 1");
+        self.problem(name, "must be at least 1");
         false
     }
 
     pub(super) fn number(&mut self, name: &'static str, most: f64) -> Option<f64> {
-        let message = format!("it is a number from 0 to {most}");
+        let message = format!("must be a number from 0 to {most}");
         self.with(name, &message, |value| value.as_f64().filter(|number| (0.0..=most).contains(number)))
     }
 
     pub(super) fn prompt(&mut self, name: &'static str) -> Option<PromptRef> {
-        self.with(name, "it is a reference to a prompt, such as `prompt:writer@1.0.0`", PromptRef::read)
+        self.with(name, "must be a prompt reference, such as `prompt:writer@1.0.0`", PromptRef::read)
     }
 
-    /// A reference that may be without its `prompt:`.
+    /// A reference whose `prompt:` prefix is optional.
     pub(super) fn prompt_id(&mut self, name: &'static str) -> Option<PromptRef> {
-        let message = "it is the name of a prompt, such as `writer` or `writer@1.0.0`";
+        let message = "must be the name of a prompt, such as `writer` or `writer@1.0.0`";
         self.with(name, message, |value| {
             let text = value.as_str()?;
             PromptRef::parse(text).or_else(|| PromptRef::parse(&format!("prompt:{text}")))
@@ -128,7 +128,7 @@ impl<'r> Reader<'r> {
     }
 
     pub(super) fn prompts(&mut self, name: &'static str) -> Vec<PromptRef> {
-        let message = format!("it is a list of at most {MAX_EXAMPLES} references to prompts");
+        let message = format!("must be a list of at most {MAX_EXAMPLES} prompt references");
         let prompts = self.with(name, &message, |value| {
             value
                 .as_array()
@@ -140,7 +140,7 @@ impl<'r> Reader<'r> {
         prompts.unwrap_or_default()
     }
 
-    /// The problems, with those of members that nobody asked for.
+    /// All problems, including unknown members.
     pub(super) fn finish(mut self) -> Vec<Problem> {
         let unknown: Vec<String> = self
             .members
@@ -152,8 +152,8 @@ impl<'r> Reader<'r> {
         for name in unknown.into_iter().take(MAX_PROBLEMS) {
             let near = canon::nearest::nearest(&name, self.known.iter().copied(), 1);
             let message = match near.first() {
-                Some(near) => format!("there is no such member; `{near}` was probably meant"),
-                None => "there is no such member".to_owned(),
+                Some(near) => format!("unknown field; did you mean `{near}`?"),
+                None => "unknown field".to_owned(),
             };
             let clipped: String = name.chars().take(128).collect();
             self.problem(&clipped, message);

@@ -1,6 +1,6 @@
-//! What a client of MCP asks of a model: `sampling/createMessage`, read strictly.
+//! Sampling requests of MCP clients: `sampling/createMessage`, read strictly.
 //!
-//! Nothing of it is believed. What the client wants the model to be told as its author is told as words of somebody else.
+//! Clients are untrusted. A system prompt from a client is sent as a user message.
 
 use serde_json::{Map, Value, json};
 
@@ -8,10 +8,9 @@ use super::messages::{MAX_MESSAGE_BYTES, MAX_MESSAGES};
 use crate::completion::MAX_OUTPUT_TOKENS;
 use crate::provider::StopReason;
 
-/// The most texts at which a model stops.
+/// The maximum number of stop sequences.
 const MAX_STOPS: usize = 16;
 
-/// A request of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
     messages: Vec<Value>,
@@ -20,58 +19,63 @@ pub struct Sampling {
     stop: Vec<String>,
 }
 
-/// What is wrong with a request, and where. Nothing of it is repeated.
+/// An invalid request and the position of the error. The request is not quoted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{pointer}: {message}")]
 pub struct SamplingError {
-    /// A JSON pointer into the request.
+    /// A JSON Pointer into the request.
     pub pointer: String,
-    /// What is wrong there.
     pub message: &'static str,
 }
 
 impl Sampling {
-    /// Reads a request. What a client would like of the choice of a model is the author's to decide, and not looked at.
+    /// Reads a request. The client's model preferences are ignored: the author of the workflow chooses the model.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first problem of the request.
     pub fn read(request: &Value) -> Result<Self, SamplingError> {
         let wrong = |pointer: &str, message| SamplingError { pointer: pointer.to_owned(), message };
         let given = request.get("messages").and_then(Value::as_array);
         let given = given.filter(|given| (1..=MAX_MESSAGES).contains(&given.len()));
-        let given = given.ok_or_else(|| wrong("/messages", "it is a list of 1 to 1024 messages"))?;
+        let given = given.ok_or_else(|| wrong("/messages", "must be a list of 1 to 1024 messages"))?;
         let mut messages = Vec::with_capacity(given.len() + 1);
         if let Some(text) = request.get("systemPrompt").filter(|text| !text.is_null()) {
-            let text = text.as_str().ok_or_else(|| wrong("/systemPrompt", "it is a text"))?;
+            let text = text.as_str().ok_or_else(|| wrong("/systemPrompt", "must be a string"))?;
             messages.push(json!({"role": "user", "content": text}));
         }
         for (place, message) in given.iter().enumerate() {
             let at = |name: &str| format!("/messages/{place}/{name}");
             let role = message.get("role").and_then(Value::as_str);
             let role = role.filter(|role| ["user", "assistant"].contains(role));
-            let role = role.ok_or_else(|| wrong(&at("role"), "it is `user` or `assistant`"))?;
+            let role = role.ok_or_else(|| wrong(&at("role"), "must be `user` or `assistant`"))?;
             let content = message.get("content").filter(|content| content["type"] == "text");
             let text = content.and_then(|content| content["text"].as_str());
-            let text = text.ok_or_else(|| wrong(&at("content"), "it is a text: `{type: \"text\", text}`"))?;
+            let text = text.ok_or_else(|| {
+                wrong(
+                    &at("content"),
+                    "must be a text part: `{type: \"text\", \
+                text}`",
+                )
+            })?;
             messages.push(json!({"role": role, "content": text}));
         }
         let bytes: usize =
             messages.iter().filter_map(|message| message["content"].as_str()).map(str::len).sum();
         if bytes > MAX_MESSAGE_BYTES {
-            return Err(wrong("/messages", "the messages have more than 4 MiB together"));
+            return Err(wrong("/messages", "the messages are larger than 4 MiB in total"));
         }
         let max_tokens =
             request.get("maxTokens").and_then(Value::as_u64).and_then(|most| u32::try_from(most).ok());
         let max_tokens = max_tokens.filter(|most| (1..=MAX_OUTPUT_TOKENS).contains(most));
         let max_tokens =
-            max_tokens.ok_or_else(|| wrong("/maxTokens", "it is a whole number from 1 to 1048576"))?;
+            max_tokens.ok_or_else(|| wrong("/maxTokens", "must be an integer from 1 to 1048576"))?;
         let temperature = match request.get("temperature").filter(|value| !value.is_null()) {
             None => None,
             Some(value) => Some(
                 value
                     .as_f64()
                     .filter(|number| (0.0..=2.0).contains(number))
-                    .ok_or_else(|| wrong("/temperature", "it is a number from 0 to 2"))?,
+                    .ok_or_else(|| wrong("/temperature", "must be a number from 0 to 2"))?,
             ),
         };
         let stop = match request.get("stopSequences").filter(|value| !value.is_null()) {
@@ -85,14 +89,14 @@ impl Sampling {
                 };
                 let texts = texts.and_then(|texts| texts.iter().map(text).collect());
                 texts.ok_or_else(|| {
-                    wrong("/stopSequences", "it is a list of at most 16 texts of 1 to 256 characters")
+                    wrong("/stopSequences", "must be a list of at most 16 strings of 1 to 256 characters")
                 })?
             }
         };
         Ok(Self { messages, max_tokens, temperature, stop })
     }
 
-    /// The configuration of a node that asks it, of a model of the author's choice.
+    /// The node configuration for the request, with the author's model.
     pub fn config(&self, model: Option<&str>) -> Value {
         let mut config = json!({"maxTokens": self.max_tokens});
         if let Some(model) = model {
@@ -107,13 +111,13 @@ impl Sampling {
         config
     }
 
-    /// What such a node is given.
+    /// The node inputs for the request.
     pub fn inputs(&self) -> Map<String, Value> {
         Map::from_iter([("messages".to_owned(), self.messages.clone().into())])
     }
 }
 
-/// What a client is told: what the model said, and why it stopped as the protocol spells it.
+/// The response to the client: the model's text and the stop reason in MCP spelling.
 pub fn answer(text: &str, model: &str, stop: Option<StopReason>) -> Value {
     let mut answer = json!({"role": "assistant", "content": {"type": "text", "text": text}, "model": model});
     let reason = match stop {
@@ -143,17 +147,17 @@ mod tests {
     }
 
     #[test]
-    fn a_request_becomes_a_call_and_nobody_but_the_author_speaks_as_the_author() {
+    fn client_system_prompts_become_user_messages() {
         let sampling = Sampling::read(&request()).unwrap();
         let node = Node::read(NodeType::CallPrompt, &sampling.config(Some("small"))).unwrap();
         assert_eq!((node.call().max_tokens, node.call().model.as_deref()), (Some(50), Some("small")));
-        let told = messages(&sampling.inputs(), Trust::Untrusted).unwrap();
-        assert!(told.iter().all(|message| message.role == crate::provider::Role::User));
-        assert!(told.iter().all(|message| message.content.starts_with("<UNTRUSTED>")), "{told:?}");
+        let read = messages(&sampling.inputs(), Trust::Untrusted).unwrap();
+        assert!(read.iter().all(|message| message.role == crate::provider::Role::User));
+        assert!(read.iter().all(|message| message.content.starts_with("<UNTRUSTED>")), "{read:?}");
     }
 
     #[test]
-    fn requests_that_are_refused_with_their_place() {
+    fn locates_errors() {
         type Change = fn(&mut Value);
         let cases: [(&str, Change); 9] = [
             ("/messages", |r| r["messages"] = json!([])),
@@ -174,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_spelt_as_the_protocol_does() {
+    fn uses_mcp_stop_reasons() {
         assert_eq!(answer("t", "m", Some(StopReason::Length))["stopReason"], "maxTokens");
         assert_eq!(answer("t", "m", None).get("stopReason"), None);
     }

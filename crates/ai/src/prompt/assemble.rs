@@ -1,4 +1,4 @@
-//! All prompts of a node: resolved, composed, and in the order in which the model reads them.
+//! Resolves and composes all prompts of a node, in the order in which the model reads them.
 
 use super::compose::{Bindings, Composed, Observability, compose};
 use super::library::Library;
@@ -11,43 +11,40 @@ use crate::provider::{Message, Role};
 use crate::redact::Secret;
 use crate::trust::Trust;
 
-/// What is put together.
+/// The inputs of prompt assembly.
 #[derive(Clone, Copy)]
 pub struct Assembly<'a> {
-    /// The node.
     pub node_id: &'a str,
-    /// Who is asked for templates.
+    /// The layers that may provide templates.
     pub layers: Layers<'a>,
-    /// The templates that there are.
+    /// The available templates.
     pub library: &'a Library,
-    /// Values for a template.
     pub bindings: &'a dyn Fn(&Template) -> Bindings,
     /// How much is recorded.
     pub observability: Observability,
 }
 
-/// What came of it.
+/// Assembled prompts.
 #[derive(Clone, Debug, Default)]
 pub struct Assembled {
-    /// Every resolution, then every composition.
+    /// All resolution events, then all composition events.
     pub events: Vec<RunEvent>,
-    /// The prompts, in the order in which the model reads them.
+    /// The prompts in the order in which the model reads them.
     pub prompts: Vec<Composed>,
 }
 
-/// Why it did not work, and what is recorded all the same.
+/// An assembly error and the events to record anyway.
 #[derive(Clone, Debug)]
 pub struct AssembleError {
-    /// Why.
     pub code: FailureCode,
-    /// Why, for people. No value is repeated.
+    /// A description that contains no variable values.
     pub message: String,
-    /// What was resolved and composed before.
+    /// The events before the error.
     pub events: Vec<RunEvent>,
 }
 
 impl Assembled {
-    /// The prompts as messages: how to behave and what the reply looks like are the author's, the rest is the question.
+    /// The prompts as messages: system prompts and schema hints as system messages, all others as user messages.
     pub fn messages(&self) -> Vec<Message> {
         let message = |prompt: &Composed| {
             let role = match prompt.kind {
@@ -59,21 +56,21 @@ impl Assembled {
         self.prompts.iter().map(message).collect()
     }
 
-    /// The secrets that the model is told, and may repeat.
+    /// The secrets in the prompts, which the model may repeat.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         self.prompts.iter().flat_map(Composed::secrets)
     }
 
-    /// Whether all that went in may be believed.
+    /// Whether all inserted values are trusted.
     pub fn trust(&self) -> Trust {
         Trust::of_all(self.prompts.iter().map(|prompt| prompt.trust))
     }
 }
 
-/// Resolves and composes all prompts of a node. A place for which nobody has a template stays empty.
+/// Resolves and composes all prompts of a node. A slot without a template stays empty.
 ///
 /// # Errors
-/// A template is not there, or a value for it.
+/// A template is not found, or a variable has no value.
 pub fn assemble(assembly: &Assembly<'_>) -> Result<Assembled, AssembleError> {
     let mut assembled = Assembled::default();
     let mut found: Vec<(Template, PromptRef)> = Vec::new();

@@ -1,8 +1,8 @@
-//! Putting values into a template.
+//! Inserts values into a template.
 //!
-//! Two texts come out: the one that the model reads, with everything in it, and the one that is shown, hashed and recorded,
-//! with `[REDACTED:<id>]` in the place of secrets. Values that are not trusted are marked in both. A value is put in once
-//! and never looked into, so it cannot ask for another.
+//! The result is two texts: the one sent to the model, with all values, and a redacted one with `[REDACTED:<id>]` for
+//! secrets, which is shown, hashed and recorded. Untrusted values are marked in both. Values are inserted once and
+//! never interpreted, so a value cannot refer to another.
 
 use std::collections::BTreeMap;
 
@@ -16,44 +16,38 @@ use crate::event::{EventKind, RunEvent};
 use crate::failure::FailureCode;
 use crate::redact::{Redactor, Secret};
 use crate::trust::{self, Trust};
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
-/// The longest prompt, in bytes.
+/// The maximum size of a prompt, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
-words! {
+wire_enum! {
     /// How much of a prompt is recorded.
     pub enum Observability {
-        /// Nothing.
         Off => "off",
-        /// Digests.
+        /// Only digests.
         Hashed => "hashed",
-        /// All but secrets.
+        /// Everything except secrets.
         Full => "full",
     }
 }
 
-/// A value for a variable.
+/// The value of a variable.
 #[derive(Clone, Debug)]
 pub enum Binding {
     /// A value that may be shown.
-    Open {
-        /// The value.
-        value: Value,
-        /// Whether it may be believed.
-        trust: Trust,
-    },
-    /// A value that may not.
+    Open { value: Value, trust: Trust },
+    /// A value that must not be shown.
     Secret(Secret),
 }
 
-/// Values by the names of their variables.
+/// Values by variable name.
 pub type Bindings = BTreeMap<String, Binding>;
 
-/// Values for the variables of a template: from `values`, and secrets from `secret` by their names. `trust` says which
-/// values are not to be believed.
+/// Collects the values for the variables of a template: from `values`, and secrets by name from `secret`. `trust`
+/// returns the trust of a value.
 ///
-/// The name of a secret stands where its value would, or under `secretRef`.
+/// The name of a secret is given in place of its value, or under `secretRef`.
 pub fn bind(
     template: &Template,
     values: &Map<String, Value>,
@@ -78,19 +72,16 @@ pub fn bind(
     bindings
 }
 
-/// Why a prompt cannot be put together. A value is not repeated.
+/// Why a prompt cannot be composed. Values are not quoted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ComposeError {
-    /// A variable has no value.
     #[error("the variable `{0}` has no value")]
     Unresolved(String),
-    /// The prompt is too long.
-    #[error("the prompt has more than {MAX_BYTES} bytes")]
+    #[error("the prompt is larger than {MAX_BYTES} bytes")]
     TooLong,
 }
 
 impl ComposeError {
-    /// Why the node fails.
     pub const fn code(&self) -> FailureCode {
         match self {
             Self::Unresolved(_) => FailureCode::PromptVariableUnresolved,
@@ -99,26 +90,24 @@ impl ComposeError {
     }
 }
 
-/// A prompt that was put together.
+/// A composed prompt.
 #[derive(Clone)]
 pub struct Composed {
-    /// What it is for.
     pub kind: PromptKind,
     /// The template.
     pub reference: PromptRef,
-    /// What the model reads. It may hold secrets.
+    /// The text sent to the model. It may contain secrets.
     sent: String,
-    /// The secrets that it may hold.
+    /// The secrets in `sent`.
     secrets: Vec<Secret>,
-    /// What is shown.
     pub shown: String,
-    /// The digest of what is shown.
+    /// The digest of the redacted text.
     pub hash: Digest,
-    /// The digests of the values, those of secrets without them.
+    /// Digests of the values; secrets are redacted first.
     pub variable_hashes: BTreeMap<String, Digest>,
-    /// The values, without secrets.
+    /// The redacted values.
     pub variable_bindings: Map<String, Value>,
-    /// Whether all that went in may be believed.
+    /// Whether all inserted values are trusted.
     pub trust: Trust,
 }
 
@@ -133,24 +122,24 @@ impl std::fmt::Debug for Composed {
 }
 
 impl Composed {
-    /// What the model reads, for the one who sends it. It may hold secrets.
+    /// The text sent to the model. It may contain secrets: use it only to send the request.
     pub fn expose(&self) -> &str {
         &self.sent
     }
 
-    /// The secrets that the model is told, and may repeat.
+    /// The secrets in the prompt, which the model may repeat.
     pub fn secrets(&self) -> &[Secret] {
         &self.secrets
     }
 
-    /// The event of the prompt; none where nothing is recorded.
+    /// The `prompt.composed` event; `None` if nothing is recorded.
     pub fn event(&self, node_id: &str, observability: Observability) -> Option<RunEvent> {
         let full = match observability {
             Observability::Off => return None,
             Observability::Hashed => false,
             Observability::Full => true,
         };
-        // What a reply looks like is said beside how to behave, and examples beside the question.
+        // Schema hints are recorded as system prompts, and examples as user prompts.
         let kind = match self.kind {
             PromptKind::System | PromptKind::SchemaHint => "system-only",
             PromptKind::User | PromptKind::FewShot => "user-only",
@@ -176,10 +165,10 @@ impl Composed {
     }
 }
 
-/// Puts values into a template. Those that the reference brings along come first.
+/// Inserts values into a template. Overrides of the reference take precedence.
 ///
 /// # Errors
-/// A variable that has to have a value has none, or the prompt gets too long.
+/// A required variable has no value, or the prompt is too long.
 pub fn compose(
     template: &Template,
     reference: &PromptRef,
@@ -193,7 +182,7 @@ pub fn compose(
             None => None,
         };
     }
-    // A place without a declaration takes an input of its name.
+    // An undeclared placeholder takes the input with its name.
     for (name, binding) in bindings {
         if !template.variables.iter().any(|variable| variable.name == *name) {
             values.insert(name, binding.clone());
@@ -220,7 +209,7 @@ fn value_of(variable: &Variable, reference: &PromptRef, bindings: &Bindings) -> 
     found.or_else(|| variable.default.clone().map(|value| Binding::Open { value, trust: Trust::Trusted }))
 }
 
-/// A part of a value: names and numbers with dots between them, after an optional `$`.
+/// Selects a part of a value: names and indexes separated by dots, after an optional `$`.
 fn extract<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     let path = path.strip_prefix('$').unwrap_or(path);
     let path = path.replace('[', ".").replace(']', "");
@@ -230,7 +219,7 @@ fn extract<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     })
 }
 
-/// A template on its way to being a prompt.
+/// A template being composed.
 struct Composition<'c> {
     template: &'c Template,
     values: &'c BTreeMap<&'c str, Binding>,
@@ -259,7 +248,7 @@ impl<'c> Composition<'c> {
             let (before, after) = rest.split_at(open);
             self.push(before, before)?;
             let inner = &after[2..];
-            // Names are short: an opening without an end is not looked through again and again.
+            // Names are short, so an unclosed `{{` is not searched to the end of the text.
             let window = inner.char_indices().nth(96).map_or(inner, |(end, _)| &inner[..end]);
             match window.find("}}").map(|end| (inner[..end].trim(), end)) {
                 Some((name, end)) if is_name(name) => {
@@ -267,7 +256,7 @@ impl<'c> Composition<'c> {
                     rest = &inner[end + 2..];
                 }
                 _ => {
-                    // The second brace may be the first of another pair.
+                    // The second brace may start another pair.
                     self.push("{", "{")?;
                     rest = &after[1..];
                 }
@@ -307,7 +296,7 @@ impl<'c> Composition<'c> {
     }
 
     fn finish(self, reference: PromptRef) -> Composed {
-        // A secret that also came in by another way goes as well.
+        // Also redacts a secret that arrived through another variable.
         let shown = self.redactor.clean(&self.shown);
         let mut variable_bindings = Map::new();
         let mut variable_hashes = BTreeMap::new();
@@ -335,7 +324,7 @@ impl<'c> Composition<'c> {
     }
 }
 
-/// A value as text: texts as they are, all else as JSON.
+/// Strings as they are, other values as JSON.
 fn rendered(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

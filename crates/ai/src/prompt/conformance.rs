@@ -1,49 +1,47 @@
-//! The templates that conformance suites refer to by name. A host has them only where it was started for tests.
+//! The templates that conformance suites refer to by name. Only a host in test mode has them.
 //!
-//! Suites look at the names, the kinds and the variables; the words are ours.
+//! The suites depend on the names, kinds and variables, not on the texts.
 
 use serde_json::{Value, json};
 
 use super::template::Template;
 
-/// The version of all of them.
+/// The version of all templates.
 const VERSION: &str = "1.0.0";
 
-/// A name behind `conformance.prompt.`, what it is for, its text, and its variable with the source of its value.
+/// A name after `conformance.prompt.`, the kind, the text, and the variable with the source of its value.
 type Entry = (&'static str, &'static str, &'static str, Option<(&'static str, &'static str)>);
 
-/// Every template.
 const ALL: [Entry; 7] = [
-    ("writer-system", "system", "You write short reports. Say what is known, and nothing else.", None),
-    ("writer-user", "user", "Write one paragraph about the matter at hand, in plain words.", None),
-    ("schema-hint", "schema-hint", "Answer with one JSON object: a `title` and a list of `points`.", None),
+    ("writer-system", "system", "You write short reports. State what is known and nothing else.", None),
+    ("writer-user", "user", "Write one paragraph about the topic, in plain words.", None),
+    ("schema-hint", "schema-hint", "Reply with one JSON object: a `title` and a list of `points`.", None),
     (
         "few-shot",
         "few-shot",
-        "Asked: What is a queue?\nAnswered: A line in which whoever came first leaves first.",
+        "CapabilityQuery: What is a queue?\nAnswer: A line in which the first to arrive is the first to leave.",
         None,
     ),
     (
         "few-shot-2",
         "few-shot",
-        "Asked: What is a stack?\nAnswered: A pile from which whoever came last leaves first.",
+        "CapabilityQuery: What is a stack?\nAnswer: A pile in which the last to arrive is the first to leave.",
         None,
     ),
     (
         "secret-redaction",
         "user",
-        "The key of the service is {{apiKey}}. Say whether it has a fitting length.",
+        "The API key of the service is {{apiKey}}. Say whether its length is plausible.",
         Some(("apiKey", "secret")),
     ),
     (
         "trust-marker",
         "user",
-        "Somebody sent this: {{userPayload}}\nSay in one sentence what it is about.",
+        "A user sent this: {{userPayload}}\nSummarize it in one sentence.",
         Some(("userPayload", "input")),
     ),
 ];
 
-/// The templates.
 pub fn templates() -> impl Iterator<Item = Template> {
     ALL.into_iter().map(|(name, kind, text, variable)| {
         let variables: Vec<Value> = variable
@@ -54,6 +52,6 @@ pub fn templates() -> impl Iterator<Item = Template> {
             "templateId": format!("conformance.prompt.{name}"), "version": VERSION, "kind": kind, "text": text,
             "variables": variables, "meta": {"source": "host"},
         });
-        Template::read(&document).expect("the templates above are templates")
+        Template::read(&document).expect("the templates above are valid")
     })
 }

@@ -1,4 +1,4 @@
-//! The templates that there are.
+//! The prompt library: all templates of a host.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,17 @@ use super::template::Template;
 use super::version::compare;
 use crate::failure::FailureCode;
 
-/// Why a reference leads nowhere.
+/// Why a reference cannot be resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// There is no such template.
-    #[error("there is no prompt of that name and version")]
+    #[error("no prompt has this name and version")]
     NotFound,
-    /// There are two.
-    #[error("two libraries have a prompt of that name; the reference has to say which")]
+    /// More than one library has the prompt.
+    #[error("two libraries have a prompt with this name; add `libraryId` to the reference")]
     Ambiguous,
 }
 
 impl LookupError {
-    /// Why the node fails.
     pub const fn code(self) -> FailureCode {
         match self {
             Self::NotFound => FailureCode::PromptTemplateNotFound,
@@ -29,22 +27,22 @@ impl LookupError {
     }
 }
 
-/// The templates of a host, of its packs, and of its users.
+/// The templates of a host, its packs and its users.
 #[derive(Clone, Debug, Default)]
 pub struct Library {
-    /// What the templates of the host itself are found under.
+    /// The library id of the host's own templates.
     id: String,
-    /// By name, then by library; the versions of each.
+    /// Versions by template name, then by library.
     templates: BTreeMap<String, BTreeMap<String, Vec<Template>>>,
 }
 
 impl Library {
-    /// A library without templates.
+    /// An empty library.
     pub fn new(id: impl Into<String>) -> Self {
         Self { id: id.into(), templates: BTreeMap::new() }
     }
 
-    /// Adds a template, in the place of one of the same name, library and version.
+    /// Adds a template. Replaces one with the same name, library and version.
     pub fn add(&mut self, template: Template) {
         let library = template.pack.clone().unwrap_or_else(|| self.id.clone());
         let versions =
@@ -54,10 +52,10 @@ impl Library {
         versions.insert(place, template);
     }
 
-    /// The template that a reference names.
+    /// Finds the template of a reference.
     ///
     /// # Errors
-    /// There is none, or there are two.
+    /// No template matches, or two do.
     pub fn find(&self, reference: &PromptRef) -> Result<&Template, LookupError> {
         let libraries = self.templates.get(&reference.template_id).ok_or(LookupError::NotFound)?;
         let version = |versions: &'_ Vec<Template>| match &reference.version {
@@ -76,7 +74,7 @@ impl Library {
         }
     }
 
-    /// The first template of a kind in a library, by name: what an agent draws from when it names only the library.
+    /// The first template of a kind in a library, by name: the default for an agent that names only the library.
     pub fn default_of(&self, library: &str, kind: PromptKind) -> Option<PromptRef> {
         let mut found = self.templates.values().filter_map(|libraries| libraries.get(library)?.last());
         found.find(|template| template.kind == kind).map(Template::reference)

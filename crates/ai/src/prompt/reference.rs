@@ -1,4 +1,4 @@
-//! References to prompts: `prompt:<id>[@<version>]`, or the same in an object.
+//! References to prompts: `prompt:<id>[@<version>]`, or the object form.
 
 use std::fmt;
 
@@ -6,21 +6,19 @@ use serde_json::{Map, Value};
 
 use super::version::is_version;
 
-/// A reference to a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptRef {
-    /// The library, where two have a prompt of the same name.
+    /// The library, if two have a prompt with the same name.
     pub library_id: Option<String>,
-    /// The prompt.
     pub template_id: String,
-    /// Its version; the latest where there is none.
+    /// The version; the latest if `None`.
     pub version: Option<String>,
-    /// Values for its variables, before all others.
+    /// Values that take precedence over all others.
     pub overrides: Map<String, Value>,
 }
 
 impl PromptRef {
-    /// Reads a reference in either form; nothing where it is none.
+    /// Reads a reference in either form; `None` if invalid.
     pub fn read(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Self::parse(text),
@@ -47,7 +45,7 @@ impl PromptRef {
         }
     }
 
-    /// Reads the short form.
+    /// Reads the string form.
     pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("prompt:")?;
         let (template_id, version) =
@@ -69,7 +67,7 @@ impl fmt::Display for PromptRef {
     }
 }
 
-/// Whether a text names a prompt or a library.
+/// Whether a string is a valid prompt or library id.
 pub(crate) fn is_id(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = text.as_bytes();
@@ -85,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_in_both_forms() {
+    fn reads_both_forms() {
         let cases = [
             (json!("prompt:writer"), Some("prompt:writer")),
             (json!("prompt:vendor.acme.writer@1.2.0-rc.1"), Some("prompt:vendor.acme.writer@1.2.0-rc.1")),

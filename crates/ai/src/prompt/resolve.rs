@@ -1,4 +1,4 @@
-//! Which template a node gets: layers are asked one after another, and all of them are listed.
+//! Selects the template for a node from several layers, and records every layer.
 
 use std::collections::BTreeMap;
 
@@ -8,56 +8,49 @@ use super::PromptKind;
 use super::library::Library;
 use super::reference::{PromptRef, is_id};
 use crate::event::{EventKind, RunEvent};
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
-words! {
-    /// The layers, the first that has a template wins.
+wire_enum! {
+    /// The layers, in order of precedence.
     pub enum Layer {
-        /// What the caller of the run says.
+        /// The caller of the run.
         RunConfigurable => "run-configurable",
-        /// What the node says.
+        /// The node configuration.
         Node => "node",
-        /// What the agent is.
+        /// The agent's own prompt.
         AgentIntrinsic => "agent-intrinsic",
-        /// What the agent prefers.
+        /// The agent's preferences.
         AgentOverrides => "agent-overrides",
-        /// What the agent's library has.
+        /// The default of the agent's library.
         AgentLibraryDefault => "agent-library-default",
-        /// What the workflow says.
         WorkflowDefaults => "workflow-defaults",
-        /// What the host says.
         HostDefaults => "host-defaults",
     }
 }
 
-/// References by what they are for.
+/// References by prompt kind.
 pub type ByKind = BTreeMap<PromptKind, PromptRef>;
 
-/// Reads references by kind. What is no reference, and what is no kind, is left out.
+/// Reads references by kind. Invalid references and unknown kinds are skipped.
 pub fn by_kind(value: &Value) -> ByKind {
     let members = value.as_object().into_iter().flatten();
     members.filter_map(|(kind, value)| Some((PromptKind::parse(kind)?, PromptRef::read(value)?))).collect()
 }
 
-/// One place of a node that takes a prompt.
+/// A prompt slot of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// What the prompt is for.
     pub kind: PromptKind,
-    /// The how-many-eth of its kind, from 0: a node has many examples.
+    /// Zero-based index among slots of the same kind: a node can have several examples.
     pub index: usize,
 }
 
-/// The prompts that a node names.
+/// The prompt references of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodePrompts {
-    /// How to behave.
     pub system: Option<PromptRef>,
-    /// What to do.
     pub user: Option<PromptRef>,
-    /// What the reply looks like.
     pub schema_hint: Option<PromptRef>,
-    /// Examples.
     pub few_shot: Vec<PromptRef>,
 }
 
@@ -71,7 +64,7 @@ impl NodePrompts {
         }
     }
 
-    /// The places, in the order in which a model reads them.
+    /// The slots in the order in which a model reads them.
     pub fn slots(&self) -> Vec<Slot> {
         let one = |kind| Slot { kind, index: 0 };
         let examples = (0..self.few_shot.len().max(1)).map(|index| Slot { kind: PromptKind::FewShot, index });
@@ -83,23 +76,22 @@ impl NodePrompts {
     }
 }
 
-/// An agent, as far as prompts go.
+/// The prompt settings of an agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Agent {
-    /// Its name.
     pub agent_id: String,
-    /// What it is, as a text.
+    /// The system prompt as text.
     pub system_prompt: Option<String>,
-    /// What it is, as a file of its pack or a reference.
+    /// The system prompt as a file of its pack, or as a reference.
     pub system_prompt_ref: Option<String>,
-    /// What it prefers.
+    /// The agent's preferences.
     pub overrides: ByKind,
-    /// The library that it draws from.
+    /// The agent's library.
     pub library: Option<String>,
 }
 
 impl Agent {
-    /// Reads what a manifest says of prompts.
+    /// Reads the prompt settings of a manifest.
     pub fn read(manifest: &Value) -> Option<Self> {
         let text = |name: &str| {
             manifest.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(ToOwned::to_owned)
@@ -113,7 +105,7 @@ impl Agent {
         })
     }
 
-    /// A reference to what the agent is. Where it is no prompt of a library, a name is made for it.
+    /// A reference to the agent's own prompt. If it is not a library prompt, a name is generated.
     fn intrinsic(&self) -> Option<PromptRef> {
         if self.system_prompt.is_none() && self.system_prompt_ref.is_none() {
             return None;
@@ -130,56 +122,48 @@ impl Agent {
     }
 }
 
-/// Everything that is asked.
+/// All layers.
 #[derive(Clone, Copy, Debug)]
 pub struct Layers<'l> {
-    /// What the caller of the run says.
     pub run: &'l ByKind,
-    /// What the node says.
     pub node: &'l NodePrompts,
-    /// The agent of the node.
     pub agent: Option<&'l Agent>,
-    /// Whether agents are asked at all.
+    /// Whether agent layers are considered.
     pub agent_bindings: bool,
-    /// What the workflow says.
     pub workflow: &'l ByKind,
-    /// What the host says.
     pub host: &'l ByKind,
 }
 
-/// One layer that was asked.
+/// One layer and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Which.
     pub layer: Layer,
-    /// What it has.
     pub source: Option<PromptRef>,
-    /// Whether that is what the node gets.
+    /// Whether this layer was selected.
     pub applied: bool,
-    /// Why it is not.
+    /// Why it was not selected.
     pub reason: Option<&'static str>,
 }
 
-/// What a node gets, and who was asked.
+/// The selected template and the result of every layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolution {
-    /// The place.
     pub slot: Slot,
-    /// The agent that was asked.
     pub agent_id: Option<String>,
-    /// Every layer, from the first to the last.
+    /// All layers, in order of precedence.
     pub chain: Vec<Entry>,
 }
 
-/// Asks the layers.
+/// Selects the template for a slot.
 pub fn resolve(slot: Slot, layers: &Layers<'_>, library: &Library) -> Resolution {
     let kind = slot.kind;
-    // What others say goes for the first place of a kind only: it would be the same one again.
+    // Layers other than the node apply only to the first slot of a kind; otherwise every slot would get the same
+    // template.
     let first = |of: &ByKind| if slot.index == 0 { of.get(&kind).cloned() } else { None };
     let agent = layers.agent.filter(|_| slot.index == 0);
     let no_agent = match (layers.agent, layers.agent_bindings) {
-        (None, _) => Some("there is no agent"),
-        (Some(_), false) => Some("agents are not asked here"),
+        (None, _) => Some("the node has no agent"),
+        (Some(_), false) => Some("agent layers are disabled"),
         (Some(_), true) => None,
     };
     let asked = |layer: Layer| -> (Option<PromptRef>, Option<&'static str>) {
@@ -190,7 +174,7 @@ pub fn resolve(slot: Slot, layers: &Layers<'_>, library: &Library) -> Resolution
             Layer::HostDefaults => (first(layers.host), None),
             _ if no_agent.is_some() => (None, no_agent),
             Layer::AgentIntrinsic if kind != PromptKind::System => {
-                (None, Some("an agent is its system prompt only"))
+                (None, Some("an agent provides only a system prompt"))
             }
             Layer::AgentIntrinsic => (agent.and_then(Agent::intrinsic), None),
             Layer::AgentOverrides => (agent.and_then(|agent| first(&agent.overrides)), None),
@@ -207,8 +191,8 @@ pub fn resolve(slot: Slot, layers: &Layers<'_>, library: &Library) -> Resolution
         let wins = source.is_some() && !applied;
         let reason = match (&source, wins) {
             (Some(_), true) => None,
-            (Some(_), false) => Some("a layer before it has one"),
-            (None, _) => reason.or(Some("it has none")),
+            (Some(_), false) => Some("a layer with higher precedence has one"),
+            (None, _) => reason.or(Some("this layer has none")),
         };
         applied |= wins;
         Entry { layer: *layer, source, applied: wins, reason }
@@ -218,17 +202,17 @@ pub fn resolve(slot: Slot, layers: &Layers<'_>, library: &Library) -> Resolution
 }
 
 impl Resolution {
-    /// The layer that won.
+    /// The selected layer.
     pub fn applied(&self) -> Option<&Entry> {
         self.chain.iter().find(|entry| entry.applied)
     }
 
-    /// What the node gets.
+    /// The selected reference.
     pub fn resolved(&self) -> Option<&PromptRef> {
         self.applied().and_then(|entry| entry.source.as_ref())
     }
 
-    /// The event of the resolution: references, no bodies.
+    /// The `agent.promptResolved` event. It has references, not texts.
     pub fn event(&self, node_id: &str) -> RunEvent {
         let entry = |entry: &Entry| {
             let mut value = json!({"layer": entry.layer.as_str(), "applied": entry.applied});
@@ -253,8 +237,7 @@ impl Resolution {
         event
     }
 
-    /// The answer to somebody who asks for a resolution without a run: the event, and each layer once more by its short
-    /// names.
+    /// The response to a resolution request without a run: the event, and each layer with its short field names.
     pub fn to_value(&self, node_id: &str) -> Value {
         let mut value = Value::Object(self.event(node_id).payload);
         let entries = value["chain"].as_array_mut().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Templates: a text with places for values.
+//! Prompt templates: text with placeholders.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -8,56 +8,49 @@ use serde_json::{Map, Value, json};
 use super::PromptKind;
 use super::reference::PromptRef;
 use crate::schema::{Issue, Schema};
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
-/// The longest text of a template, in characters.
+/// The maximum length of a template, in characters.
 pub const MAX_CHARACTERS: usize = 65_536;
-/// The most variables of a template.
+/// The maximum number of variables.
 pub const MAX_VARIABLES: usize = 256;
 
-words! {
-    /// Where the value of a variable comes from.
+wire_enum! {
+    /// The source of a variable's value.
     pub enum Source {
-        /// An input of the node.
+        /// A node input.
         Input => "input",
-        /// A variable of the run.
+        /// A run variable.
         Variable => "variable",
-        /// A secret. It is never shown.
+        /// A secret. Never shown.
         Secret => "secret",
-        /// What the host knows.
+        /// Context from the host.
         Context => "context",
     }
 }
 
-/// A place for a value.
+/// A declared variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
-    /// Its name.
     pub name: String,
-    /// Whether there has to be a value.
+    /// Whether a value is required.
     pub required: bool,
-    /// Where the value comes from.
     pub source: Source,
-    /// Which part of it is meant: names and numbers, with dots between them.
+    /// Selects a part of the value: names and indexes separated by dots.
     pub extract_path: Option<String>,
-    /// The value where there is none.
+    /// Used if there is no value.
     pub default: Option<Value>,
 }
 
-/// A template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
-    /// Its name.
     pub template_id: String,
-    /// Its version.
     pub version: String,
-    /// What it is for.
     pub kind: PromptKind,
-    /// Its text, with `{{name}}` where values go.
+    /// The text, with `{{name}}` placeholders.
     pub text: String,
-    /// The variables that it declares.
     pub variables: Vec<Variable>,
-    /// The pack that it came with.
+    /// The pack that contains it.
     pub pack: Option<String>,
     document: Value,
 }
@@ -116,7 +109,7 @@ impl Template {
         })
     }
 
-    /// A template that an agent brings along as a text.
+    /// A template from an agent's inline text.
     pub fn inline(reference: &PromptRef, kind: PromptKind, text: &str) -> Self {
         Self {
             template_id: reference.template_id.clone(),
@@ -129,7 +122,7 @@ impl Template {
         }
     }
 
-    /// The reference that names exactly this template.
+    /// The reference to exactly this version.
     pub fn reference(&self) -> PromptRef {
         PromptRef {
             library_id: self.pack.clone(),
@@ -139,7 +132,7 @@ impl Template {
         }
     }
 
-    /// The document as it was given.
+    /// The original document.
     pub const fn document(&self) -> &Value {
         &self.document
     }
@@ -147,7 +140,7 @@ impl Template {
 
 fn schema() -> &'static Schema {
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
-    SCHEMA.get_or_init(|| Schema::compile(&shape()).expect("the shape below is a schema"))
+    SCHEMA.get_or_init(|| Schema::compile(&shape()).expect("the schema below is valid"))
 }
 
 fn shape() -> Value {

@@ -1,8 +1,8 @@
-//! Versions, in the order of Semantic Versioning 2.0.0.
+//! Version order of Semantic Versioning 2.0.0.
 
 use std::cmp::Ordering;
 
-/// Whether a text is a version.
+/// Whether a string is a version.
 pub(crate) fn is_version(text: &str) -> bool {
     let (rest, build) = text.split_once('+').map_or((text, None), |(rest, build)| (rest, Some(build)));
     let (core, pre) = rest.split_once('-').map_or((rest, None), |(core, pre)| (core, Some(pre)));
@@ -19,7 +19,7 @@ pub(crate) fn is_version(text: &str) -> bool {
         && build.is_none_or(words)
 }
 
-/// Which of two versions comes first. What is no version comes before all that are.
+/// Compares two versions. Invalid versions sort first.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
     let parts = |text: &str| {
         let rest = text.split('+').next().unwrap_or_default().to_owned();
@@ -44,7 +44,7 @@ pub(super) fn compare(a: &str, b: &str) -> Ordering {
     })
 }
 
-/// Numbers of any length.
+/// Compares numbers of any length.
 fn number(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.trim_start_matches('0'), b.trim_start_matches('0'));
     a.len().cmp(&b.len()).then_with(|| a.cmp(b))
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_in_order() {
+    fn orders_versions() {
         let ordered = [
             "0.0.9",
             "1.0.0-alpha",

@@ -1,8 +1,8 @@
-//! Messages, as Anthropic serves them: requests to bytes, bytes to replies.
+//! The Anthropic Messages API: encodes requests, decodes replies.
 //!
-//! A document is asked for as the input of a tool that the model has to call: its schema is the tool's. Where other
-//! tools are offered, the model must be free to choose, and the document is asked for in words. So what a call in a
-//! reply means follows from the request.
+//! A document is requested as the input of a tool that the model must call, with the document's schema. If other tools
+//! are offered, the model must be free to choose, so the document is requested in the prompt. The meaning of a tool
+//! call in a reply therefore depends on the request.
 
 use serde_json::{Map, Value, json};
 
@@ -15,15 +15,15 @@ use super::{
 };
 use crate::completion;
 
-/// Where Anthropic serves it.
+/// The base URL of Anthropic.
 pub const DEFAULT_BASE: &str = "https://api.anthropic.com";
-/// The version of the protocol.
+/// The API version.
 pub const VERSION: &str = "2023-06-01";
 
-/// A request as it is sent.
+/// Encodes a request.
 ///
 /// # Errors
-/// The credential would be sent in the clear.
+/// The credential would be sent without encryption.
 pub fn request(request: &Request, endpoint: &Endpoint) -> Result<HttpRequest, SendError> {
     let url = endpoint.base.join("/v1", "/messages");
     let mut http = endpoint.post(url, "x-api-key", "", &body(request), request.stream)?;
@@ -31,13 +31,13 @@ pub fn request(request: &Request, endpoint: &Endpoint) -> Result<HttpRequest, Se
     Ok(http)
 }
 
-/// Whether the document is asked for as the input of a tool: it is an object, and there are no tools to choose from.
+/// Whether the document is requested as a tool input: it is an object, and no tools are offered.
 fn is_input(request: &Request) -> bool {
     let Output::Json { schema, .. } = &request.output else { return false };
     request.tools.is_empty() && schema.get("type").and_then(Value::as_str) == Some("object")
 }
 
-/// The conversation. All results of one round stand in one message, as the protocol wants them.
+/// The conversation. The API requires all results of one round in one message.
 fn messages(request: &Request) -> Vec<Value> {
     let mut messages: Vec<Value> = Vec::new();
     let mut results: Vec<Value> = Vec::new();
@@ -51,24 +51,24 @@ fn messages(request: &Request) -> Vec<Value> {
             results.push(result);
             continue;
         }
-        messages.extend(told(&mut results));
-        messages.push(spoken(message));
+        messages.extend(flush_results(&mut results));
+        messages.push(encode_message(message));
     }
-    messages.extend(told(&mut results));
+    messages.extend(flush_results(&mut results));
     messages
 }
 
-fn told(results: &mut Vec<Value>) -> Option<Value> {
+fn flush_results(results: &mut Vec<Value>) -> Option<Value> {
     let results = std::mem::take(results);
     (!results.is_empty()).then(|| json!({"role": "user", "content": results}))
 }
 
-fn spoken(message: &Message) -> Value {
+fn encode_message(message: &Message) -> Value {
     let Exchange::Calls(calls) = &message.exchange else {
         return json!({"role": message.role.as_str(), "content": message.content});
     };
     let mut blocks = Vec::new();
-    // A block of text that has none in it is refused.
+    // The API rejects an empty text block.
     if !message.content.trim().is_empty() {
         blocks.push(json!({"type": "text", "text": message.content}));
     }
@@ -87,7 +87,7 @@ fn body(request: &Request) -> Value {
     match &request.output {
         Output::Json { name, schema } if is_input(request) => {
             body["tools"] = json!([{
-                "name": name, "description": "Gives the document that was asked for.", "input_schema": schema,
+                "name": name, "description": "Returns the requested document.", "input_schema": schema,
             }]);
             body["tool_choice"] = json!({"type": "tool", "name": name});
         }
@@ -111,10 +111,10 @@ fn body(request: &Request) -> Value {
     body
 }
 
-/// The reply of an answer to this request that came at once.
+/// Decodes a non-streamed response to this request.
 ///
 /// # Errors
-/// The answer is a failure, or no message.
+/// The response is an error or invalid.
 pub fn reply(
     request: &Request,
     status: u16,
@@ -134,7 +134,7 @@ pub fn reply(
     let blocks = document
         .get("content")
         .and_then(Value::as_array)
-        .ok_or(ProviderError::invalid("there is no content in it"))?;
+        .ok_or(ProviderError::invalid("`content` is missing"))?;
     let mut parts = Parts::default();
     for block in blocks {
         let text = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -167,7 +167,7 @@ fn stop_reason(reason: &str) -> StopReason {
     }
 }
 
-/// The counters, over those that were there before.
+/// The counters, merged into those received before.
 fn usage(usage: Option<&Value>, before: Usage) -> Usage {
     let count = |name: &str| usage.and_then(|usage| usage.get(name)).and_then(Value::as_u64);
     Usage {
@@ -178,7 +178,7 @@ fn usage(usage: Option<&Value>, before: Usage) -> Usage {
     }
 }
 
-/// What a reply is made of.
+/// The parts of a reply.
 #[derive(Clone, Debug, Default)]
 struct Parts {
     text: String,
@@ -191,7 +191,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// The reply. Where the document was asked for as the input of a tool, the last call is it.
+    /// Builds the reply. If the document was requested as a tool input, it is the input of the last call.
     fn reply(mut self, is_input: bool) -> Reply {
         let stop = self.stop.unwrap_or(StopReason::Unknown);
         let detail = |name: &str| {
@@ -203,7 +203,7 @@ impl Parts {
             category: detail("category"),
         });
         let document = if is_input { self.calls.pop().map(|call| call.arguments) } else { None };
-        // Whoever has to call a tool and does so is done.
+        // A model that calls the required tool is done.
         let (text, stop) = match document {
             Some(document) if stop == StopReason::ToolUse => (document, StopReason::EndTurn),
             Some(document) => (document, stop),
@@ -221,36 +221,34 @@ impl Parts {
     }
 }
 
-/// A reply that comes piece by piece.
+/// A streamed reply.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     reader: SseReader,
     parts: Parts,
-    /// Whether what a tool is called with is the document.
+    /// Whether the tool input is the document.
     is_input: bool,
     ended: bool,
 }
 
 impl Stream {
-    /// The stream that answers a request, at its beginning.
+    /// A decoder for the response to a request.
     pub fn new(request: &Request) -> Self {
         Self { is_input: is_input(request), ..Self::default() }
     }
 
-    /// Takes the next bytes, and gives the pieces that are in them.
+    /// Decodes the next bytes and returns the chunks in them.
     ///
     /// # Errors
-    /// The stream is none of this protocol, is too much, or tells of a failure.
+    /// The stream violates the protocol, is too large, or reports an error.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Delta>, ProviderError> {
-        let events = self
-            .reader
-            .feed(bytes)
-            .map_err(|_| ProviderError::invalid("an event of the stream is too long"))?;
+        let events =
+            self.reader.feed(bytes).map_err(|_| ProviderError::invalid("a stream event is too long"))?;
         let mut deltas = Vec::new();
         for event in events {
             let document = document(event.data.as_bytes())?;
             let members =
-                document.as_object().ok_or(ProviderError::invalid("an event of the stream is no object"))?;
+                document.as_object().ok_or(ProviderError::invalid("a stream event is not an object"))?;
             self.event(members, &mut deltas)?;
         }
         Ok(deltas)
@@ -268,9 +266,9 @@ impl Stream {
                 if part("content_block").get("type").and_then(Value::as_str) == Some("tool_use") =>
             {
                 if self.parts.calls.len() >= MAX_TOOL_CALLS {
-                    return Err(ProviderError::invalid("it has more than 128 calls of tools"));
+                    return Err(ProviderError::invalid("the reply has more than 128 tool calls"));
                 }
-                // What stands in `input` here is empty: the input follows in pieces.
+                // `input` is empty here; it follows in chunks.
                 let begun = ToolCall::from_record(part("content_block"));
                 self.parts.calls.push(ToolCall { arguments: String::new(), ..begun });
             }
@@ -306,7 +304,7 @@ impl Stream {
                 deltas.push(Delta::Text(text("text").to_owned()));
             }
             "input_json_delta" => {
-                // Blocks come one after another, so a piece belongs to the last.
+                // Blocks are sent one after another, so a chunk belongs to the last one.
                 if let Some(call) = self.parts.calls.last_mut() {
                     call.arguments.push_str(text("partial_json"));
                 }
@@ -324,14 +322,14 @@ impl Stream {
         within(self.parts.text.len() + self.parts.reasoning.len() + calls)
     }
 
-    /// The reply, when the stream is over.
+    /// Returns the reply at the end of the stream.
     ///
     /// # Errors
-    /// It ended before the reply did.
+    /// The stream ended before the reply was complete.
     pub fn finish(self) -> Result<Reply, ProviderError> {
         if !self.ended && self.parts.stop.is_none() {
             return Err(ProviderError {
-                detail: Some("the stream ended too early"),
+                detail: Some("the stream ended before the reply was complete"),
                 ..ProviderError::unavailable()
             });
         }

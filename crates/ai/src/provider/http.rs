@@ -1,34 +1,31 @@
-//! Requests as HTTP, without the sending: where to, with which headers, and which bytes.
+//! Encoded HTTP requests: URL, headers and body. Nothing is sent here.
 
 use std::fmt;
 
 use super::{ProviderError, ProviderErrorKind};
 
-/// The longest base of an address.
+/// The maximum length of a base URL.
 pub const MAX_BASE_BYTES: usize = 2048;
-/// The longest a provider may ask to wait, in milliseconds.
+/// The maximum `retry-after` wait, in milliseconds.
 pub const MAX_RETRY_AFTER_MS: u64 = 600_000;
 
-/// Why a text is no base of an address. It is not repeated: it may hold a password.
+/// Why a base URL is invalid. It is not quoted, because it may contain a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BaseUrlError {
-    /// Too long.
-    #[error("the base URL has more than {MAX_BASE_BYTES} bytes")]
+    #[error("the base URL is longer than {MAX_BASE_BYTES} bytes")]
     Length,
-    /// Neither `http` nor `https`.
-    #[error("the base URL must begin with `https://` or `http://`")]
+    #[error("the base URL must start with `https://` or `http://`")]
     Scheme,
-    /// No host, or something beside it that is none.
-    #[error("the base URL must name a host, without a user, after its scheme")]
+    #[error("the base URL must have a host after the scheme, and no user name")]
     Host,
-    /// A path that could lead elsewhere.
     #[error(
-        "the path of the base URL may have letters, digits and `-._~` between its slashes, and no `.` or `..`"
+        "the path of the base URL can contain letters, digits and `-._~` between slashes, but no `.` or \
+            `..` segment"
     )]
     Path,
 }
 
-/// Where a provider is: a scheme, a host, and perhaps the beginning of a path. Nothing that is appended leads out of it.
+/// The base URL of a provider: scheme, host and optional path. Appended paths cannot leave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseUrl {
     text: String,
@@ -37,10 +34,10 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// Reads a base: `https://host[:port][/path]`.
+    /// Parses `https://host[:port][/path]`.
     ///
     /// # Errors
-    /// Anything else: users, queries, fragments, escapes, dots as segments.
+    /// Anything else: user names, queries, fragments, escapes, dot segments.
     pub fn parse(text: &str) -> Result<Self, BaseUrlError> {
         if text.len() > MAX_BASE_BYTES {
             return Err(BaseUrlError::Length);
@@ -62,18 +59,18 @@ impl BaseUrl {
         Ok(Self { text: format!("{scheme}://{}{path}", authority.to_ascii_lowercase()), host, secure })
     }
 
-    /// The address of a fixed path below the base. Where the base ends as the path begins, that part stands once.
+    /// The URL of a path below the base. If the base already ends with `version`, it is not repeated.
     pub(crate) fn join(&self, version: &str, path: &str) -> String {
         let version = if self.text.ends_with(version) { "" } else { version };
         format!("{}{version}{path}", self.text)
     }
 
-    /// The host, without its port, in lower case.
+    /// The host without its port, in lower case.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Whether a credential may be sent there: over TLS, or without leaving the machine.
+    /// Whether a credential may be sent there: over TLS, or to this machine.
     pub fn takes_credentials(&self) -> bool {
         let loopback = matches!(self.host.as_str(), "localhost" | "[::1]") || is_loopback_v4(&self.host);
         self.secure || loopback
@@ -106,22 +103,22 @@ fn host_of(authority: &str) -> Option<&str> {
     (port_is_one && !inner.is_empty() && inner.bytes().all(letter)).then_some(host)
 }
 
-/// A credential. It cannot be printed, compared or serialised; the one who sends it asks for it by [`Credential::expose`].
+/// A credential. It cannot be printed, compared or serialized; senders read it with [`Credential::expose`].
 #[derive(Clone)]
 pub struct Credential(String);
 
 impl Credential {
-    /// A credential that fits into a header.
+    /// A credential that is valid in a header.
     ///
     /// # Errors
-    /// It is empty, too long, or has something other than visible ASCII in it.
+    /// It is empty, too long, or has characters other than visible ASCII.
     pub fn new(text: impl Into<String>) -> Result<Self, CredentialError> {
         let text = text.into();
         let fits = !text.is_empty() && text.len() <= 8192 && text.bytes().all(|byte| byte.is_ascii_graphic());
         if fits { Ok(Self(text)) } else { Err(CredentialError) }
     }
 
-    /// The credential itself, for the one who sends it.
+    /// The credential itself. Use it only to send the request.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -133,60 +130,51 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// A text is no credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a credential is 1 to 8192 visible ASCII characters")]
+#[error("a credential must be 1 to 8192 visible ASCII characters")]
 pub struct CredentialError;
 
-/// A header whose value is secret.
+/// A header with a secret value.
 #[derive(Clone, Debug)]
 pub struct SecretHeader {
-    /// Its name.
     pub name: &'static str,
-    /// What stands before the credential.
+    /// The text before the credential.
     pub prefix: &'static str,
-    /// The credential.
     pub credential: Credential,
 }
 
 impl SecretHeader {
-    /// The whole value, for the one who sends it.
+    /// The complete value. Use it only to send the request.
     pub fn expose(&self) -> String {
         format!("{}{}", self.prefix, self.credential.expose())
     }
 }
 
-/// A request as it is sent.
+/// An encoded request.
 #[derive(Clone, Debug)]
 pub struct HttpRequest {
-    /// The method.
     pub method: &'static str,
-    /// The address.
     pub url: String,
-    /// The headers, without the secret one.
+    /// The headers without the secret one.
     pub headers: Vec<(&'static str, String)>,
-    /// The secret one.
     pub secret: Option<SecretHeader>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
-/// What a call is made with, beside the request.
+/// Where and how to send a request.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Where.
     pub base: BaseUrl,
-    /// As whom.
     pub credential: Option<Credential>,
-    /// Under which identity. The same one never counts twice with a provider that looks at it.
+    /// The idempotency key. Providers that support it bill the same key once.
     pub idempotency_key: Option<String>,
 }
 
 /// Why a request is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The credential would go over the network in the clear.
-    #[error("a credential is only sent over https, or to this machine")]
+    /// The credential would be sent without encryption.
+    #[error("a credential is sent only over https or to this machine; use an `https://` base URL")]
     InsecureCredential,
 }
 
@@ -206,7 +194,7 @@ impl Endpoint {
         let accept = if stream { "text/event-stream" } else { "application/json" };
         let mut headers =
             vec![("accept", accept.to_owned()), ("content-type", "application/json".to_owned())];
-        // Identities are derived and need no escaping; one that does would split the header.
+        // Generated keys need no escaping; any other key could split the header.
         if let Some(key) =
             self.idempotency_key.as_ref().filter(|key| key.bytes().all(|byte| byte.is_ascii_graphic()))
         {
@@ -217,7 +205,7 @@ impl Endpoint {
     }
 }
 
-/// The failure that a status stands for, with what the headers and the provider's own name of it add.
+/// The error for a status, with details from the headers and the provider's error code.
 pub(crate) fn failure(
     status: u16,
     header: &dyn Fn(&str) -> Option<String>,
@@ -244,15 +232,15 @@ pub(crate) fn failure(
     }
 }
 
-/// How long to wait, from `retry-after-ms` or from seconds in `retry-after`. A date says nothing without a clock.
+/// The wait from `retry-after-ms`, or from `retry-after` in seconds. Dates are ignored because there is no clock here.
 fn retry_after(header: &dyn Fn(&str) -> Option<String>) -> Option<u64> {
     let milliseconds = header("retry-after-ms").and_then(|text| text.trim().parse::<u64>().ok());
     let seconds = || {
         let text = header("retry-after")?;
         let seconds: f64 =
             text.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0)?;
-        // A cast of a float saturates; the limit below is far lower.
-        #[expect(clippy::cast_possible_truncation, reason = "saturates, and is cut below")]
+        // The cast of a float saturates; the limit below is far lower.
+        #[expect(clippy::cast_possible_truncation, reason = "saturates, and is limited below")]
         Some((seconds * 1000.0).ceil() as u64)
     };
     milliseconds.or_else(seconds).map(|wait| wait.min(MAX_RETRY_AFTER_MS))
@@ -263,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bases_and_where_they_lead() {
+    fn joins_paths() {
         let cases = [
             ("https://api.openai.com/v1", "https://api.openai.com/v1/chat/completions"),
             ("https://API.openai.com/v1/", "https://api.openai.com/v1/chat/completions"),
@@ -276,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn bases_that_are_refused() {
+    fn rejects_invalid_base_urls() {
         let cases = [
             ("", BaseUrlError::Scheme),
             ("ftp://host", BaseUrlError::Scheme),
@@ -308,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_is_not_sent_in_the_clear_and_not_printed() {
+    fn credentials_require_tls_and_are_not_printed() {
         let cases = [
             ("https://host", true),
             ("http://host", false),
@@ -328,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_status_means() {
+    fn maps_statuses_to_errors() {
         let none = |_: &str| None;
         let cases = [
             (401, ProviderErrorKind::Unauthorized),

@@ -1,8 +1,8 @@
-//! A provider that answers without asking anybody.
+//! A provider that generates replies locally.
 //!
-//! [`Programs`] gives nodes the replies that a test wrote down, one for each call; where nothing is written down, the
-//! reply follows from the request: a document that fits its schema, or a text. [`StreamMock`] is what a run may ask for
-//! with `configurable.mockProvider`.
+//! [`Programs`] holds scripted replies of nodes, one for each call. Without a script, the reply is derived from the
+//! request: a document that matches its schema, or a text. [`StreamMock`] is selected by a run with
+//! `configurable.mockProvider`.
 
 use std::collections::BTreeMap;
 
@@ -18,54 +18,52 @@ mod stream;
 
 pub use stream::{MockFailure, MockId, StreamMock, StreamMockError};
 
-/// What events call the provider.
+/// The provider name in events.
 pub const PROVIDER: &str = "mock";
-/// The most replies of a program.
+/// The maximum number of replies in a script.
 pub const MAX_REPLIES: usize = 256;
-/// The most nodes that have a program.
+/// The maximum number of nodes with a script.
 pub const MAX_PROGRAMS: usize = 1024;
-/// The most text of a reply that is written down, in bytes.
+/// The maximum size of a scripted reply, in bytes.
 pub const MAX_CONTENT_BYTES: usize = 1 << 20;
 
-/// Why replies cannot be used, and where that is.
+/// An invalid script and the position of the error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{pointer}: {message}")]
 pub struct ProgramError {
-    /// A JSON pointer.
+    /// A JSON Pointer.
     pub pointer: String,
-    /// What is wrong there.
     pub message: String,
 }
 
-/// The replies that one node gets, in order.
+/// The scripted replies of one node, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     replies: Vec<Reply>,
 }
 
 impl Program {
-    /// Reads the replies. Each is `{content?, stopReason?, refusalText?, inputTokens?, outputTokens?, reasoning?,
-    /// toolCalls?}`, or `{mode: "envelope", envelope}`, or `{mode: "refusal", refusalReason?}`. A call of a tool is
-    /// `{name, arguments?, id?}`, its arguments a document, or a text where a test wants them to be none.
+    /// Reads a script. Each reply is `{content?, stopReason?, refusalText?, inputTokens?, outputTokens?, reasoning?,
+    /// toolCalls?}`, `{mode: "envelope", envelope}` or `{mode: "refusal", refusalReason?}`. A tool call is `{name,
+    /// arguments?, id?}`. `arguments` is a document, or a string if a test needs invalid arguments.
     ///
     /// # Errors
-    /// It is no list, has too many replies, or one of them is none.
+    /// The script is not a list, has too many replies, or contains an invalid one.
     pub fn read(value: &Value) -> Result<Self, ProgramError> {
         let error = |message: String| ProgramError { pointer: "/program".to_owned(), message };
-        let entries = value.as_array().ok_or_else(|| error("a program is a list of replies".to_owned()))?;
+        let entries =
+            value.as_array().ok_or_else(|| error("a program must be a list of replies".to_owned()))?;
         if entries.len() > MAX_REPLIES {
-            return Err(error(format!("a program has at most {MAX_REPLIES} replies")));
+            return Err(error(format!("a program can have at most {MAX_REPLIES} replies")));
         }
         let replies = entries.iter().enumerate().map(|(place, entry)| reply(place, entry));
         Ok(Self { replies: replies.collect::<Result<_, _>>()? })
     }
 
-    /// How many replies there are.
     pub fn len(&self) -> usize {
         self.replies.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.replies.is_empty()
     }
@@ -76,19 +74,19 @@ fn reply(place: usize, entry: &Value) -> Result<Reply, ProgramError> {
         pointer: format!("/program/{place}{}{name}", if name.is_empty() { "" } else { "/" }),
         message: message.to_owned(),
     };
-    let members = entry.as_object().ok_or_else(|| error("", "a reply is an object"))?;
+    let members = entry.as_object().ok_or_else(|| error("", "a reply must be an object"))?;
     let text = |name: &str| match members.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.len() <= MAX_CONTENT_BYTES => Ok(Some(text.clone())),
-        Some(Value::String(_)) => Err(error(name, "it has more than a mebibyte")),
-        Some(_) => Err(error(name, "it is a text")),
+        Some(Value::String(_)) => Err(error(name, "the content is larger than 1 MiB")),
+        Some(_) => Err(error(name, "must be a string")),
     };
     let count = |name: &str| match members.get(name) {
         None => Ok(None),
-        Some(value) => value.as_u64().map(Some).ok_or_else(|| error(name, "it is a number from 0")),
+        Some(value) => value.as_u64().map(Some).ok_or_else(|| error(name, "must be a non-negative integer")),
     };
     let known = |allowed: &[&str]| match members.keys().find(|name| !allowed.contains(&name.as_str())) {
-        Some(name) => Err(error(name, "replies have no such member")),
+        Some(name) => Err(error(name, "unknown field")),
         None => Ok(()),
     };
     let usage = || {
@@ -106,7 +104,7 @@ fn reply(place: usize, entry: &Value) -> Result<Reply, ProgramError> {
     match text("mode")?.as_deref() {
         Some("envelope") => {
             known(&["mode", "envelope", "inputTokens", "outputTokens"])?;
-            let envelope = members.get("envelope").ok_or_else(|| error("envelope", "it is missing"))?;
+            let envelope = members.get("envelope").ok_or_else(|| error("envelope", "required"))?;
             let text = match envelope {
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
@@ -118,7 +116,7 @@ fn reply(place: usize, entry: &Value) -> Result<Reply, ProgramError> {
             let words = text("refusalReason")?.or(text("refusalText")?);
             Ok(Reply { usage: usage()?, ..refused(words) })
         }
-        Some(_) => Err(error("mode", "it is `envelope` or `refusal`")),
+        Some(_) => Err(error("mode", "must be `envelope` or `refusal`")),
         None => {
             let plain = [
                 "content",
@@ -133,7 +131,7 @@ fn reply(place: usize, entry: &Value) -> Result<Reply, ProgramError> {
             let tool_calls = tool_calls(place, members.get("toolCalls"))?;
             let stop = match text("stopReason")? {
                 Some(word) => {
-                    StopReason::parse(&word).ok_or_else(|| error("stopReason", "there is no such reason"))?
+                    StopReason::parse(&word).ok_or_else(|| error("stopReason", "unknown stop reason"))?
                 }
                 None if !tool_calls.is_empty() => StopReason::ToolUse,
                 None => StopReason::EndTurn,
@@ -151,24 +149,24 @@ fn reply(place: usize, entry: &Value) -> Result<Reply, ProgramError> {
     }
 }
 
-/// The calls of tools that a reply wants. Those without an id get one that follows from their places.
+/// The requested tool calls of a reply. Calls without an id get one from their position.
 fn tool_calls(place: usize, calls: Option<&Value>) -> Result<Vec<ToolCall>, ProgramError> {
     let pointer = format!("/program/{place}/toolCalls");
     let wrong = |message: &str| ProgramError { pointer: pointer.clone(), message: message.to_owned() };
     let calls = match calls {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(calls)) if calls.len() <= MAX_TOOL_CALLS => calls,
-        Some(_) => return Err(wrong("it is a list of at most 128 calls")),
+        Some(_) => return Err(wrong("must be a list of at most 128 calls")),
     };
     let read = |(number, call): (usize, &Value)| {
         let members = call.as_object().filter(|members| members.get("name").is_some_and(Value::is_string));
-        let members = members.ok_or_else(|| wrong("a call is `{name, arguments?, id?}`"))?;
+        let members = members.ok_or_else(|| wrong("a call must be `{name, arguments?, id?}`"))?;
         if members.keys().any(|name| !["id", "name", "arguments"].contains(&name.as_str())) {
-            return Err(wrong("a call is `{name, arguments?, id?}`"));
+            return Err(wrong("a call must be `{name, arguments?, id?}`"));
         }
         let mut call = ToolCall::from_record(call);
         if call.arguments.len() > MAX_CONTENT_BYTES {
-            return Err(wrong("the arguments have more than a mebibyte"));
+            return Err(wrong("the arguments are larger than 1 MiB"));
         }
         if call.id.is_empty() {
             call.id = format!("call_{place}_{number}");
@@ -181,7 +179,7 @@ fn tool_calls(place: usize, calls: Option<&Value>) -> Result<Vec<ToolCall>, Prog
     calls.iter().enumerate().map(read).collect()
 }
 
-/// What the nodes of all runs are answered. The state is small, plain, and passed around by whoever calls.
+/// The scripted replies of the nodes of all runs. A small value that the caller owns.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
     nodes: BTreeMap<String, Playing>,
@@ -195,7 +193,7 @@ struct Playing {
 }
 
 impl Programs {
-    /// Gives a node its replies, in the place of those that it had. The oldest name goes where there are too many.
+    /// Sets the replies of a node and replaces earlier ones. Removes the oldest script if there are too many.
     pub fn program(&mut self, node_id: &str, program: Program) {
         if self.nodes.len() >= MAX_PROGRAMS && !self.nodes.contains_key(node_id) {
             self.nodes.pop_first();
@@ -203,17 +201,17 @@ impl Programs {
         self.nodes.insert(node_id.to_owned(), Playing { program, next: 0, last_room: None });
     }
 
-    /// Forgets everything.
+    /// Removes all scripts.
     pub fn reset(&mut self) {
         self.nodes.clear();
     }
 
-    /// How much room the last call of a node asked for.
+    /// The output-token limit of a node's last call.
     pub fn last_room(&self, node_id: &str) -> Option<u32> {
         self.nodes.get(node_id)?.last_room
     }
 
-    /// The next reply of a node. Without one that was written down, it follows from the request.
+    /// The next reply of a node. Without a script, it is derived from the request.
     pub fn answer(&mut self, node_id: &str, request: &Request) -> Reply {
         let Some(playing) = self.nodes.get_mut(node_id) else {
             return default_reply(request);
@@ -227,7 +225,7 @@ impl Programs {
     }
 }
 
-/// The reply that follows from a request, the same one every time.
+/// The reply derived from a request; always the same one.
 pub fn default_reply(request: &Request) -> Reply {
     let text = match &request.output {
         Output::Text => {
@@ -245,7 +243,7 @@ pub fn default_reply(request: &Request) -> Reply {
     Reply { usage, model: Some(request.model.clone()), ..Reply::text(text) }
 }
 
-/// A document that fits a schema, where one is easily found.
+/// A document that matches a schema, if one is easy to find.
 fn document(schema: &Value) -> Value {
     let sampled = sample::sample(schema);
     match Schema::compile(schema) {
@@ -260,7 +258,7 @@ mod tests {
     use crate::provider::Message;
 
     #[test]
-    fn replies_that_are_none() {
+    fn rejects_invalid_scripts() {
         let cases = [
             (json!({}), "/program"),
             (json!([1]), "/program/0"),
@@ -280,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_gets_its_replies_in_order_and_then_what_follows_from_the_request() {
+    fn plays_the_script_then_derived_replies() {
         let program = Program::read(&json!([
             {"mode": "envelope", "envelope": {"valid": true}},
             {"mode": "refusal", "refusalReason": "no"},

@@ -1,6 +1,6 @@
-//! Chat completions, as OpenAI and many others serve them: requests to bytes, bytes to replies.
+//! The OpenAI chat completions API, which many servers implement: encodes requests, decodes replies.
 //!
-//! The base may be anybody's, so a model server on the same machine works as well as a large provider.
+//! The base URL is configurable, so a local model server works as well.
 
 use serde_json::{Map, Value, json};
 
@@ -11,13 +11,13 @@ use super::{
     Request, StopReason, Tool, ToolCall, Usage, strict,
 };
 
-/// Where OpenAI serves it.
+/// The base URL of OpenAI.
 pub const DEFAULT_BASE: &str = "https://api.openai.com/v1";
 
-/// A request as it is sent.
+/// Encodes a request.
 ///
 /// # Errors
-/// The credential would be sent in the clear.
+/// The credential would be sent without encryption.
 pub fn request(request: &Request, endpoint: &Endpoint) -> Result<HttpRequest, SendError> {
     let url = endpoint.base.join("/v1", "/chat/completions");
     endpoint.post(url, "authorization", "Bearer ", &body(request, endpoint.base.host()), request.stream)
@@ -29,7 +29,7 @@ fn body(request: &Request, host: &str) -> Value {
     if !request.tools.is_empty() {
         let tool = |tool: &Tool| {
             let mut schema = tool.schema.clone();
-            // A tool without arguments is not understood where it does not say so.
+            // Some servers require an explicit empty `properties`.
             if let Some(members) = schema.as_object_mut() {
                 members.entry("properties").or_insert_with(|| json!({}));
             }
@@ -38,7 +38,7 @@ fn body(request: &Request, host: &str) -> Value {
         };
         body["tools"] = request.tools.iter().map(tool).collect();
     }
-    // OpenAI renamed the limit; others know it by its first name.
+    // OpenAI renamed the limit; other servers use the first name.
     let limit = if host.ends_with("openai.com") { "max_completion_tokens" } else { "max_tokens" };
     body[limit] = request.max_output_tokens.into();
     if let Some(temperature) = request.temperature {
@@ -69,7 +69,7 @@ fn message(message: &Message) -> Value {
         Exchange::Words => json!({"role": message.role.as_str(), "content": message.content}),
         Exchange::Calls(calls) => {
             let call = |call: &ToolCall| {
-                // What was no object was refused here, and would be refused there.
+                // Arguments that are not an object were rejected here, and the server would reject them too.
                 let is_object = document(call.arguments.as_bytes()).is_ok_and(|read| read.is_object());
                 let arguments = if is_object { call.arguments.as_str() } else { "{}" };
                 let function = json!({"name": call.name, "arguments": arguments});
@@ -85,10 +85,10 @@ fn message(message: &Message) -> Value {
     }
 }
 
-/// The reply of an answer that came at once.
+/// Decodes a non-streamed response.
 ///
 /// # Errors
-/// The answer is a failure, or no completion.
+/// The response is an error or invalid.
 pub fn reply(
     status: u16,
     header: &dyn Fn(&str) -> Option<String>,
@@ -101,11 +101,11 @@ pub fn reply(
         return Err(failure(status, header, name("code").or(name("type"))));
     }
     let document = document?;
-    let choice = document.pointer("/choices/0").ok_or(ProviderError::invalid("there is no choice in it"))?;
+    let choice = document.pointer("/choices/0").ok_or(ProviderError::invalid("`choices` is empty"))?;
     let message = choice
         .get("message")
         .and_then(Value::as_object)
-        .ok_or(ProviderError::invalid("there is no message in it"))?;
+        .ok_or(ProviderError::invalid("`message` is missing"))?;
     let text = |name: &str| {
         message.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(ToOwned::to_owned)
     };
@@ -128,7 +128,12 @@ pub fn reply(
 
 pub(super) fn document(body: &[u8]) -> Result<Value, ProviderError> {
     let limits = canon::json::Limits::DEFAULT.max_bytes(MAX_REPLY_BYTES).max_depth(64);
-    canon::json::read(body, &limits).map_err(|_| ProviderError::invalid("it is no JSON, or too much of it"))
+    canon::json::read(body, &limits).map_err(|_| {
+        ProviderError::invalid(
+            "the body is not valid JSON, or \
+        is too large",
+        )
+    })
 }
 
 fn refused(text: Option<String>, stop: StopReason) -> Option<Refusal> {
@@ -144,7 +149,7 @@ fn refused(text: Option<String>, stop: StopReason) -> Option<Refusal> {
 fn stop_reason(reason: Option<&Value>) -> StopReason {
     match reason.and_then(Value::as_str) {
         Some("stop") => StopReason::EndTurn,
-        // The limit that we gave: a model's own comes as an error.
+        // The requested limit: the model's own limit is reported as an error.
         Some("length") => StopReason::MaxTokens,
         Some("tool_calls" | "function_call") => StopReason::ToolUse,
         Some("content_filter") => StopReason::Safety,
@@ -172,7 +177,7 @@ fn tool_calls(calls: &[Value]) -> Vec<ToolCall> {
     calls.iter().take(MAX_TOOL_CALLS).map(call).collect()
 }
 
-/// A reply that comes piece by piece.
+/// A streamed reply.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     reader: SseReader,
@@ -187,20 +192,18 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream at its beginning.
+    /// A decoder at the start of a stream.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next bytes, and gives the pieces that are in them.
+    /// Decodes the next bytes and returns the chunks in them.
     ///
     /// # Errors
-    /// The stream is none of this protocol, is too much, or tells of a failure.
+    /// The stream violates the protocol, is too large, or reports an error.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Delta>, ProviderError> {
-        let events = self
-            .reader
-            .feed(bytes)
-            .map_err(|_| ProviderError::invalid("an event of the stream is too long"))?;
+        let events =
+            self.reader.feed(bytes).map_err(|_| ProviderError::invalid("a stream event is too long"))?;
         let mut deltas = Vec::new();
         for event in events {
             if event.data.trim() == "[DONE]" {
@@ -208,8 +211,7 @@ impl Stream {
                 continue;
             }
             let chunk = document(event.data.as_bytes())?;
-            let chunk =
-                chunk.as_object().ok_or(ProviderError::invalid("an event of the stream is no object"))?;
+            let chunk = chunk.as_object().ok_or(ProviderError::invalid("a stream event is not an object"))?;
             self.chunk(chunk, &mut deltas)?;
         }
         Ok(deltas)
@@ -251,12 +253,12 @@ impl Stream {
         within(self.text.len() + self.reasoning.len() + self.refusal.len() + calls)
     }
 
-    /// A piece of a call: its name comes once, its arguments bit by bit.
+    /// A part of a tool call: the name is sent once, the arguments in chunks.
     fn call(&mut self, place: usize, piece: &Value) -> Result<(), ProviderError> {
         let index = piece.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
         let index = index.unwrap_or(place);
         if index >= MAX_TOOL_CALLS {
-            return Err(ProviderError::invalid("it has more than 128 calls of tools"));
+            return Err(ProviderError::invalid("the reply has more than 128 tool calls"));
         }
         while self.calls.len() <= index {
             self.calls.push(ToolCall::from_record(&Value::Null));
@@ -269,14 +271,14 @@ impl Stream {
         Ok(())
     }
 
-    /// The reply, when the stream is over.
+    /// Returns the reply at the end of the stream.
     ///
     /// # Errors
-    /// It ended before the reply did.
+    /// The stream ended before the reply was complete.
     pub fn finish(self) -> Result<Reply, ProviderError> {
         let Some(stop) = self.stop.or(self.ended.then_some(StopReason::Unknown)) else {
             return Err(ProviderError {
-                detail: Some("the stream ended too early"),
+                detail: Some("the stream ended before the reply was complete"),
                 ..ProviderError::unavailable()
             });
         };
@@ -294,5 +296,9 @@ impl Stream {
 }
 
 pub(super) fn within(length: usize) -> Result<(), ProviderError> {
-    if length > MAX_REPLY_BYTES { Err(ProviderError::invalid("it has more than 4 MiB")) } else { Ok(()) }
+    if length > MAX_REPLY_BYTES {
+        Err(ProviderError::invalid("the reply is larger than 4 MiB"))
+    } else {
+        Ok(())
+    }
 }

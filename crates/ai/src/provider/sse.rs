@@ -1,47 +1,46 @@
-//! Server-sent events, read piece by piece.
+//! An incremental reader of server-sent events.
 //!
-//! What comes out does not depend on where the pieces were cut. A line and an event are bounded: a server that never ends
-//! one does not fill the memory.
+//! The result does not depend on how the bytes are split. Lines and events have a size limit, so a server cannot
+//! exhaust the memory.
 
-/// The longest event, in bytes.
+/// The maximum size of an event, in bytes.
 pub const MAX_EVENT_BYTES: usize = 1 << 20;
 
-/// One event of a stream.
+/// A server-sent event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SseEvent {
-    /// Its name; `message` where it has none.
+    /// The name; `message` by default.
     pub name: String,
-    /// Its lines of data, joined.
+    /// The data lines, joined.
     pub data: String,
 }
 
-/// An event was too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an event of the stream has more than {MAX_EVENT_BYTES} bytes")]
+#[error("a stream event is larger than {MAX_EVENT_BYTES} bytes")]
 pub struct TooLong;
 
-/// A reader of a stream.
+/// A reader of an event stream.
 #[derive(Clone, Debug, Default)]
 pub struct SseReader {
     line: Vec<u8>,
     name: Option<String>,
     data: Option<String>,
-    /// The last byte was a carriage return: a line feed after it belongs to it.
+    /// The last byte was a carriage return; a line feed after it belongs to the same line end.
     after_return: bool,
-    /// A line was read before: a byte order mark is only one at the beginning.
+    /// A line was read, so a byte order mark is no longer skipped.
     begun: bool,
 }
 
 impl SseReader {
-    /// A reader at the beginning of a stream.
+    /// A reader at the start of a stream.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next bytes, and gives the events that they complete.
+    /// Reads the next bytes and returns the events that they complete.
     ///
     /// # Errors
-    /// An event is too long. The stream cannot be read on.
+    /// An event is too long. The rest of the stream cannot be read.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, TooLong> {
         let mut events = Vec::new();
         for byte in bytes {
@@ -85,7 +84,7 @@ impl SseReader {
                 Some(_) => return Err(TooLong),
                 None => self.data = Some(value.to_owned()),
             },
-            // A comment, an id or a time to wait: nothing that a reply is made of.
+            // Comments, ids and retry times are not part of a reply.
             _ => {}
         }
         Ok(None)
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_and_their_events() {
+    fn parses_streams() {
         let cases = [
             ("data: a\n\n", vec![event("message", "a")]),
             ("data:a\r\ndata: b\r\n\r\n", vec![event("message", "a\nb")]),
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_an_end_is_refused() {
+    fn rejects_an_unbounded_event() {
         let mut reader = SseReader::new();
         assert_eq!(reader.feed(&vec![b'x'; MAX_EVENT_BYTES]), Ok(Vec::new()));
         assert_eq!(reader.feed(b"x"), Err(TooLong));

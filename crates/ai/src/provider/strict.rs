@@ -1,8 +1,8 @@
-//! Whether a schema is one that providers can hold a model to, word for word.
+//! Checks whether providers can enforce a schema in strict mode.
 
 use serde_json::Value;
 
-/// Whether every object of a schema is closed and needs all that it has, as strict modes of providers ask for.
+/// Whether every object of the schema is closed and requires all its properties, as strict mode demands.
 pub(super) fn is_strict(schema: &Value) -> bool {
     let mut open = vec![schema];
     let mut is_object = schema.get("type").and_then(Value::as_str) == Some("object");

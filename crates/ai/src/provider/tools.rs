@@ -1,48 +1,45 @@
-//! Tools in requests and replies: what a model is offered, what it wants to be called, and what it is told came of
-//! that.
+//! Tools in requests and replies: declarations, calls and results.
 
 use serde_json::{Value, json};
 
-/// The most calls of one reply that are looked at.
+/// The maximum number of tool calls in one reply.
 pub const MAX_TOOL_CALLS: usize = 128;
 
-/// A tool that a model is offered.
+/// A tool declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tool {
-    /// What the model calls it: letters, digits, `_` and `-`, at most 64.
+    /// The name for the model: letters, digits, `_` and `-`, at most 64.
     pub name: String,
-    /// What it does.
     pub description: String,
-    /// What its arguments have to fit: a schema of an object.
+    /// The schema of its arguments, an object.
     pub schema: Value,
 }
 
 impl Tool {
-    /// What the [cache key](crate::cache_key) of a request has of it.
+    /// The part of the tool in the [cache key](crate::cache_key).
     pub(super) fn semantic(&self) -> Value {
         json!({"name": self.name, "description": self.description, "parameters": self.schema})
     }
 }
 
-/// A call that a model wants to be made.
+/// A tool call requested by a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolCall {
-    /// What the provider calls it.
+    /// The provider's id of the call.
     pub id: String,
-    /// The tool, by the name that the model was told; or by any other.
+    /// The tool name that the model wrote. It may be unknown.
     pub name: String,
-    /// The arguments, as the model wrote them: JSON, if it is as it has to be.
+    /// The arguments that the model wrote. They may be invalid JSON.
     pub arguments: String,
 }
 
 impl ToolCall {
-    /// The call as it is recorded.
+    /// The call as stored.
     pub fn to_record(&self) -> Value {
         json!({"id": self.id, "name": self.name, "arguments": self.arguments})
     }
 
-    /// The call that was recorded, or that a server of another protocol describes so. Arguments may be a text or a
-    /// document.
+    /// Reads a stored call, or a call in the same form from a server. Arguments can be a string or a document.
     pub fn from_record(record: &Value) -> Self {
         let text = |name: &str| match record.get(name) {
             Some(Value::String(text)) => text.clone(),
@@ -52,7 +49,7 @@ impl ToolCall {
         Self { id: text("id"), name: text("name"), arguments: text("arguments") }
     }
 
-    /// The arguments as a document; an empty object where they are none.
+    /// The arguments as a document; an empty object if they are invalid.
     pub(super) fn input(&self) -> Value {
         let limits = canon::json::Limits::DEFAULT.max_depth(64);
         match canon::json::read(self.arguments.as_bytes(), &limits) {
@@ -62,19 +59,18 @@ impl ToolCall {
     }
 }
 
-/// What a message has to do with tools.
+/// The tool part of a message.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Exchange {
-    /// Nothing.
     #[default]
     Words,
-    /// The model wants these to be called.
+    /// Calls requested by the model.
     Calls(Vec<ToolCall>),
-    /// What came of a call.
+    /// The result of a call.
     Result {
-        /// Which one, by the provider's id of it.
+        /// The provider's id of the call.
         call_id: String,
-        /// Whether it failed, or was not made.
+        /// Whether the call failed or was not made.
         is_error: bool,
     },
 }

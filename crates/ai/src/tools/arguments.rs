@@ -1,57 +1,58 @@
-//! Whether a call that a model wants may be made: the tool is offered, and the arguments fit.
+//! Checks a requested tool call: the tool is offered and the arguments are valid.
 
 use canon::json::Limits;
 use serde_json::{Value, json};
 
 use super::marked;
 use super::returned::Status;
-use super::toolbox::{Offered, Toolbox};
+use super::toolbox::{OfferedTool, Toolbox};
 use crate::provider::ToolCall;
 use crate::schema;
 
-/// The deepest nesting of arguments.
+/// The maximum nesting depth of arguments.
 const MAX_DEPTH: usize = 64;
-/// The longest name of a tool that is shown where there is no such tool, in characters.
+/// The maximum length of an unknown tool name in events, in characters.
 const MAX_SHOWN: usize = 128;
 
-/// Whether a call may be made.
-pub(super) enum Judged<'t> {
-    /// It may.
-    Fit { tool: &'t Offered, arguments: Value },
-    /// It may not.
-    Unfit(Unfit),
+/// The result of the check.
+pub(super) enum CallCheck<'t> {
+    Valid { tool: &'t OfferedTool, arguments: Value },
+    Rejected(RejectedCall),
 }
 
-/// Why a call is not made.
-pub(super) struct Unfit {
+/// Why a call is not executed.
+pub(super) struct RejectedCall {
     pub(super) status: Status,
     pub(super) code: &'static str,
-    /// For the model and for people, in our own words.
+    /// A message for the model and for people, without text of others.
     pub(super) message: String,
-    /// What a schema says, which may be of somebody else.
+    /// The schema violations. The schema may come from another server.
     detail: Option<String>,
 }
 
-impl Unfit {
+impl RejectedCall {
     const fn of(code: &'static str, message: String) -> Self {
         Self { status: Status::Error, code, message, detail: None }
     }
 
-    pub(super) fn cut_off() -> Self {
+    pub(super) fn truncated() -> Self {
         Self::of(
             "reply_cut_off",
-            "the reply was cut off in the middle of its calls; say less at once".to_owned(),
+            "the reply was truncated inside its tool calls; reply with fewer or shorter calls".to_owned(),
         )
     }
 
     pub(super) fn too_many(limit: usize) -> Self {
         Self::of(
             "too_many_calls",
-            format!("at most {limit} tools are called in one round; call the rest in the next"),
+            format!(
+                "at most {limit} tool calls are allowed per round; make the remaining calls in the \
+                next round"
+            ),
         )
     }
 
-    /// What the model is told.
+    /// The message for the model.
     pub(super) fn for_model(&self, tool: &str) -> String {
         let said = json!({"error": self.code, "message": self.message}).to_string();
         match &self.detail {
@@ -61,32 +62,35 @@ impl Unfit {
     }
 }
 
-/// Judges a call.
-pub(super) fn judge<'t>(toolbox: &'t Toolbox, call: &ToolCall, limit: usize) -> Judged<'t> {
+/// Checks a call.
+pub(super) fn judge<'t>(toolbox: &'t Toolbox, call: &ToolCall, limit: usize) -> CallCheck<'t> {
     let Some(tool) = toolbox.find(&call.name) else {
         let names: Vec<&str> = toolbox.names().collect();
-        let message = format!("this tool may not be used here; those that may are {}", names.join(", "));
-        return Judged::Unfit(Unfit { status: Status::Forbidden, ..Unfit::of("forbidden", message) });
+        let message = format!("this tool is not allowed here; the allowed tools are {}", names.join(", "));
+        return CallCheck::Rejected(RejectedCall {
+            status: Status::Forbidden,
+            ..RejectedCall::of("forbidden", message)
+        });
     };
     let size = call.arguments.len();
     if size > limit {
-        let message = format!("the arguments have {size} bytes; they have at most {limit}");
-        return Judged::Unfit(Unfit::of("invalid_arguments", message));
+        let message = format!("the arguments are {size} bytes; the limit is {limit}");
+        return CallCheck::Rejected(RejectedCall::of("invalid_arguments", message));
     }
     let Some(arguments @ Value::Object(_)) = read(&call.arguments, limit) else {
-        let message = format!("the arguments are no JSON object of at most {MAX_DEPTH} levels");
-        return Judged::Unfit(Unfit::of("invalid_arguments", message));
+        let message = format!("the arguments must be a JSON object with at most {MAX_DEPTH} levels");
+        return CallCheck::Rejected(RejectedCall::of("invalid_arguments", message));
     };
     let issues = tool.schema.issues(&arguments);
     if issues.is_empty() {
-        return Judged::Fit { tool, arguments };
+        return CallCheck::Valid { tool, arguments };
     }
-    let message = "the arguments do not fit the schema of the tool; it says what is wrong".to_owned();
+    let message = "the arguments do not match the tool's schema".to_owned();
     let detail = Some(schema::summary(&issues));
-    Judged::Unfit(Unfit { detail, ..Unfit::of("invalid_arguments", message) })
+    CallCheck::Rejected(RejectedCall { detail, ..RejectedCall::of("invalid_arguments", message) })
 }
 
-/// Arguments as a document. A model that has nothing to say may say nothing.
+/// Parses arguments. An empty string means no arguments.
 pub(super) fn read(text: &str, limit: usize) -> Option<Value> {
     if text.trim().is_empty() {
         return Some(json!({}));
@@ -94,7 +98,7 @@ pub(super) fn read(text: &str, limit: usize) -> Option<Value> {
     canon::json::read(text.as_bytes(), &Limits::DEFAULT.max_bytes(limit).max_depth(MAX_DEPTH)).ok()
 }
 
-/// The name of a tool that is not there, as events have it.
+/// The name of an unknown tool, shortened for events.
 pub(super) fn shown(name: &str) -> String {
     let name: String = name.chars().filter(|letter| !letter.is_control()).take(MAX_SHOWN).collect();
     if name.is_empty() { "unnamed".to_owned() } else { name }

@@ -1,22 +1,21 @@
-//! How much of everything a conversation with tools may have.
+//! The limits of a conversation with tools.
 
-/// How often a model may want tools when nobody says otherwise.
+/// The default number of tool rounds.
 pub const DEFAULT_ROUNDS: u32 = 8;
-/// How often it may at most, whatever anybody says.
+/// The maximum number of tool rounds.
 pub const MAX_ROUNDS: u32 = 32;
 
-/// The bounds of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The most rounds, from one to [`MAX_ROUNDS`]: what is beyond counts as that.
+    /// Tool rounds, from 1 to [`MAX_ROUNDS`]. Larger values are reduced to that.
     pub rounds: u32,
-    /// The most calls of one reply that are made.
+    /// Tool calls per reply.
     pub calls_per_round: usize,
-    /// The most arguments of one call, in bytes.
+    /// Size of the arguments of one call, in bytes.
     pub argument_bytes: usize,
-    /// The most of one result that the model is shown, in bytes.
+    /// Size of the part of one result that the model sees, in bytes.
     pub result_bytes: usize,
-    /// The most that is said to and by tools altogether, in bytes.
+    /// Total size of all arguments and results, in bytes.
     pub total_bytes: usize,
 }
 
@@ -33,22 +32,20 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// The rounds that there are.
+    /// The effective number of rounds.
     pub(super) fn rounds(&self) -> u32 {
         self.rounds.clamp(1, MAX_ROUNDS)
     }
 
     pub(super) fn rounds_spent(&self) -> String {
         format!(
-            "the model still wanted tools after {} rounds; `maxRounds` of the node is at most {MAX_ROUNDS}",
+            "the model requested tools after {} rounds; increase `maxRounds` of the node (at most \
+                {MAX_ROUNDS})",
             self.rounds()
         )
     }
 
     pub(super) fn bytes_spent(&self, bytes: usize) -> String {
-        format!(
-            "what was said to and by tools has {bytes} bytes; a conversation has at most {}",
-            self.total_bytes
-        )
+        format!("tool arguments and results are {bytes} bytes in total; the limit is {}", self.total_bytes)
     }
 }

@@ -1,66 +1,64 @@
-//! What came of a call of a tool: for the model, for the events of the run, and for the record.
+//! Tool results: for the model, for run events, and for the record.
 
 use canon::digest::Digest;
 use serde_json::{Value, json};
 
-use super::arguments::{self, Unfit};
+use super::arguments::{self, RejectedCall};
 use super::toolbox::Transport;
-use super::{Due, marked};
+use super::{PendingToolCall, marked};
 use crate::event::{EventKind, RunEvent};
 use crate::redact::Redactor;
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
-/// The longest text of a result that an event holds, in bytes.
-const TOLD_BYTES: usize = 16 << 10;
+/// The maximum size of a result in an event, in bytes.
+const MAX_EVENT_BYTES: usize = 16 << 10;
 
-words! {
-    /// How a call ended.
+wire_enum! {
+    /// The status of a tool call.
     pub enum Status {
-        /// It was made.
         Ok => "ok",
-        /// It failed, or could not be made as it was wanted.
+        /// The call failed or was invalid.
         Error => "error",
-        /// It was not made: the agent may not use the tool.
+        /// The agent is not allowed to use the tool.
         Forbidden => "forbidden",
     }
 }
 
-/// What came of a call. The text is from outside.
+/// A tool result. The text is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Returned {
-    /// How it ended.
+pub struct ToolResult {
     pub status: Status,
-    /// What the tool said; why there is nothing, where it said nothing.
+    /// The tool's output, or the reason why there is none.
     pub text: String,
-    /// The name of the failure, where it is the host's.
+    /// The host's error code, if the host failed the call.
     pub code: Option<String>,
-    /// How long it took, where it was made.
+    /// The duration, if the call was executed.
     pub duration_ms: Option<u64>,
-    /// How many bytes the text had, where some of it was left out.
+    /// The original size in bytes, if the text was shortened.
     pub cut_from: Option<usize>,
 }
 
-impl Returned {
-    /// A call that is not made, although it was due.
+impl ToolResult {
+    /// The result of a call that is no longer allowed.
     pub fn forbidden() -> Self {
         Self {
             status: Status::Forbidden,
-            text: "the agent may not use this tool".to_owned(),
+            text: "the agent is not allowed to use this tool".to_owned(),
             code: Some("forbidden".to_owned()),
             duration_ms: None,
             cut_from: None,
         }
     }
 
-    /// Without secrets. A second time changes nothing.
+    /// Redacts the result. Idempotent.
     #[must_use]
     pub fn redacted(mut self, redactor: &Redactor) -> Self {
         self.text = redactor.clean(&self.text);
         self
     }
 
-    /// What is recorded, so that the call is never made twice.
-    pub fn to_record(&self, due: &Due) -> Value {
+    /// The result as stored, so that the call is never executed twice.
+    pub fn to_record(&self, due: &PendingToolCall) -> Value {
         let mut record = json!({
             "tool": due.tool, "argsHash": due.args_hash, "status": self.status.as_str(), "text": self.text,
         });
@@ -76,7 +74,7 @@ impl Returned {
         record
     }
 
-    /// Without what nobody is shown of it: what is recorded is bounded, whatever a tool says.
+    /// Shortens the text to what is shown, so that records are bounded.
     #[must_use]
     pub fn cut(mut self, limit: usize) -> Self {
         let size = self.text.len();
@@ -88,14 +86,14 @@ impl Returned {
         self
     }
 
-    /// What was recorded of this very call; nothing where it is of another one, or no record.
-    pub fn from_record(record: &Value, due: &Due) -> Option<Self> {
+    /// Reads the stored result of this call; `None` if it belongs to another call or is invalid.
+    pub fn from_record(record: &Value, due: &PendingToolCall) -> Option<Self> {
         let text = |name: &str| record.get(name).and_then(Value::as_str);
         let same = text("tool") == Some(&due.tool) && text("argsHash") == Some(&due.args_hash);
         Self::read(record).filter(|_| same)
     }
 
-    /// What was recorded of a call, whichever it was.
+    /// Reads a stored result of any call.
     pub fn read(record: &Value) -> Option<Self> {
         let text = |name: &str| record.get(name).and_then(Value::as_str);
         Some(Self {
@@ -107,7 +105,7 @@ impl Returned {
         })
     }
 
-    /// What the model is told: all that it may see of it, between marks.
+    /// The text for the model: the visible part, marked as untrusted.
     pub(super) fn for_model(&self, tool: &str, limit: usize) -> String {
         if self.status == Status::Forbidden {
             return json!({"error": "forbidden", "message": self.text}).to_string();
@@ -120,17 +118,13 @@ impl Returned {
         if shown.len() >= size {
             return marked(tool, shown);
         }
-        format!(
-            "{}\n[the result has {size} bytes, and the first {} are shown]",
-            marked(tool, shown),
-            shown.len()
-        )
+        format!("{}\n[the result is {size} bytes; the first {} are shown]", marked(tool, shown), shown.len())
     }
 }
 
-/// The two events of a call.
+/// Builds the two events of a call.
 #[derive(Clone, Debug)]
-pub(super) struct Pair {
+pub(super) struct CallEvents {
     agent_id: String,
     pub(super) tool: String,
     transport: Option<Transport>,
@@ -139,9 +133,8 @@ pub(super) struct Pair {
     pub(super) args_hash: String,
 }
 
-impl Pair {
-    /// The events of a call with these arguments, which are without secrets already. Those that are too many are not
-    /// repeated.
+impl CallEvents {
+    /// Creates the events of a call. The arguments are already redacted; arguments over the limit are left out.
     pub(super) fn new(
         agent_id: &str,
         tool: String,
@@ -173,18 +166,20 @@ impl Pair {
         )
     }
 
-    pub(super) fn returned(&self, returned: &Returned) -> RunEvent {
+    pub(super) fn returned(&self, returned: &ToolResult) -> RunEvent {
         let failure = returned.code.as_ref();
-        let error = failure
-            .map_or(Value::Null, |code| json!({"code": code, "message": cut(&returned.text, TOLD_BYTES)}));
+        let error = failure.map_or(
+            Value::Null,
+            |code| json!({"code": code, "message": cut(&returned.text, MAX_EVENT_BYTES)}),
+        );
         let outcome = match failure {
             Some(_) => Value::Null,
-            None => marked(&self.tool, cut(&returned.text, TOLD_BYTES)).into(),
+            None => marked(&self.tool, cut(&returned.text, MAX_EVENT_BYTES)).into(),
         };
         self.end(returned.status, outcome, error, returned.duration_ms)
     }
 
-    pub(super) fn refused(&self, unfit: &Unfit) -> RunEvent {
+    pub(super) fn refused(&self, unfit: &RejectedCall) -> RunEvent {
         let error = json!({"code": unfit.code, "message": unfit.message});
         self.end(unfit.status, Value::Null, error, None)
     }

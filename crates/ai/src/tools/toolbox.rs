@@ -1,4 +1,4 @@
-//! The tools of a conversation, and what the model calls them.
+//! The tools of a conversation and their names for the model.
 
 use std::collections::BTreeMap;
 
@@ -7,64 +7,57 @@ use serde_json::Value;
 
 use crate::provider::Tool;
 use crate::schema::Schema;
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
-/// The most tools of a conversation.
+/// The maximum number of tools.
 pub const MAX_TOOLS: usize = 64;
-/// The most that is said of a tool, in bytes.
+/// The maximum size of a description, in bytes.
 pub const MAX_DESCRIPTION_BYTES: usize = 4 << 10;
-/// The longest name that providers take.
+/// The maximum length of a tool name that providers accept.
 const MAX_NAME: usize = 64;
 
-words! {
+wire_enum! {
     /// How a tool is reached.
     pub enum Transport {
-        /// On another MCP server.
+        /// On an MCP server.
         Mcp => "mcp",
-        /// In the host itself.
+        /// In the host.
         Native => "native",
     }
 }
 
-/// A tool that a model is offered.
+/// A tool offered to the model.
 #[derive(Clone, Debug)]
-pub struct Offered {
-    /// Which tool, as lists of allowed tools write it.
+pub struct OfferedTool {
+    /// The tool id used in allow lists.
     pub id: String,
-    /// What it does.
     pub description: String,
-    /// What its arguments have to fit.
     pub schema: Schema,
-    /// How it is reached.
     pub transport: Transport,
 }
 
 /// Why tools cannot be offered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolboxError {
-    /// Too many.
-    #[error("a model is offered at most {MAX_TOOLS} tools, and these are {0}")]
+    #[error("a model can be offered at most {MAX_TOOLS} tools; {0} are configured")]
     Tools(usize),
-    /// One twice.
-    #[error("the tool `{0}` is named twice")]
+    #[error("the tool `{0}` is listed twice")]
     Twice(String),
-    /// Arguments that are no object.
-    #[error("the schema of the tool `{0}` is none of an object")]
+    #[error("the schema of the tool `{0}` must be of type `object`")]
     Schema(String),
 }
 
-/// The tools of a conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Toolbox {
-    tools: Vec<(String, Offered)>,
+    tools: Vec<(String, OfferedTool)>,
 }
 
 impl Toolbox {
-    /// These tools, in this order.
+    /// Creates a toolbox with these tools, in this order.
     ///
     /// # Errors
-    /// There are too many, one is there twice, or one does not take an object.
-    pub fn new(offered: Vec<Offered>) -> Result<Self, ToolboxError> {
+    /// There are too many tools, one is listed twice, or one does not take an object.
+    pub fn new(offered: Vec<OfferedTool>) -> Result<Self, ToolboxError> {
         if offered.len() > MAX_TOOLS {
             return Err(ToolboxError::Tools(offered.len()));
         }
@@ -86,9 +79,9 @@ impl Toolbox {
         Ok(Self { tools: offered.into_iter().map(|tool| (name(&tool.id), tool)).collect() })
     }
 
-    /// The tools as a request has them.
+    /// The tool declarations of a request.
     pub fn declarations(&self) -> Vec<Tool> {
-        let declare = |(name, tool): &(String, Offered)| Tool {
+        let declare = |(name, tool): &(String, OfferedTool)| Tool {
             name: name.clone(),
             description: tool.description.clone(),
             schema: tool.schema.source().clone(),
@@ -96,12 +89,12 @@ impl Toolbox {
         self.tools.iter().map(declare).collect()
     }
 
-    /// The tool that a model means: by the name that it was told, or by the name that people use.
-    pub fn find(&self, name: &str) -> Option<&Offered> {
+    /// Finds a tool by its name for the model or by its id.
+    pub fn find(&self, name: &str) -> Option<&OfferedTool> {
         self.tools.iter().find(|(wire, tool)| wire == name || tool.id == name).map(|(_, tool)| tool)
     }
 
-    /// A name as providers take it: the one that the model was told, where it means a tool by another.
+    /// The name that providers accept: the declared one if the model used the tool's id.
     pub(super) fn name_on_wire(&self, name: &str) -> String {
         let known = self.tools.iter().find(|(wire, tool)| wire == name || tool.id == name);
         let plain = || plain_name(name).chars().take(MAX_NAME).collect::<String>();
@@ -109,28 +102,28 @@ impl Toolbox {
         if name.is_empty() { "unknown".to_owned() } else { name }
     }
 
-    /// What the model calls the tools.
+    /// The names for the model.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Whether a tool of somebody else is among them.
+    /// Whether a tool of another server is included.
     pub fn has_foreign(&self) -> bool {
         self.tools.iter().any(|(_, tool)| tool.transport == Transport::Mcp)
     }
 }
 
-/// An id in the letters that every provider takes.
+/// The id with only characters that every provider accepts.
 fn plain_name(id: &str) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
     id.chars().map(letter).collect()
 }
 
-/// The same, made distinct by what the id is.
+/// The name made unique with a digest of the id.
 fn distinct_name(plain: &str, id: &str) -> String {
     let digest = Digest::of_bytes(id.as_bytes()).to_hex();
     let (digest, kept) = (&digest[..12], plain.len().min(MAX_NAME - 13));
-    // All letters of it are of one byte.
+    // All characters are one byte long.
     format!("{}_{digest}", &plain[..kept])
 }
 
@@ -140,8 +133,8 @@ mod tests {
 
     use super::*;
 
-    fn offered(id: &str) -> Offered {
-        Offered {
+    fn offered(id: &str) -> OfferedTool {
+        OfferedTool {
             id: id.to_owned(),
             description: String::new(),
             schema: Schema::compile(&json!({"type": "object"})).unwrap(),
@@ -150,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_what_providers_take_and_are_distinct() {
+    fn names_are_valid_and_unique() {
         let long = format!("mcp:s:{}", "x".repeat(200));
         let ids = ["mcp:s:find", "mcp:s_find", "openwop:core.storage.kv-get", "mcp:s:über", long.as_str()];
         let toolbox = Toolbox::new(ids.iter().map(|id| offered(id)).collect()).unwrap();
@@ -171,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_cannot_be_offered() {
+    fn rejects_invalid_tools() {
         let many = (0..=MAX_TOOLS).map(|number| offered(&format!("mcp:{number}"))).collect();
         assert_eq!(Toolbox::new(many).unwrap_err(), ToolboxError::Tools(MAX_TOOLS + 1));
         let twice = Toolbox::new(vec![offered("mcp:a"), offered("mcp:a")]).unwrap_err();
         assert_eq!(twice, ToolboxError::Twice("mcp:a".to_owned()));
         let list =
-            Offered { schema: Schema::compile(&json!({"type": "array"})).unwrap(), ..offered("mcp:a") };
+            OfferedTool { schema: Schema::compile(&json!({"type": "array"})).unwrap(), ..offered("mcp:a") };
         assert_eq!(Toolbox::new(vec![list]).unwrap_err(), ToolboxError::Schema("mcp:a".to_owned()));
     }
 }

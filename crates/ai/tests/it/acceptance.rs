@@ -1,4 +1,4 @@
-//! The pipeline of envelopes, check by check.
+//! The envelope validation pipeline, check by check.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn question() -> Value {
     envelope("clarification.request", json!({"questions": [{"id": "q1", "question": "why?"}]}))
 }
 
-/// What envelopes are judged by, unless a test says otherwise.
+/// The default host settings of a test.
 struct Host {
     kinds: Kinds,
     strictness: Strictness,
@@ -72,7 +72,7 @@ impl Host {
     }
 }
 
-/// The outcome in short: its status, and the code of its reason.
+/// The status of the outcome and the code of its reason.
 fn short(verdict: &Verdict) -> String {
     let value = verdict.outcome.to_value();
     let reason = value.get("reason").and_then(Value::as_str).unwrap_or_default();
@@ -80,7 +80,7 @@ fn short(verdict: &Verdict) -> String {
 }
 
 #[test]
-fn universal_kinds_are_taken_and_held_to_their_shape() {
+fn universal_kinds_are_validated() {
     let cases = [
         (
             "clarification.request",
@@ -122,14 +122,14 @@ fn universal_kinds_are_taken_and_held_to_their_shape() {
             assert_eq!(
                 published.is_valid(&payload),
                 expected == "accepted",
-                "the protocol says otherwise: {kind} {payload}"
+                "the protocol schema disagrees: {kind} {payload}"
             );
         }
     }
 }
 
 #[test]
-fn the_schemas_that_are_served_agree_with_those_of_the_protocol() {
+fn schemas_match_the_protocol() {
     for kind in [
         "clarification.request",
         "schema.request",
@@ -159,8 +159,8 @@ fn the_schemas_that_are_served_agree_with_those_of_the_protocol() {
 }
 
 #[test]
-fn checks_come_in_the_order_of_the_protocol() {
-    // Each line breaks one more rule than the one below it: the first rule that is broken is the one that is told.
+fn checks_run_in_protocol_order() {
+    // Each line violates one rule less than the line above; the first violated rule is reported.
     let mut bad = envelope("vendor.x.bar", json!({}));
     bad["meta"]["ts"] = "tomorrow".into();
     let mut host = Host::new();
@@ -198,7 +198,7 @@ fn checks_come_in_the_order_of_the_protocol() {
 }
 
 #[test]
-fn what_may_be_tried_again_counts_as_a_round_of_schemas() {
+fn retryable_outcomes_count_as_schema_rounds() {
     let only = || Host { kinds: Kinds::only(["vendor.x.foo".to_owned()]), ..Host::new() };
     let mut strict = Host::new();
     strict.kinds.version("error", 0);
@@ -228,7 +228,7 @@ fn what_may_be_tried_again_counts_as_a_round_of_schemas() {
 }
 
 #[test]
-fn an_envelope_whose_outside_is_wrong_is_refused() {
+fn rejects_invalid_shapes() {
     let cases: [(&str, Value, &str); 12] = [
         ("/type", json!(""), "/type"),
         ("/type", json!("t".repeat(257)), "/type"),
@@ -236,7 +236,7 @@ fn an_envelope_whose_outside_is_wrong_is_refused() {
         ("/correlationId", json!("c".repeat(129)), "/correlationId"),
         ("/schemaVersion", json!(-1), "/schemaVersion"),
         ("/schemaVersion", json!(1.5), "/schemaVersion"),
-        ("/meta/source", json!("nobody"), "/meta/source"),
+        ("/meta/source", json!("unknown"), "/meta/source"),
         ("/meta/ts", json!("2026-02-30T00:00:00Z"), "/meta/ts"),
         ("/meta/contentTrust", json!("maybe"), "/meta/contentTrust"),
         ("/meta/extra", json!(1), "/meta"),
@@ -259,7 +259,7 @@ fn an_envelope_whose_outside_is_wrong_is_refused() {
             .collect();
         assert!(paths.contains(&path), "{pointer}: {paths:?}");
         if let Some(published) = published.as_ref().filter(|_| pointer != "/meta/ts") {
-            assert!(!published.is_valid(&broken), "the protocol takes it: {broken}");
+            assert!(!published.is_valid(&broken), "the protocol schema accepts it: {broken}");
         }
     }
     for name in ["type", "envelopeId", "correlationId", "payload", "meta"] {
@@ -271,7 +271,7 @@ fn an_envelope_whose_outside_is_wrong_is_refused() {
 }
 
 #[test]
-fn versions_of_kinds() {
+fn checks_schema_versions() {
     use Strictness::{Strict, Warn};
     for (emitted, current, strictness, expected, drift) in [
         (json!(0), Some(1), Warn, "accepted", true),
@@ -307,7 +307,7 @@ fn versions_of_kinds() {
 }
 
 #[test]
-fn a_kind_whose_version_nobody_promised_is_only_warned_about() {
+fn a_kind_without_a_declared_version_only_warns() {
     let mut host = Host::new();
     host.kinds.schema("vendor.x.y", &json!({"required": ["a"]})).unwrap();
     let verdict = host.accept(&envelope("vendor.x.y", json!({})));
@@ -317,7 +317,7 @@ fn a_kind_whose_version_nobody_promised_is_only_warned_about() {
 }
 
 #[test]
-fn no_contract_refuses_a_universal_kind() {
+fn every_contract_accepts_universal_kinds() {
     let mut host = Host::new();
     host.kinds = Kinds::only(["vendor.x.foo".to_owned()]);
     host.contract = Some(
@@ -342,7 +342,7 @@ fn no_contract_refuses_a_universal_kind() {
 }
 
 #[test]
-fn what_came_before_comes_again_and_nothing_happens() {
+fn duplicates_return_the_stored_outcome() {
     let first = Host::new().accept(&question());
     let mut host = Host::new();
     let outcome = first.outcome.to_value();
@@ -365,7 +365,7 @@ fn what_came_before_comes_again_and_nothing_happens() {
 }
 
 #[test]
-fn trust_follows_the_envelope_then_the_run() {
+fn trust_comes_from_the_envelope_then_the_run() {
     use Trust::{Trusted, Untrusted};
     for (own, run, expected) in [
         (None, None, Trusted),
@@ -391,7 +391,7 @@ fn trust_follows_the_envelope_then_the_run() {
 }
 
 #[test]
-fn secrets_are_in_no_outcome_and_no_event() {
+fn outcomes_and_events_are_redacted() {
     let canary = "sk-canary-DO-NOT-LEAK-9d7f3a2b";
     let mut host = Host::new();
     host.redactor = Redactor::new([Secret::new("byok-1", canary)]);
@@ -404,10 +404,10 @@ fn secrets_are_in_no_outcome_and_no_event() {
     assert_eq!(outcome["redactionCount"], 3);
     assert!(outcome["redactedPayload"].to_string().contains("[REDACTED:byok-1]"));
     let clean = host.accept(&question()).outcome.to_value();
-    assert_eq!(clean["redactionCount"], 0, "secrets were looked for, so it is said that there were none");
+    assert_eq!(clean["redactionCount"], 0, "secrets were given, so a count of 0 is reported");
     assert_eq!(Host::new().accept(&question()).outcome.to_value().get("redactionCount"), None);
     let mut everywhere = vec![(verdict, host.kinds.clone())];
-    // Refusals may repeat names, and those may be anything.
+    // A rejection may contain member names, which the model chooses.
     let hostile = [
         envelope(canary, json!({})),
         envelope("error", json!({canary: 1, "code": canary})),
@@ -425,12 +425,12 @@ fn secrets_are_in_no_outcome_and_no_event() {
         let events = project(&verdict, "n", RefusalMode::FailNode);
         let warned = project(&verdict, "n", RefusalMode::DiscardAndWarn);
         let attributes = verdict.attributes(kinds.current("x"));
-        let told = format!(
+        let printed = format!(
             "{:?} {} {events:?} {warned:?} {attributes}",
             verdict.outcome,
             verdict.outcome.to_value()
         );
-        assert!(!told.contains(canary), "{told}");
+        assert!(!printed.contains(canary), "{printed}");
     }
 }
 
@@ -522,7 +522,7 @@ fn events_follow_from_outcomes() {
 }
 
 #[test]
-fn limits_are_counted_by_sort_and_named_in_the_reason() {
+fn limits_count_by_kind_and_are_named_in_the_reason() {
     let full = Some(Counter { current: 32, cap: 32 });
     let cases = [
         (

@@ -1,6 +1,6 @@
-//! The machine of one call, situation by situation.
+//! The state machine of one model call.
 
-use ai::completion::{Attempt, Budget, Call, Completion, Counter, Failed, Next, Settings, Step};
+use ai::completion::{Attempt, Budget, Completion, Counter, Failed, ModelCall, Next, Settings, Step};
 use ai::event::{EventKind, RunEvent};
 use ai::failure::FailureCode;
 use ai::provider::{
@@ -26,12 +26,12 @@ fn request() -> Request {
     request
 }
 
-fn start(settings: Settings) -> (Completion, Call) {
+fn start(settings: Settings) -> (Completion, ModelCall) {
     Completion::start(settings, request(), Some(Schema::compile(&schema()).unwrap()))
 }
 
-/// Plays a program to its end: the events, the calls, and the end.
-fn play(settings: Settings, program: Value) -> (Vec<RunEvent>, Vec<Call>, Next) {
+/// Plays scripted replies to the end: the events, the calls, and the result.
+fn play(settings: Settings, program: Value) -> (Vec<RunEvent>, Vec<ModelCall>, Next) {
     let mut programs = mock::Programs::default();
     programs.program("structured-call", mock::Program::read(&program).unwrap());
     let (mut completion, first) = start(settings);
@@ -55,7 +55,7 @@ fn settings() -> Settings {
     Settings::new("structured-call", "mock")
 }
 
-/// The events in short, those of usage left out: they stand before all others of each call.
+/// The events in short, without usage events, which come first for each call.
 fn short(events: &[RunEvent]) -> Vec<String> {
     let word = |event: &RunEvent| {
         let member = |name: &str| event.payload.get(name).map(ToString::to_string).unwrap_or_default();
@@ -84,30 +84,30 @@ fn code(next: &Next) -> Option<FailureCode> {
 }
 
 #[test]
-fn programs_and_what_is_recorded_of_them() {
+fn scripted_replies_produce_events() {
     let cut = json!({"stopReason": "max_tokens", "content": "{\"valid\":"});
     let good = json!({"content": "{\"valid\":true}"});
     let cases = [
-        ("at once", json!([good]), vec![], 1, None),
-        ("no JSON once", json!([{"content": "{not json"}, good]), vec!["again 2 \"parse-error\""], 2, None),
-        ("wrong once", json!([{"content": "{}"}, good]), vec!["again 2 \"schema-violation\""], 2, None),
+        ("valid at once", json!([good]), vec![], 1, None),
+        ("not JSON once", json!([{"content": "{not json"}, good]), vec!["again 2 \"parse-error\""], 2, None),
+        ("invalid once", json!([{"content": "{}"}, good]), vec!["again 2 \"schema-violation\""], 2, None),
         (
-            "of another type",
+            "wrong type",
             json!([{"content": "{\"valid\":1}"}, good]),
             vec!["again 2 \"type-mismatch\""],
             2,
             None,
         ),
         (
-            "between fences",
+            "in a code fence",
             json!([{"content": "```json\n{\"valid\":true}\n```"}]),
             vec!["recovered \"markdown-fence\" 8"],
             1,
             None,
         ),
-        ("cut off once", json!([cut, good]), vec!["cut \"max_tokens\"", "again 2 \"truncation\""], 2, None),
+        ("truncated once", json!([cut, good]), vec!["cut \"max_tokens\"", "again 2 \"truncation\""], 2, None),
         (
-            "always cut off",
+            "always truncated",
             json!([cut, cut, cut, cut]),
             vec![
                 "cut \"max_tokens\"",
@@ -122,7 +122,7 @@ fn programs_and_what_is_recorded_of_them() {
             Some(FailureCode::EnvelopeTruncationUnrecoverable),
         ),
         (
-            "always wrong",
+            "always invalid",
             json!([{"content": "{}"}, {"content": "{}"}, {"content": "{}"}, good]),
             vec![
                 "again 2 \"schema-violation\"",
@@ -134,14 +134,14 @@ fn programs_and_what_is_recorded_of_them() {
             Some(FailureCode::EnvelopeInvalid),
         ),
         (
-            "prose, and a document at last",
+            "prose, then the formatting call",
             json!([{"content": "Sure, a."}, {"content": "Of course, b."}, {"content": "I think c."}, good]),
             vec!["again 2 \"parse-error\"", "again 3 \"parse-error\"", "format \"TestEnvelope\""],
             4,
             None,
         ),
         (
-            "nothing but prose",
+            "only prose",
             json!([{"content": "x"}, {"content": "y"}, {"content": "z"}, {"content": "w"}]),
             vec![
                 "again 2 \"parse-error\"",
@@ -153,7 +153,7 @@ fn programs_and_what_is_recorded_of_them() {
             Some(FailureCode::EnvelopeInvalid),
         ),
         (
-            "no prose in between",
+            "not only prose",
             json!([{"content": "x"}, {"content": "{"}, {"content": "z"}]),
             vec!["again 2 \"parse-error\"", "again 3 \"parse-error\"", "over 3 \"parse-error\""],
             3,
@@ -181,7 +181,7 @@ fn programs_and_what_is_recorded_of_them() {
         assert_eq!(made.len(), calls, "{name}");
         assert_eq!(code(&end), failure, "{name}");
         let usage = events.iter().filter(|event| event.kind == EventKind::ProviderUsage).count();
-        assert_eq!(usage, calls, "{name}: one event of usage for each call");
+        assert_eq!(usage, calls, "{name}: one usage event per call");
         let ordinals: Vec<u32> = made.iter().map(|call| call.ordinal).collect();
         assert_eq!(ordinals, (0..u32::try_from(calls).unwrap()).collect::<Vec<_>>(), "{name}");
         match end {
@@ -198,7 +198,7 @@ fn programs_and_what_is_recorded_of_them() {
 }
 
 #[test]
-fn a_reply_that_was_cut_off_gets_more_room_and_no_advice() {
+fn truncation_raises_the_token_limit_without_correction() {
     let cut = json!({"stopReason": "max_tokens", "content": "{"});
     let (_, calls, _) = play(settings(), json!([cut, cut, cut]));
     let rooms: Vec<u32> = calls.iter().map(|call| call.request.max_output_tokens).collect();
@@ -207,7 +207,7 @@ fn a_reply_that_was_cut_off_gets_more_room_and_no_advice() {
 }
 
 #[test]
-fn a_reply_that_does_not_fit_gets_advice_and_no_more_room() {
+fn invalid_reply_gets_a_correction_and_the_same_limit() {
     let (_, calls, _) =
         play(settings(), json!([{"content": "{\"CANARY\": 1}"}, {"content": "{}"}, {"content": "{}"}]));
     assert!(calls.iter().all(|call| call.request.max_output_tokens == 50));
@@ -215,7 +215,7 @@ fn a_reply_that_does_not_fit_gets_advice_and_no_more_room() {
         assert!(call.corrective);
         let [advice, asked] = call.request.messages.as_slice() else { panic!("{:?}", call.request.messages) };
         assert!(
-            advice.content.contains("`valid` is missing") && !advice.content.contains("CANARY"),
+            advice.content.contains("`valid` is required") && !advice.content.contains("CANARY"),
             "{}",
             advice.content
         );
@@ -224,7 +224,7 @@ fn a_reply_that_does_not_fit_gets_advice_and_no_more_room() {
 }
 
 #[test]
-fn nothing_that_a_model_said_is_in_an_event_or_an_error() {
+fn events_and_errors_do_not_quote_the_model() {
     let canary = "RESPONSE-CANARY-8f3a";
     let programs = [
         json!([{"content": format!("not json {canary}")}, {"content": format!("{{\"{canary}\": 1}}")}, {"content": format!("[\"{canary}\"]")}]),
@@ -238,7 +238,7 @@ fn nothing_that_a_model_said_is_in_an_event_or_an_error() {
 }
 
 #[test]
-fn a_refusal_repeats_neither_a_secret_nor_the_prompt() {
+fn refusals_contain_neither_secrets_nor_the_prompt() {
     let redactor = Redactor::new([Secret::new("key", "hunter2-hunter2")]);
     let settings = Settings { redactor, ..settings() };
     let words = "No: Please emit a valid envelope. and hunter2-hunter2";
@@ -249,7 +249,7 @@ fn a_refusal_repeats_neither_a_secret_nor_the_prompt() {
 }
 
 #[test]
-fn rounds_of_the_run_bound_the_retries_of_a_call() {
+fn run_rounds_limit_retries() {
     let bad = json!([{"content": "{}"}, {"content": "{}"}, {"content": "{}"}]);
     for (current, cap, calls, expected) in [
         (0, 8, 3, "cap \"schema\" 3 3"),
@@ -267,7 +267,7 @@ fn rounds_of_the_run_bound_the_retries_of_a_call() {
 }
 
 #[test]
-fn a_call_that_failed_is_made_again_under_the_same_identity() {
+fn failed_calls_are_retried_with_the_same_ordinal() {
     let (mut completion, first) = start(settings());
     let limited = ProviderError {
         kind: ProviderErrorKind::RateLimited,
@@ -291,12 +291,12 @@ fn a_call_that_failed_is_made_again_under_the_same_identity() {
     ] {
         let (mut completion, _) = start(settings());
         let step = completion.on(Attempt::Failed(ProviderError { kind, ..ProviderError::unavailable() }));
-        assert_eq!(code(&step.next), Some(expected), "asking again would not help");
+        assert_eq!(code(&step.next), Some(expected), "a retry would not help");
     }
 }
 
 #[test]
-fn recorded_replies_give_the_same_events_and_say_that_nobody_was_asked() {
+fn recorded_replies_reproduce_the_events_as_cache_hits() {
     let replies = [
         Reply {
             usage: Usage {
@@ -340,7 +340,7 @@ fn recorded_replies_give_the_same_events_and_say_that_nobody_was_asked() {
 }
 
 #[test]
-fn a_text_is_a_value_unless_it_was_refused() {
+fn text_is_a_value_unless_refused() {
     let text = |reply: Reply| {
         let request = Request::new("m", vec![Message::user("hello")], Output::Text);
         let (mut completion, _) = Completion::start(settings(), request, None);

@@ -1,4 +1,4 @@
-//! The page about models says what is so.
+//! The examples on the page about models are valid.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ fn page() -> String {
 }
 
 #[test]
-fn the_workflow_of_the_page_is_read() {
+fn page_example_is_valid() {
     let page = page();
     let start = page.find("```json\n").unwrap() + "```json\n".len();
     let block = &page[start..start + page[start..].find("```").unwrap()];
@@ -29,7 +29,7 @@ fn the_workflow_of_the_page_is_read() {
 }
 
 #[test]
-fn every_code_is_explained_on_the_page() {
+fn page_lists_every_code() {
     let page = page();
     for code in FailureCode::ALL {
         assert!(page.contains(&format!("| `{code}` |")), "{code}");

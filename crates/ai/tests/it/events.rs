@@ -1,8 +1,8 @@
-//! Events that no other test makes, against the schemas of the protocol.
+//! Events that other tests do not produce, validated with the protocol schemas.
 
 use ai::chunks::Chunks;
-use ai::completion::divergence::{At, at_refusal};
-use ai::gate::{Question, evaluate, known_capabilities};
+use ai::completion::divergence::{DivergencePoint, at_refusal};
+use ai::gate::{CapabilityQuery, evaluate, known_capabilities};
 use ai::provider::mock::StreamMock;
 use ai::provider::{Refusal, Reply, StopReason};
 use ai::reasoning::{Block, Settings, Verbosity};
@@ -12,23 +12,23 @@ use serde_json::json;
 use crate::protocol;
 
 #[test]
-fn a_reply_that_comes_piece_by_piece_has_the_chunks_of_the_protocol() {
+fn streamed_chunks_match_the_protocol() {
     let mock = StreamMock::read("stream-text", &json!({"tokens": ["a", "b", "c"]})).unwrap();
     let mut chunks = Chunks::new("run_1", "ai", Redactor::default());
     let (last, first) = mock.tokens.split_last().unwrap();
     let mut events: Vec<_> = first.iter().filter_map(|token| chunks.piece(token)).collect();
     events.push(chunks.last(last, mock.meta()));
     protocol::check(&events);
-    let told: Vec<_> = events
+    let chunks: Vec<_> = events
         .iter()
         .map(|event| (event.payload["chunk"].clone(), event.payload["isLast"].clone()))
         .collect();
-    assert_eq!(told, [(json!("a"), json!(false)), (json!("b"), json!(false)), (json!("c"), json!(true))]);
+    assert_eq!(chunks, [(json!("a"), json!(false)), (json!("b"), json!(false)), (json!("c"), json!(true))]);
     assert_eq!(events[2].payload["meta"]["usage"]["completionTokens"], 3);
 }
 
 #[test]
-fn thoughts_have_the_events_of_the_protocol() {
+fn reasoning_events_match_the_protocol() {
     for verbosity in Verbosity::ALL {
         let settings = Settings {
             agent_id: "host:ai".to_owned(),
@@ -47,7 +47,7 @@ fn thoughts_have_the_events_of_the_protocol() {
 }
 
 #[test]
-fn a_replay_that_is_refused_where_the_run_was_not_is_told() {
+fn divergence_at_a_refusal_is_reported() {
     let valid = Reply::text("{}");
     let words = Some("because of hunter2-hunter2".to_owned());
     let refused = Reply {
@@ -56,7 +56,7 @@ fn a_replay_that_is_refused_where_the_run_was_not_is_told() {
         ..Reply::text("")
     };
     let redactor = Redactor::new([Secret::new("k", "hunter2-hunter2")]);
-    let at = At { source_run_id: "run_1", sequence: 4, node_id: "ask" };
+    let at = DivergencePoint { source_run_id: "run_1", sequence: 4, node_id: "ask" };
     for (original, replay, expected) in [
         (&valid, &valid, None),
         (&refused, &refused, None),
@@ -75,9 +75,9 @@ fn a_replay_that_is_refused_where_the_run_was_not_is_told() {
 }
 
 #[test]
-fn the_gate_has_the_events_of_the_protocol() {
+fn capability_events_match_the_protocol() {
     for substitution in [true, false] {
-        let question = Question::read(&json!({
+        let question = CapabilityQuery::read(&json!({
             "module": {"requiredModelCapabilities": ["long-context", "long-context"], "fallbackModel": {"provider": "anthropic", "model": "m"}},
             "activeProvider": "unknown-vendor", "activeModel": "u", "substitutionSupported": substitution,
             "supportedProviders": ["anthropic"],

@@ -1,10 +1,11 @@
-//! The integration tests of calls of models, one binary.
+//! Integration tests of model calls, in one binary.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
     clippy::needless_pass_by_value,
     clippy::print_stderr,
-    reason = "helpers of tests take what reads best, read the protocol's own files, and say when there are none"
+    reason = "test helpers use convenient signatures, read the protocol files, and report when they are \
+        missing"
 )]
 
 mod acceptance;

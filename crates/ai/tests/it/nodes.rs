@@ -1,4 +1,4 @@
-//! Configurations of nodes, and the fixtures of the protocol from configuration to end.
+//! Node configurations, and the protocol fixtures from configuration to result.
 
 use ai::completion::{Attempt, Budget, Next};
 use ai::event::EventKind;
@@ -16,7 +16,7 @@ fn pointers(kind: NodeType, config: Value) -> Vec<String> {
 }
 
 #[test]
-fn a_prompt_by_its_older_name_is_what_is_asked_unless_a_reference_says_otherwise() {
+fn prompt_id_is_used_unless_a_reference_is_set() {
     let cases = [
         (json!({"promptId": "writer"}), Some("prompt:writer")),
         (json!({"promptId": "writer@1.0.0"}), Some("prompt:writer@1.0.0")),
@@ -32,7 +32,7 @@ fn a_prompt_by_its_older_name_is_what_is_asked_unless_a_reference_says_otherwise
 }
 
 #[test]
-fn every_problem_of_a_configuration_has_its_place() {
+fn every_problem_has_a_pointer() {
     let schema = json!({"type": "object"});
     let cases = [
         (NodeType::CallPrompt, json!({}), vec![]),
@@ -86,7 +86,7 @@ fn every_problem_of_a_configuration_has_its_place() {
 }
 
 #[test]
-fn the_configurations_of_the_protocol_are_read() {
+fn reads_protocol_configurations() {
     let mut read = 0;
     for workflow in protocol::files("fixtures") {
         for node in workflow.get("nodes").and_then(Value::as_array).into_iter().flatten() {
@@ -100,10 +100,10 @@ fn the_configurations_of_the_protocol_are_read() {
     assert!(read == 0 || read >= 12, "{read}");
 }
 
-/// The types of the events of a node, its end, and how much room its last call had.
+/// The event types of a node, its result, and the token limit of its last call.
 type Driven = (Vec<EventKind>, Result<Value, String>, Option<u32>);
 
-/// Drives a fixture of the protocol with a program.
+/// Runs a protocol fixture with scripted replies.
 fn drive(fixture: &str, program: Value) -> Option<Driven> {
     let workflow = protocol::file(&format!("fixtures/{fixture}.json"))?;
     let node = &workflow["nodes"][0];
@@ -139,14 +139,14 @@ fn drive(fixture: &str, program: Value) -> Option<Driven> {
             }
             Next::Done(done) => Ok(done.value),
             Next::Failed(failed) => Err(failed.code.to_string()),
-            other => panic!("no envelope was given: {other:?}"),
+            other => panic!("expected an envelope: {other:?}"),
         };
         return Some((events, end, programs.last_room("structured-call")));
     }
 }
 
 #[test]
-fn the_fixtures_of_the_protocol_end_as_they_should() {
+fn protocol_fixtures_have_the_expected_results() {
     use EventKind::{
         CapBreached, NlToFormatEngaged, RecoveryApplied, Refusal, RetryAttempted, RetryExhausted, Truncated,
     };
@@ -227,7 +227,7 @@ fn the_fixtures_of_the_protocol_end_as_they_should() {
 }
 
 #[test]
-fn texts_beside_references_are_warned_about_and_not_sent() {
+fn texts_are_ignored_with_a_warning_if_a_reference_is_set() {
     let config = json!({"systemPrompt": "inline", "systemPromptRef": "prompt:s", "userPrompt": "ask"});
     let node = Node::read(NodeType::CallPrompt, &config).unwrap();
     let warnings = node.warnings("n");

@@ -1,4 +1,4 @@
-//! Prompts: templates, layers, and what is recorded of them.
+//! Prompts: templates, layers and events.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn open(value: Value, trust: Trust) -> Binding {
 }
 
 #[test]
-fn the_templates_of_the_protocol_are_read() {
+fn reads_protocol_templates() {
     let documents = protocol::files("fixtures/prompt-templates");
     for document in &documents {
         let template = Template::read(document).unwrap();
@@ -45,7 +45,7 @@ fn the_templates_of_the_protocol_are_read() {
 }
 
 #[test]
-fn the_templates_for_suites_have_the_names_kinds_and_variables_of_the_protocol() {
+fn conformance_templates_match_the_protocol() {
     let facts = |template: &Template| {
         let variables: Vec<_> = template
             .variables
@@ -68,7 +68,7 @@ fn the_templates_for_suites_have_the_names_kinds_and_variables_of_the_protocol()
 }
 
 #[test]
-fn templates_that_are_refused() {
+fn rejects_invalid_templates() {
     let good = json!({"templateId": "w", "version": "1.0.0", "kind": "user", "text": "t"});
     assert!(Template::read(&good).is_ok());
     let cases = [
@@ -92,12 +92,12 @@ fn templates_that_are_refused() {
 }
 
 #[test]
-fn values_are_put_in_once_and_never_looked_into() {
+fn values_are_inserted_once_and_not_interpreted() {
     let cases = [
         ("plain", "plain"),
         ("{{a}} {{ a }}", "{{b}} {{b}}"),
         ("{{n}} {{l}}", "7 [1,\"x\"]"),
-        ("{{nobody}}|{{ }}|{{9}}|{{a", "|{{ }}|{{9}}|{{a"),
+        ("{{unknown}}|{{ }}|{{9}}|{{a", "|{{ }}|{{9}}|{{a"),
         ("{{{a}}}", "{{{b}}}"),
         ("{{extra}}", "undeclared"),
         ("{{default}}", "given"),
@@ -114,7 +114,7 @@ fn values_are_put_in_once_and_never_looked_into() {
     }
     for (text, expected) in cases {
         let variables = json!([
-            variable("a", "input", true), variable("nobody", "input", false),
+            variable("a", "input", true), variable("unknown", "input", false),
             {"name": "default", "type": "string", "required": false, "defaultValue": "given"},
         ]);
         let composed =
@@ -126,7 +126,7 @@ fn values_are_put_in_once_and_never_looked_into() {
 }
 
 #[test]
-fn a_value_that_has_to_be_there_and_is_not_fails_the_prompt() {
+fn a_missing_required_value_fails_the_prompt() {
     let needed = template("t", "1.0.0", "user", "{{a}}", json!([variable("a", "input", true)]));
     let error = compose(&needed, &reference("prompt:t"), &Bindings::new()).unwrap_err();
     assert_eq!(
@@ -139,7 +139,7 @@ fn a_value_that_has_to_be_there_and_is_not_fails_the_prompt() {
 }
 
 #[test]
-fn a_part_of_a_value_can_be_meant_and_a_reference_brings_values_along() {
+fn extract_paths_and_reference_overrides() {
     let variables =
         json!([{"name": "a", "type": "string", "required": true, "extractPath": "$.list[1].name"}]);
     let part = template("t", "1.0.0", "user", "{{a}}", variables);
@@ -161,8 +161,8 @@ fn secrets_are_sent_and_never_shown() {
     let composed = compose(&template, &reference("prompt:t"), &bindings).unwrap();
     assert_eq!(composed.expose(), format!("Use {key}. also {key}"));
     assert_eq!(composed.shown, "Use [REDACTED:canary]. also [REDACTED:canary]");
-    let told: Vec<&str> = composed.secrets().iter().map(Secret::id).collect();
-    assert_eq!(told, ["canary"], "whoever listens to the model has to know");
+    let secret_ids: Vec<&str> = composed.secrets().iter().map(Secret::id).collect();
+    assert_eq!(secret_ids, ["canary"], "the redactor needs every secret in the prompt");
     for observability in [Observability::Hashed, Observability::Full] {
         let event = composed.event("n", observability).unwrap();
         protocol::check(std::slice::from_ref(&event));
@@ -176,7 +176,7 @@ fn secrets_are_sent_and_never_shown() {
 }
 
 #[test]
-fn what_may_not_be_believed_is_marked_and_taints_the_whole() {
+fn untrusted_values_are_marked_and_taint_the_prompt() {
     let text = "Process: {{a}} and {{b}}";
     let template = template(
         "t",
@@ -200,7 +200,7 @@ fn what_may_not_be_believed_is_marked_and_taints_the_whole() {
 }
 
 #[test]
-fn references_lead_to_the_latest_and_never_to_two() {
+fn references_resolve_to_the_latest_version_of_one_library() {
     let mut library = Library::new("host");
     for version in ["1.2.0", "1.10.0", "1.9.0", "2.0.0-rc.1"] {
         library.add(template("w", version, "user", version, json!([])));
@@ -236,7 +236,7 @@ fn every_layer() -> (ByKind, NodePrompts, Agent, ByKind, ByKind) {
 }
 
 #[test]
-fn layers_win_in_their_order_and_all_are_listed() {
+fn layers_have_precedence_and_all_are_listed() {
     let (run, mut node, mut agent, workflow, host) = every_layer();
     let mut library = Library::new("host");
     library.add(template("system-of-library", "1.0.0", "system", "s", json!([])));
@@ -253,7 +253,11 @@ fn layers_win_in_their_order_and_all_are_listed() {
         protocol::check(std::slice::from_ref(&event));
         assert_eq!(resolution.chain.len(), Layer::ALL.len(), "every layer is listed");
         let applied: Vec<_> = resolution.chain.iter().filter(|entry| entry.applied).collect();
-        assert_eq!(applied.len(), usize::from(resolution.resolved().is_some()), "at most one layer wins");
+        assert_eq!(
+            applied.len(),
+            usize::from(resolution.resolved().is_some()),
+            "at most one layer is selected"
+        );
         let value = resolution.to_value("n");
         assert_eq!(value["resolved"], event.payload["resolved"]);
         applied.first().map(|entry| (entry.layer, entry.source.as_ref().unwrap().to_string()))
@@ -289,7 +293,7 @@ fn layers_win_in_their_order_and_all_are_listed() {
 }
 
 #[test]
-fn agents_are_not_asked_where_the_host_does_not() {
+fn agent_layers_can_be_disabled() {
     let (_, _, agent, workflow, host) = every_layer();
     let (empty, node) = (ByKind::new(), NodePrompts::default());
     let layers = Layers {
@@ -307,7 +311,7 @@ fn agents_are_not_asked_where_the_host_does_not() {
 }
 
 #[test]
-fn a_node_with_all_kinds_of_prompts_gets_them_in_the_order_of_reading() {
+fn prompts_are_assembled_in_reading_order() {
     let mut library = Library::new("host");
     for document in protocol::files("fixtures/prompt-templates") {
         library.add(Template::read(&document).unwrap());

@@ -1,4 +1,4 @@
-//! Laws, a sentence each.
+//! Properties.
 
 use ai::completion::recover;
 use ai::envelope::{Acceptance, Counters, Kinds, Prior, RefusalMode, Strictness, accept, project};
@@ -13,7 +13,7 @@ use crate::acceptance::envelope;
 use crate::protocol;
 use crate::wire::{ANTHROPIC_STREAM, OPENAI_STREAM};
 
-/// A request for a document, and one for a text, are read alike but for what a tool is called with.
+/// A request for a document and one for text are decoded alike, except for tool inputs.
 fn asked() -> Request {
     Request::new("m", Vec::new(), Output::json("x", json!({"type": "object"})))
 }
@@ -35,7 +35,7 @@ fn document() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Values over few letters, so that they overlap with themselves, each other, and the text.
+/// Values over few letters, so that they overlap with themselves, each other and the text.
 fn secrets() -> impl Strategy<Value = Vec<Secret>> {
     let secret = ("[x-z]{1,4}", "[a-c]{6,14}").prop_map(|(id, value)| Secret::new(id, value));
     prop::collection::vec(secret, 0..5)
@@ -69,7 +69,7 @@ fn total(document: &Value, redactor: &Redactor, prior: &dyn Fn(&str) -> Option<P
         );
         let projection = project(&verdict, "n", RefusalMode::FailNode);
         protocol::check(&projection.events);
-        assert!(!projection.events.is_empty(), "something always follows");
+        assert!(!projection.events.is_empty(), "every verdict has an event");
     }
 }
 
@@ -77,18 +77,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn nothing_of_an_occurrence_of_a_secret_survives(text in "[a-d]{0,80}", secrets in secrets()) {
+    fn no_part_of_a_secret_survives(text in "[a-d]{0,80}", secrets in secrets()) {
         let redactor = Redactor::new(secrets.clone());
         let (clean, count) = redactor.text(&text);
         for secret in secrets.iter().filter(|secret| secret.expose().len() >= 8) {
             prop_assert!(!clean.contains(secret.expose()), "{clean}");
         }
         prop_assert_eq!(count, clean.matches("[REDACTED:").count());
-        prop_assert_eq!(redactor.text(&clean).1, 0, "a second time changes nothing");
+        prop_assert_eq!(redactor.text(&clean).1, 0, "redaction is idempotent");
     }
 
     #[test]
-    fn a_document_is_clean_after_one_time(mut document in document(), secrets in secrets()) {
+    fn redacting_a_document_is_idempotent(mut document in document(), secrets in secrets()) {
         let redactor = Redactor::new(secrets.clone());
         redactor.value(&mut document);
         let once = document.clone();
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn a_mark_is_not_left_from_inside(
+    fn text_cannot_close_its_marker(
         parts in prop::collection::vec(prop_oneof![
             Just("<".to_owned()), Just("</".to_owned()), Just("UNTRUSTED".to_owned()), Just("untrusted>".to_owned()),
             Just(" ".to_owned()), Just("\u{200b}".to_owned()), Just(">".to_owned()), "\\PC{0,4}",
@@ -117,7 +117,7 @@ proptest! {
     ) {
         let text = parts.concat();
         let wrapped = trust::wrap(&text);
-        // A reader that overlooks case, spaces and what has no width.
+        // A reader that ignores case, spaces and zero-width characters.
         let seen: String = wrapped.chars().filter(|c| !c.is_whitespace() && *c != '\u{200b}').collect::<String>().to_lowercase();
         prop_assert_eq!(seen.matches("<untrusted").count(), 1);
         prop_assert_eq!(seen.matches("</untrusted").count(), 1);
@@ -145,14 +145,14 @@ proptest! {
     }
 
     #[test]
-    fn a_document_is_found_wherever_it_stands(before in "[^{}\\[\\]\"`]{0,40}", after in "[^{}\\[\\]\"`]{0,40}", document in document()) {
+    fn a_document_is_recovered_from_any_position(before in "[^{}\\[\\]\"`]{0,40}", after in "[^{}\\[\\]\"`]{0,40}", document in document()) {
         prop_assume!(document.is_object() || document.is_array());
         let plain = recover::read(&document.to_string()).unwrap();
-        prop_assert_eq!((plain.path, &plain.value), (recover::Path::Direct, &document));
+        prop_assert_eq!((plain.path, &plain.value), (recover::RecoveryPath::Direct, &document));
         let inside = recover::read(&format!("{before}{document}{after}")).unwrap();
         prop_assert_eq!(&inside.value, &document);
         let fenced = recover::read(&format!("{before}\n```json\n{document}\n```\n{after}"));
-        // A text of the document may itself hold a fence; then it is found by its brackets.
+        // A string in the document may contain a fence; then the document is found by its brackets.
         prop_assert_eq!(&fenced.unwrap().value, &document);
     }
 
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn events_of_a_stream_do_not_depend_on_where_it_was_cut(
+    fn sse_events_do_not_depend_on_splits(
         lines in prop::collection::vec(prop_oneof![
             Just("data: a".to_owned()), Just("event: x".to_owned()), Just(String::new()), Just(": c".to_owned()), Just("data:\u{fc}".to_owned()),
         ], 0..12),
@@ -188,7 +188,7 @@ proptest! {
     }
 
     #[test]
-    fn replies_of_a_stream_do_not_depend_on_where_it_was_cut(cut in 0_usize..OPENAI_STREAM.len(), other in 0_usize..ANTHROPIC_STREAM.len()) {
+    fn streamed_replies_do_not_depend_on_splits(cut in 0_usize..OPENAI_STREAM.len(), other in 0_usize..ANTHROPIC_STREAM.len()) {
         let (first, second) = OPENAI_STREAM.as_bytes().split_at(cut);
         let mut stream = openai::Stream::new();
         let mut deltas = stream.feed(first).unwrap();

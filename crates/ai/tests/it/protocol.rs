@@ -1,4 +1,4 @@
-//! The protocol's own schemas and fixtures, where they are at hand.
+//! The protocol's schemas and fixtures, if they are available.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,23 +12,23 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/openwop")
 }
 
-/// A document of the protocol, where it is there.
+/// A document of the protocol, if available.
 pub(crate) fn file(path: &str) -> Option<Value> {
     let path = folder().join(path);
     match std::fs::read(&path) {
         Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap()),
         Err(_) => {
-            eprintln!("NOT CHECKED: there is no {}", path.display());
+            eprintln!("NOT CHECKED: {} is missing", path.display());
             None
         }
     }
 }
 
-/// The documents of a folder of the protocol, where it is there.
+/// The documents of a protocol folder, if available.
 pub(crate) fn files(path: &str) -> Vec<Value> {
     let path = folder().join(path);
     let Ok(entries) = std::fs::read_dir(&path) else {
-        eprintln!("NOT CHECKED: there is no {}", path.display());
+        eprintln!("NOT CHECKED: {} is missing", path.display());
         return Vec::new();
     };
     let paths =
@@ -81,11 +81,11 @@ fn compiled() -> Option<BTreeMap<EventKind, Validator>> {
         let schema = json!({"$ref": format!("{base}run-event-payloads.schema.json#/$defs/{name}")});
         jsonschema::options().with_registry(&registry).build(&schema).unwrap()
     };
-    assert_eq!(names.len(), EventKind::ALL.len(), "every type of event is checked");
+    assert_eq!(names.len(), EventKind::ALL.len(), "every event type is checked");
     Some(names.into_iter().map(|(kind, name)| (kind, validator(name))).collect())
 }
 
-/// Events have the payloads that the protocol says.
+/// Validates events with the protocol schemas.
 #[track_caller]
 pub(crate) fn check(events: &[RunEvent]) {
     let Some(payloads) = payloads() else { return };

@@ -1,4 +1,4 @@
-//! Tools on the wire of both providers, both ways, against files that were written once.
+//! Tools on the wire of both providers, in both directions, compared with golden files.
 
 use ai::cache_key::cache_key;
 use ai::provider::http::{BaseUrl, Endpoint};
@@ -11,7 +11,7 @@ fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
     ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
-/// A conversation in its second round: two tools were called at once, and one of them failed.
+/// A conversation in its second round: two tools were called at once, and one failed.
 fn request() -> Request {
     let tool = |name: &str, description: &str, schema: Value| Tool {
         name: name.to_owned(),
@@ -53,7 +53,7 @@ fn endpoint() -> Endpoint {
 }
 
 #[test]
-fn tools_and_results_are_sent_as_each_provider_wants_them() {
+fn encodes_tools_for_each_provider() {
     let cases = [
         (
             "openai",
@@ -85,7 +85,7 @@ fn wanted(stop: StopReason, usage: Usage, model: &str) -> Reply {
 }
 
 #[test]
-fn calls_of_tools_are_read_from_replies_that_come_at_once() {
+fn decodes_tool_calls() {
     let usage = Usage { input_tokens: 9, output_tokens: 4, ..Usage::default() };
     let none = |_: &str| None;
     let read = openai::reply(200, &none, include_bytes!("../golden/tools_openai_reply.json"));
@@ -96,7 +96,7 @@ fn calls_of_tools_are_read_from_replies_that_come_at_once() {
 }
 
 #[test]
-fn calls_of_tools_are_read_from_streams_wherever_they_are_cut() {
+fn decodes_streamed_tool_calls_at_any_split() {
     let usage = Usage { input_tokens: 9, output_tokens: 4, ..Usage::default() };
     let text = vec![Delta::Text("I will look.".to_owned())];
     let stream = include_bytes!("../golden/tools_openai_stream.txt");
@@ -104,21 +104,21 @@ fn calls_of_tools_are_read_from_streams_wherever_they_are_cut() {
         let mut read = openai::Stream::new();
         let mut deltas = read.feed(&stream[..cut]).unwrap();
         deltas.extend(read.feed(&stream[cut..]).unwrap());
-        assert_eq!(deltas, text, "arguments are no text, cut at {cut}");
-        assert_eq!(read.finish(), Ok(wanted(StopReason::ToolUse, usage, "model-1-x")), "cut at {cut}");
+        assert_eq!(deltas, text, "arguments are not emitted as text, split at {cut}");
+        assert_eq!(read.finish(), Ok(wanted(StopReason::ToolUse, usage, "model-1-x")), "split at {cut}");
     }
     let stream = include_bytes!("../golden/tools_anthropic_stream.txt");
     for cut in 0..=stream.len() {
         let mut read = anthropic::Stream::new(&request());
         let mut deltas = read.feed(&stream[..cut]).unwrap();
         deltas.extend(read.feed(&stream[cut..]).unwrap());
-        assert_eq!(deltas, text, "cut at {cut}");
-        assert_eq!(read.finish(), Ok(wanted(StopReason::ToolUse, usage, "claude-x")), "cut at {cut}");
+        assert_eq!(deltas, text, "split at {cut}");
+        assert_eq!(read.finish(), Ok(wanted(StopReason::ToolUse, usage, "claude-x")), "split at {cut}");
     }
 }
 
 #[test]
-fn a_stream_has_no_more_calls_than_are_looked_at() {
+fn rejects_too_many_streamed_calls() {
     let piece = |index: u64| {
         let call = json!({"index": index, "id": "c", "function": {"name": "f", "arguments": ""}});
         format!("data: {}\n\n", json!({"choices": [{"delta": {"tool_calls": [call]}}]}))
@@ -132,10 +132,10 @@ fn a_stream_has_no_more_calls_than_are_looked_at() {
 }
 
 #[test]
-fn what_is_recorded_of_a_reply_is_what_it_was() {
+fn stored_replies_round_trip() {
     let reply = wanted(StopReason::ToolUse, Usage::default(), "m");
     assert_eq!(Reply::from_record(&reply.to_record()), Some(reply));
-    // As it was written before calls had a type of their own: the arguments may be a document.
+    // An older record, in which arguments can be a document.
     let record = json!({
         "text": "", "stop": "tool_use", "usage": {"inputTokens": 1, "outputTokens": 1},
         "toolCalls": [{"id": "c", "name": "f", "arguments": {"a": 1}}, {"id": null, "name": null, "arguments": null}],
@@ -145,7 +145,7 @@ fn what_is_recorded_of_a_reply_is_what_it_was() {
 }
 
 #[test]
-fn tools_and_what_came_of_them_decide_the_key_of_a_request_and_their_order_does_not() {
+fn cache_key_covers_tools_but_not_their_order() {
     let key = |request: &Request| cache_key(&request.semantic("local")).unwrap();
     let mut other = request();
     other.tools.reverse();
@@ -161,7 +161,7 @@ fn tools_and_what_came_of_them_decide_the_key_of_a_request_and_their_order_does_
 }
 
 #[test]
-fn a_document_is_asked_for_in_words_where_the_model_has_tools_to_choose_from() {
+fn document_is_requested_in_the_prompt_if_tools_are_offered() {
     let asked = Request { output: Output::json("answer", json!({"type": "object"})), ..request() };
     let http = anthropic::request(&asked, &endpoint()).unwrap();
     let body: Value = serde_json::from_slice(&http.body).unwrap();

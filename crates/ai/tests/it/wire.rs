@@ -36,7 +36,7 @@ fn request(output: Output, stream: bool) -> Request {
     }
 }
 
-/// A request for a document, which Anthropic is asked for as the input of a tool.
+/// A request for a document, which Anthropic gets as the input of a tool.
 fn document() -> Request {
     request(Output::json("answer", schema()), false)
 }
@@ -49,7 +49,7 @@ fn schema() -> Value {
     json!({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"], "additionalProperties": false})
 }
 
-/// A request as a person reads it, the secret in the place of its value.
+/// A request in readable form, with the secret in plain text.
 fn shown(http: &HttpRequest) -> String {
     let mut lines = vec![format!("{} {}", http.method, http.url)];
     lines.extend(http.headers.iter().map(|(name, value)| format!("{name}: {value}")));
@@ -120,7 +120,7 @@ content-type: application/json
 idempotency-key: bG9naWNhbC1pbnZvY2F0aW9u
 anthropic-version: 2023-06-01
 x-api-key: …
-{"max_tokens":256,"messages":[{"content":"Hi","role":"user"},{"content":"Hello","role":"assistant"},{"content":"And?","role":"user"}],"model":"model-1","stop_sequences":["END"],"system":"Be brief.","temperature":0.5,"tool_choice":{"name":"answer","type":"tool"},"tools":[{"description":"Gives the document that was asked for.","input_schema":{"additionalProperties":false,"properties":{"ok":{"type":"boolean"}},"required":["ok"],"type":"object"},"name":"answer"}],"top_p":0.9}"#;
+{"max_tokens":256,"messages":[{"content":"Hi","role":"user"},{"content":"Hello","role":"assistant"},{"content":"And?","role":"user"}],"model":"model-1","stop_sequences":["END"],"system":"Be brief.","temperature":0.5,"tool_choice":{"name":"answer","type":"tool"},"tools":[{"description":"Returns the requested document.","input_schema":{"additionalProperties":false,"properties":{"ok":{"type":"boolean"}},"required":["ok"],"type":"object"},"name":"answer"}],"top_p":0.9}"#;
     assert_eq!(shown(&http), expected);
     let list = anthropic::request(
         &request(Output::json("x", json!({"type": "array"})), false),
@@ -128,12 +128,12 @@ x-api-key: …
     )
     .unwrap();
     let body: Value = serde_json::from_slice(&list.body).unwrap();
-    assert_eq!(body.get("tools"), None, "only an object can be the input of a tool");
+    assert_eq!(body.get("tools"), None, "only an object can be a tool input");
     assert!(body["system"].as_str().unwrap().contains("{\"type\":\"array\"}"));
 }
 
 #[test]
-fn a_credential_is_not_sent_over_the_network_in_the_clear() {
+fn credentials_require_tls() {
     for build in [openai::request, anthropic::request] {
         let error = build(&request(Output::Text, false), &endpoint("http://models.example")).unwrap_err();
         assert_eq!(error, SendError::InsecureCredential);
@@ -302,7 +302,7 @@ pub(crate) const ANTHROPIC_STREAM: &str = concat!(
 );
 
 #[test]
-fn replies_that_come_piece_by_piece() {
+fn decodes_streams() {
     let mut stream = openai::Stream::new();
     let deltas = stream.feed(OPENAI_STREAM.as_bytes()).unwrap();
     let text = |text: &str| Delta::Text(text.to_owned());
@@ -336,7 +336,7 @@ fn replies_that_come_piece_by_piece() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_or_fails_is_no_reply() {
+fn rejects_incomplete_streams() {
     let early = |error: ProviderError| (error.kind, error.is_retryable());
     let mut stream = openai::Stream::new();
     stream.feed(b"data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").unwrap();

@@ -1,7 +1,7 @@
-//! A serialiser that writes nothing and refuses what the canonical form would spoil.
+//! A serializer that writes nothing and rejects values without a lossless canonical form.
 //!
-//! It visits a value as the writer will. Because it counts containers on the way in and
-//! stops at the limit, a value of any depth costs it at most `MAX_DEPTH` levels of stack.
+//! It visits a value as the writer will. It counts containers and stops at the limit, so it uses at most `MAX_DEPTH`
+//! levels of stack.
 
 use std::fmt::Display;
 
@@ -17,14 +17,14 @@ pub(super) fn check<T: Serialize + ?Sized>(value: &T) -> Result<(), CanonicalErr
     value.serialize(Check { depth: 0 })
 }
 
-/// The check of one value that sits inside `depth` containers.
+/// Checks one value inside `depth` containers.
 #[derive(Clone, Copy)]
 struct Check {
     depth: usize,
 }
 
 impl Check {
-    /// The check of what is inside `levels` more containers.
+    /// Checks what is inside `levels` more containers.
     fn inside(self, levels: usize) -> Result<Self, CanonicalError> {
         let depth = self.depth + levels;
         if depth > json::MAX_DEPTH {
@@ -122,7 +122,7 @@ impl Serializer for Check {
     }
 
     fn serialize_bytes(self, _: &[u8]) -> Outcome {
-        // JSON has no bytes: they are written as a list of small numbers.
+        // JSON has no bytes: they are written as a list of numbers.
         self.inside(1).map(|_| ())
     }
 
@@ -172,7 +172,7 @@ impl Serializer for Check {
         self.inside(1)
     }
 
-    // A variant with content is an object with one member that holds the content.
+    // A variant with content is an object with one member for the content.
     fn serialize_tuple_variant(
         self,
         _: &'static str,
@@ -202,7 +202,7 @@ impl Serializer for Check {
     }
 }
 
-/// The compound traits differ only in the names of their methods.
+/// The compound traits differ only in their method names.
 macro_rules! check_elements {
     ($($compound:ident :: $method:ident),*) => {$(
         impl $compound for Check {
@@ -251,8 +251,8 @@ impl SerializeMap for Check {
     type Error = CanonicalError;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, _: &T) -> Outcome {
-        // The writer makes a text of an integer key, digit by digit, and refuses a key
-        // that is a container before it looks inside: there is nothing to lose here.
+        // The writer converts integer keys to strings and rejects container keys before it reads them, so keys need no
+        // check.
         Ok(())
     }
 

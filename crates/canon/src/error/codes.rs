@@ -2,28 +2,27 @@
 
 /// A member of a closed list of error codes.
 ///
-/// [`error_codes!`](crate::error_codes) writes the implementation.
+/// Implemented by [`error_codes!`](crate::error_codes).
 pub trait ErrorCode: Copy + 'static {
-    /// Every code of the list, in the order in which they are declared. Tests walk it: each code
-    /// must be produced somewhere, and have a page of its own.
+    /// Every code, in declaration order. Tests check that each code is produced somewhere and has a page.
     const ALL: &'static [Self];
 
-    /// The code as it is sent, for example `JSON_SYNTAX`.
+    /// The wire code, for example `JSON_SYNTAX`.
     fn as_str(self) -> &'static str;
 }
 
-/// Makes a closed enum of error codes.
+/// Declares a closed enum of error codes.
 ///
-/// Each code has a doc line, and its text as it is sent. The enum gets `ALL`, `as_str`, `parse`,
-/// `Display`, [`ErrorCode`](crate::error::ErrorCode), and serde as the text.
+/// Each code has a doc line and its wire text. The enum gets `ALL`, `as_str`, `parse`, `Display`,
+/// [`ErrorCode`](crate::error::ErrorCode), and serde as the text.
 ///
 /// ```
 /// canon::error_codes! {
-///     /// Why a lease is refused.
+///     /// Why a lease is rejected.
 ///     pub enum LeaseErrorCode {
-///         /// Somebody else holds it.
+///         /// Another holder has it.
 ///         Held => "LEASE_HELD",
-///         /// There is none of that name.
+///         /// The lease does not exist.
 ///         NotFound => "LEASE_NOT_FOUND",
 ///     }
 /// }
@@ -47,17 +46,17 @@ macro_rules! error_codes {
         }
 
         impl $name {
-            /// Every code, in the order in which they are declared.
+            /// Every code, in declaration order.
             $visibility const ALL: &'static [Self] = &[$(Self::$code),+];
 
-            /// The code as it is sent.
+            /// The wire code.
             $visibility const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$code => $text,)+
                 }
             }
 
-            /// The code with exactly this text.
+            /// Parses a wire code exactly.
             $visibility fn parse(text: &str) -> ::std::option::Option<Self> {
                 Self::ALL.iter().copied().find(|code| code.as_str() == text)
             }
@@ -105,7 +104,7 @@ mod tests {
     use super::ErrorCode;
 
     error_codes! {
-        /// Two codes that only this test knows.
+        /// Codes for this test.
         enum SampleCode {
             /// The first.
             First => "SAMPLE_FIRST",

@@ -1,21 +1,18 @@
-//! The shapes in which particular protocols want an [`Envelope`].
+//! Protocol-specific formats of an [`Envelope`].
 //!
-//! Each is a function from the one envelope, so no protocol can learn something about a
-//! failure that another cannot. Where a shape has no place for the suggestion or for
-//! the wait before a retry, they become the members `suggestion` and `retryAfterMs` of
-//! its details.
+//! Each is a function of the envelope, so all protocols report the same facts. If a format has no field for the
+//! suggestion or the retry delay, they become the details `suggestion` and `retryAfterMs`.
 
 use serde_json::{Map, Value, json};
 
 use super::Envelope;
 
-/// The most causes that [`workspace_error`] lists; more help nobody.
+/// The maximum number of causes in [`workspace_error`].
 pub const MAX_CAUSES: usize = 32;
 
 /// The body of a failed MCP tool call: `{code, message, retry: {kind, afterMs?}, details?}`.
 ///
-/// The suggestion is `details.suggestion`; the wait is in `retry`, where this shape has a
-/// place for it. Details that would be empty are absent.
+/// The suggestion is `details.suggestion`; the delay is in `retry`. Empty details are left out.
 pub fn mcp_tool_error(envelope: &Envelope) -> Value {
     let mut body = Map::new();
     body.insert("code".into(), envelope.code().into());
@@ -30,10 +27,10 @@ pub fn mcp_tool_error(envelope: &Envelope) -> Value {
     body.into()
 }
 
-/// An error of workspace composition: `{code, message, retryable, details, causes}`.
+/// A workspace composition error: `{code, message, retryable, details, causes}`.
 ///
-/// All five members are always there; `details` may be `{}` and `causes` `[]`. A cause
-/// has the same shape, with no causes of its own, and at most [`MAX_CAUSES`] are listed.
+/// All five members are always present; `details` may be `{}` and `causes` `[]`. A cause has the same format without
+/// nested causes, and at most [`MAX_CAUSES`] are listed.
 pub fn workspace_error(envelope: &Envelope, causes: &[Envelope]) -> Value {
     let causes: Vec<Value> =
         causes.iter().take(MAX_CAUSES).map(|cause| workspace_error(cause, &[])).collect();
@@ -46,11 +43,10 @@ pub fn workspace_error(envelope: &Envelope, causes: &[Envelope]) -> Value {
     })
 }
 
-/// The OpenWOP error envelope: `{error, message, details?}`, and nothing else at the top.
+/// The OpenWOP error envelope: `{error, message, details?}`.
 ///
-/// `error` is the code in lower case with underscores, details are absent rather than
-/// empty or null, and the message is never empty: an envelope without one repeats the
-/// code. The schema leaves the members of `details` open, so the suggestion goes there.
+/// `error` is the code in snake case, empty details are left out, and the message is never empty: an envelope without
+/// one repeats the code. The schema allows any `details`, so the suggestion goes there.
 pub fn openwop_error(envelope: &Envelope) -> Value {
     let error = snake_case(envelope.code());
     let message = if envelope.message().is_empty() { error.as_str() } else { envelope.message() };
@@ -69,7 +65,7 @@ fn with_suggestion(envelope: &Envelope) -> Map<String, Value> {
     details
 }
 
-/// A wait that the details already name stays as it is: its writer knew more.
+/// An existing delay in the details is kept.
 fn with_wait(envelope: &Envelope, mut details: Map<String, Value>) -> Map<String, Value> {
     if let Some(milliseconds) = envelope.retry_hint().after_ms() {
         details.entry("retryAfterMs").or_insert_with(|| milliseconds.into());

@@ -1,8 +1,8 @@
-//! How deep a value is nested, found without recursion.
+//! Measures nesting depth without recursion.
 
 use serde_json::{Value, map};
 
-/// How many containers are around the innermost value: 0 for a scalar, 1 for `[]`.
+/// The nesting depth: 0 for a scalar, 1 for `[]`.
 ///
 /// ```
 /// use serde_json::json;
@@ -14,14 +14,14 @@ pub fn depth_of(value: &Value) -> usize {
     measure(value, usize::MAX)
 }
 
-/// Whether `value` is nested at most `max` deep. Stops at the first place that is deeper.
+/// Whether `value` has at most `max` levels. Stops at the first deeper value.
 pub fn within_depth(value: &Value, max: usize) -> bool {
     measure(value, max) <= max
 }
 
-/// The depth of `value`, or any depth above `enough` as soon as one is seen.
+/// The depth of `value`, or any depth above `enough` once one is found.
 fn measure(value: &Value, enough: usize) -> usize {
-    // One iterator per open container: memory grows with the depth, not with the width.
+    // One iterator per open container: memory grows with the depth, not the width.
     let mut open = Vec::new();
     let mut deepest = 0;
     let mut next = Some(value);

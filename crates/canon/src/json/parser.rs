@@ -1,4 +1,4 @@
-//! The parser: one loop, and a heap stack of the containers that are still open.
+//! The parser: one loop and a heap stack of open containers.
 
 use std::{mem::take, str::from_utf8};
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value, map::Entry};
 
 use super::{Limits, MAX_DEPTH, Numbers, ReadErrorKind};
 
-/// What is wrong, and at which byte. Line and column are found later, if at all.
+/// A problem and its byte offset. Line and column are computed later.
 type Refusal = (ReadErrorKind, usize);
 
 pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, Refusal> {
@@ -14,8 +14,7 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, Refusal> {
         let kind = ReadErrorKind::TooLarge { limit: limits.max_bytes, measured: bytes.len() };
         return Err((kind, limits.max_bytes));
     }
-    // Checking the encoding of everything at once is fast, and afterwards every slice
-    // between two ASCII characters is known to be text.
+    // Checking the encoding once is fast, and afterwards every slice between two ASCII characters is valid text.
     let text = from_utf8(bytes).map_err(|cause| {
         let offset = cause.valid_up_to();
         (ReadErrorKind::InvalidUtf8 { byte: bytes[offset] }, offset)
@@ -29,20 +28,19 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, Refusal> {
 
 struct Parser<'a> {
     text: &'a str,
-    /// The bytes of `text`.
     bytes: &'a [u8],
-    /// The next byte to look at.
+    /// The offset of the next byte.
     at: usize,
     max_depth: usize,
     numbers: Numbers,
 }
 
-/// A container that is still open.
+/// An open container.
 enum Open {
     Array(Vec<Value>),
     Object {
         members: Map<String, Value>,
-        /// The key whose value is being read, and where it began.
+        /// The key whose value is being read, and its offset.
         key: String,
         key_at: usize,
     },
@@ -55,7 +53,7 @@ impl Parser<'_> {
         if self.peek().is_none() {
             return Err((ReadErrorKind::Empty, self.at));
         }
-        // Each turn begins where a value is expected, with the white space before it skipped.
+        // Each iteration starts where a value is expected, after white space.
         loop {
             let mut value = match self.peek() {
                 Some(b'[') => {
@@ -79,8 +77,7 @@ impl Parser<'_> {
                 }
                 _ => self.scalar()?,
             };
-            // A value is complete. It goes into the innermost open container, which may
-            // complete that one, and so on outwards.
+            // A value is complete. It is added to the innermost container, which may complete that one, and so on.
             loop {
                 self.skip_space();
                 match open.last_mut() {
@@ -136,7 +133,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Steps over the bracket that opens a container inside `depth` others.
+    /// Consumes the opening bracket of a container at that depth.
     fn enter(&mut self, depth: usize) -> Result<(), Refusal> {
         if depth >= self.max_depth {
             let kind = ReadErrorKind::TooDeep { limit: self.max_depth, measured: depth + 1 };
@@ -147,7 +144,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Reads a key and the colon behind it, up to where the value begins.
+    /// Reads a key and its colon, up to the value.
     fn key(&mut self, expected: &'static str) -> Result<(String, usize), Refusal> {
         let key_at = self.at;
         if self.peek() != Some(b'"') {
@@ -188,13 +185,13 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// Reads a string from its opening quote to behind its closing one.
+    /// Reads a string with its quotes.
     fn string(&mut self) -> Result<String, Refusal> {
         self.at += 1;
         let start = self.at;
         self.at += plain_length(&self.bytes[start..]);
         if self.peek() == Some(b'"') {
-            // Nearly every string ends here: no escapes, one copy of the exact size.
+            // The common case: no escapes, one copy of the exact size.
             let plain = self.text[start..self.at].to_owned();
             self.at += 1;
             return Ok(plain);
@@ -218,7 +215,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads an escape from its backslash, or two when they are a surrogate pair.
+    /// Reads an escape, or two if they form a surrogate pair.
     fn escape(&mut self) -> Result<char, Refusal> {
         let start = self.at;
         self.at += 1;
@@ -247,7 +244,7 @@ impl Parser<'_> {
         Ok(character)
     }
 
-    /// Reads the second half of a pair whose first half, `high`, began at `start`.
+    /// Reads the second half of a pair whose first half, `high`, is at `start`.
     fn low_surrogate(&mut self, high: u16, start: usize) -> Result<char, Refusal> {
         let lone = (ReadErrorKind::LoneSurrogate { unit: high }, start);
         if !self.bytes[self.at..].starts_with(b"\\u") {
@@ -283,7 +280,7 @@ impl Parser<'_> {
             self.at += 1;
         }
         let digits_at = self.at;
-        // The magnitude, for as long as it fits: most numbers never need more.
+        // The magnitude, while it fits: most numbers need no more.
         let mut magnitude = Some(0_u64);
         while let Some(byte @ b'0'..=b'9') = self.peek() {
             let digit = u64::from(byte - b'0');
@@ -300,7 +297,7 @@ impl Parser<'_> {
             if let Some(magnitude) = magnitude {
                 let number = match (negative, magnitude) {
                     (false, _) => Some(Number::from(magnitude)),
-                    // There is no integer -0; `serde_json` keeps the sign in a double too.
+                    // There is no integer -0; `serde_json` also keeps the sign in a double.
                     (true, 0) => None,
                     (true, _) => 0_i64.checked_sub_unsigned(magnitude).map(Number::from),
                 };
@@ -312,13 +309,12 @@ impl Parser<'_> {
             self.fraction_and_exponent()?;
         }
         let literal = &self.text[start..self.at];
-        let double: f64 = literal.parse().expect("the grammar of JSON numbers is part of that of `f64`");
+        let double: f64 = literal.parse().expect("every JSON number is a valid `f64` literal");
         let Some(number) = Number::from_f64(double) else {
             return Err((ReadErrorKind::OutOfRange { literal: ReadErrorKind::quoted(literal) }, start));
         };
-        // Beyond 64 bits there is no integer type to compare with. With a precision, a double
-        // prints every digit it has, and not only the shortest text that reads back as
-        // itself: the literal is exact if those digits are its own.
+        // Beyond 64 bits no integer type is available for comparison. With a precision, a double prints all its digits:
+        // the literal is exact if they are the same.
         if is_integer && self.numbers == Numbers::Exact && format!("{double:.0}") != literal {
             return Err((ReadErrorKind::InexactInteger { literal: ReadErrorKind::quoted(literal) }, start));
         }
@@ -366,7 +362,7 @@ impl Parser<'_> {
         self.bytes.get(self.at).copied()
     }
 
-    /// The character at the current byte, which always begins one.
+    /// The character at the current offset, which is a character boundary.
     fn character(&self) -> Option<char> {
         self.text[self.at..].chars().next()
     }
@@ -376,17 +372,16 @@ impl Parser<'_> {
     }
 }
 
-/// Whether a double holds this integer exactly: its significant bits fit in 53.
+/// Whether a double represents this integer exactly: at most 53 significant bits.
 const fn is_double(magnitude: u64) -> bool {
     magnitude == 0 || 64 - magnitude.leading_zeros() - magnitude.trailing_zeros() <= 53
 }
 
-/// How many bytes come before the next quote, backslash or control character.
+/// The number of bytes before the next quote, backslash or control character.
 ///
-/// Strings are most of most documents, so eight bytes are looked at together. For each
-/// byte `b` of `word`, `b - limit` borrows into the top bit when `b < limit`; `& !word` keeps
-/// only bytes that had no top bit before. A borrow can spill into the byte above
-/// it, but never below: the lowest mark is always right, and it is the one that counts.
+/// Strings dominate most documents, so eight bytes are examined at once. For each byte `b` of `word`, `b - limit`
+/// borrows into the top bit if `b < limit`; `& !word` keeps only bytes without a top bit. A borrow can spill into
+/// higher bytes, never lower ones, so the lowest mark is always correct, and only that one is used.
 fn plain_length(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const TOPS: u64 = ONES << 7;

@@ -1,4 +1,4 @@
-//! What the canonical writer refuses, and the sorting that is easy to get wrong.
+//! What the canonical writer rejects, and key order.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use canon::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// A list inside a list, `depth` times. Dismantled by [`dismantle`]: dropping it recurses.
+/// A list nested `depth` times. Use [`dismantle`]: dropping it recurses.
 fn nested(depth: usize) -> Value {
     (1..depth).fold(json!([]), |inner, _| Value::Array(vec![inner]))
 }
@@ -22,7 +22,7 @@ fn dismantle(mut value: Value) {
 }
 
 #[test]
-fn keys_sort_by_utf16_where_that_differs_from_utf8() {
+fn keys_sort_by_utf16() {
     // U+10000 and above begin with a code unit below U+E000, and so come before U+E000..U+FFFF.
     let cases = [
         ("a surrogate pair before the private use area", ["\u{10000}", "\u{e000}"]),
@@ -46,7 +46,7 @@ fn keys_sort_by_utf16_where_that_differs_from_utf8() {
 }
 
 #[test]
-fn integers_are_written_up_to_two_to_the_53_and_refused_beyond() {
+fn integers_are_limited_to_2_to_the_53() {
     const EDGE: i64 = 1 << 53;
     for integer in [0, 1, -1, EDGE, -EDGE] {
         assert_eq!(canonical::to_string(&json!([integer])).unwrap(), format!("[{integer}]"));
@@ -71,7 +71,7 @@ fn integers_are_written_up_to_two_to_the_53_and_refused_beyond() {
 }
 
 #[test]
-fn a_value_is_written_down_to_the_depth_limit_and_refused_below() {
+fn depth_is_limited() {
     let deepest = nested(json::MAX_DEPTH);
     let text = canonical::to_string(&deepest).unwrap();
     assert_eq!(text.len(), 2 * json::MAX_DEPTH);
@@ -90,7 +90,7 @@ fn a_value_is_written_down_to_the_depth_limit_and_refused_below() {
 
 #[test]
 #[should_panic(expected = "did not come from the strict reader")]
-fn the_infallible_writer_panics_rather_than_overflow_the_stack() {
+fn string_of_panics_before_the_stack_overflows() {
     canonical::string_of(&nested(json::MAX_DEPTH + 1));
 }
 
@@ -103,7 +103,7 @@ enum Shape {
 }
 
 #[test]
-fn every_kind_of_serialisable_type_has_the_form_its_value_has() {
+fn serializes_every_kind_of_type() {
     let shapes = (
         [Shape::Unit, Shape::Newtype(1), Shape::Tuple(2, 0.5), Shape::Struct { b: None, a: '"' }],
         BTreeMap::from([(10, ()), (9, ())]),
@@ -116,13 +116,13 @@ fn every_kind_of_serialisable_type_has_the_form_its_value_has() {
 }
 
 #[test]
-fn a_map_whose_keys_are_not_text_has_no_json_form() {
+fn maps_require_string_keys() {
     let map = BTreeMap::from([(vec![1], 1)]);
     assert!(matches!(canonical::to_string(&map), Err(CanonicalError::NotJson { .. })));
 }
 
 #[test]
-fn the_digest_of_a_value_is_that_of_its_canonical_bytes() {
+fn digest_covers_the_canonical_bytes() {
     let value = json!({"b": [1.0, 2], "a": "€"});
     let expected = Digest::of_bytes("{\"a\":\"€\",\"b\":[1,2]}".as_bytes());
     assert_eq!(Digest::of_canonical(&value).unwrap(), expected);

@@ -11,7 +11,7 @@ use canon::{
 use serde_json::{Value, json};
 
 canon::error_codes! {
-    /// Codes that only these tests know.
+    /// Codes for these tests.
     pub enum SampleCode {
         /// The session is in use.
         Locked => "TOKEN_SESSION_LOCKED",
@@ -31,7 +31,7 @@ fn not_found() -> Envelope {
 }
 
 #[test]
-fn the_envelope_and_every_shape_of_it() {
+fn renders_every_format() {
     let immediate = Envelope::new(SampleCode::NotFound, "").retry(Retry::Immediate);
     let cases = [
         (
@@ -77,7 +77,7 @@ fn the_envelope_and_every_shape_of_it() {
             }),
         ),
         (
-            "as little as possible",
+            "minimal",
             immediate,
             json!({
                 "code": "NOT_FOUND", "message": "", "suggestion": "", "retry": {"kind": "retryable_immediate"},
@@ -96,7 +96,7 @@ fn the_envelope_and_every_shape_of_it() {
 }
 
 #[test]
-fn members_of_the_envelope_are_sent_in_reading_order() {
+fn members_are_in_reading_order() {
     let text = serde_json::to_string(&locked().detail("a", 1)).unwrap();
     let places: Vec<usize> = ["\"code\"", "\"message\"", "\"suggestion\"", "\"retry\"", "\"details\""]
         .iter()
@@ -106,7 +106,7 @@ fn members_of_the_envelope_are_sent_in_reading_order() {
 }
 
 #[test]
-fn workspace_causes_have_the_same_shape_and_are_bounded() {
+fn workspace_causes_are_limited() {
     let body = render::workspace_error(&locked(), &[not_found()]);
     assert_eq!(body["causes"], json!([render::workspace_error(&not_found(), &[])]));
     let many = vec![not_found(); render::MAX_CAUSES + 1];
@@ -117,7 +117,7 @@ fn workspace_causes_have_the_same_shape_and_are_bounded() {
 }
 
 #[test]
-fn a_wait_the_details_already_name_is_kept_and_the_suggestion_is_the_envelopes() {
+fn an_existing_delay_is_kept() {
     let envelope = locked().detail("retryAfterMs", 9000).detail("suggestion", "another");
     let details = &render::openwop_error(&envelope)["details"];
     assert_eq!(details["retryAfterMs"], 9000);
@@ -125,7 +125,7 @@ fn a_wait_the_details_already_name_is_kept_and_the_suggestion_is_the_envelopes()
 }
 
 #[test]
-fn people_read_the_code_the_message_and_the_help() {
+fn display_has_code_message_and_help() {
     assert_eq!(
         locked().to_string(),
         "error[TOKEN_SESSION_LOCKED]: Session is busy.\n  help: Wait a moment and retry this call.\n  retry: after 250 ms"
@@ -134,7 +134,7 @@ fn people_read_the_code_the_message_and_the_help() {
 }
 
 #[test]
-fn messages_and_suggestions_are_cut_at_their_bounds() {
+fn messages_and_suggestions_are_truncated() {
     let long = "é".repeat(5000);
     let envelope = Envelope::new(SampleCode::Locked, &long).suggest(&long);
     for (text, maximum) in
@@ -146,7 +146,7 @@ fn messages_and_suggestions_are_cut_at_their_bounds() {
 }
 
 #[test]
-fn details_keep_the_first_members_and_say_when_others_were_dropped() {
+fn details_are_limited_in_number() {
     let with = |count: usize| {
         (0..count).fold(not_found(), |envelope, index| envelope.detail(format!("m{index:02}"), index))
     };
@@ -162,10 +162,10 @@ fn details_keep_the_first_members_and_say_when_others_were_dropped() {
 }
 
 #[test]
-fn details_fit_their_bytes_to_the_last_one() {
+fn details_are_limited_in_size() {
     let size = |envelope: &Envelope| canonical::string_of(&Value::Object(envelope.details().clone())).len();
     let base = Envelope::new(SampleCode::Locked, "text");
-    // The greatest text that fits alone leaves exactly the room for the mark.
+    // The longest text that fits alone leaves exactly the space for the mark.
     let mark = ",\"detailsTruncated\":true".len();
     let text = "x".repeat(MAX_DETAILS_BYTES - mark - "{\"a\":\"\"}".len());
     let fits = base.clone().detail("a", text.as_str());
@@ -179,7 +179,7 @@ fn details_fit_their_bytes_to_the_last_one() {
 }
 
 #[test]
-fn a_detail_given_twice_is_replaced_and_pays_once() {
+fn repeated_details_are_replaced() {
     let text = "x".repeat(5000);
     let envelope = (0..5).fold(not_found(), |envelope, _| envelope.detail("a", text.as_str()));
     assert!(!envelope.details().contains_key("detailsTruncated"));
@@ -187,7 +187,7 @@ fn a_detail_given_twice_is_replaced_and_pays_once() {
 }
 
 #[test]
-fn the_name_of_the_mark_is_taken() {
+fn the_name_of_the_mark_is_reserved() {
     let envelope = not_found().detail("detailsTruncated", false).detail("detailsTruncated", "again");
     assert_eq!(
         Value::Object(envelope.details().clone()),
@@ -196,7 +196,7 @@ fn the_name_of_the_mark_is_taken() {
 }
 
 #[test]
-fn a_detail_nested_too_deep_is_dropped() {
+fn deep_details_are_dropped() {
     let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
     let envelope = locked().detail("deep", deep);
     assert_eq!(Value::Object(envelope.details().clone()), json!({"detailsTruncated": true}));

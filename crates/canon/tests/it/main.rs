@@ -1,5 +1,5 @@
-//! The integration tests of `canon`, one binary.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+//! Integration tests of `canon`, in one binary.
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
 
 mod canonical;
 mod envelope;

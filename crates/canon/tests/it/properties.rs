@@ -1,4 +1,4 @@
-//! Laws that hold for every input.
+//! Properties.
 
 use canon::{
     budget::{self, TRUNCATION_MARKER},
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Number, Value};
 
 canon::typed_id!(
-    /// A kind that only these tests know.
+    /// An id type for these tests.
     SampleId, "sample_"
 );
 
@@ -43,7 +43,7 @@ fn json_with(number: impl Strategy<Value = Number> + 'static) -> impl Strategy<V
     })
 }
 
-/// Values whose integers all have a double of their own.
+/// Values whose integers are all distinct doubles.
 fn exact_json() -> impl Strategy<Value = Value> {
     json_with(prop_oneof![
         (-9_007_199_254_740_992_i64..=9_007_199_254_740_992).prop_map(Number::from),
@@ -51,7 +51,7 @@ fn exact_json() -> impl Strategy<Value = Value> {
     ])
 }
 
-/// Text that is nearly JSON: its tokens in any order.
+/// Almost JSON: tokens in random order.
 fn almost_json() -> impl Strategy<Value = String> {
     let token = prop::sample::select(vec![
         "{",
@@ -105,10 +105,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_value_survives_being_written_canonically_and_read_again(value in exact_json()) {
+    fn canonical_text_round_trips(value in exact_json()) {
         let once = canonical::to_string(&value).unwrap();
         let again = json::read(once.as_bytes(), &DEFAULT).unwrap();
-        prop_assert_eq!(canonical::string_of(&again), once.clone(), "the bytes are a fixed point");
+        prop_assert_eq!(canonical::string_of(&again), once.clone(), "writing is idempotent");
         prop_assert_eq!(Digest::of_canonical(&value).unwrap(), Digest::of_bytes(once.as_bytes()));
         let theirs: Value = serde_json::from_str(&once).unwrap();
         prop_assert_eq!(again, theirs, "and no reader sees anything else in them");
@@ -126,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn any_way_of_writing_a_value_reads_as_that_value(value in json_with(number())) {
+    fn any_serialization_reads_as_the_value(value in json_with(number())) {
         let plain = serde_json::to_vec(&value).unwrap();
         let pretty = serde_json::to_vec_pretty(&value).unwrap();
         prop_assert_eq!(json::read(&plain, &DEFAULT).unwrap(), value.clone());
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn an_exact_integer_is_one_that_survives_the_trip_through_a_double(integer in any::<i64>(), shift in 0_u32..64) {
+    fn exact_integers_round_trip_through_a_double(integer in any::<i64>(), shift in 0_u32..64) {
         let integer = integer >> shift;
         #[expect(clippy::cast_possible_truncation, reason = "the cast under test")]
         let survives = i128::from(integer) == (integer as f64) as i128;
@@ -173,7 +173,7 @@ proptest! {
     #[test]
     fn a_position_names_the_character_it_points_at(lines in prop::collection::vec("[a-zé😀 ]{0,6}", 1..5)) {
         let text = format!("\"{}\" !", lines.join("\\n")).replace("\\n", "\"\n\"");
-        // Two strings in a row are refused at the second; one string at the `!`.
+        // Two strings in a row fail at the second; one string at the `!`.
         let refused = json::read(text.as_bytes(), &DEFAULT).unwrap_err();
         let line = text.lines().nth(refused.position.line - 1).unwrap();
         let character = line.chars().nth(refused.position.column - 1);
@@ -189,14 +189,14 @@ proptest! {
         } else if max_bytes >= TRUNCATION_MARKER.len() {
             let kept = cut.strip_suffix(TRUNCATION_MARKER).unwrap();
             prop_assert!(text.starts_with(kept));
-            prop_assert!(kept.len() + TRUNCATION_MARKER.len() + 3 >= max_bytes, "no more than a character is wasted");
+            prop_assert!(kept.len() + TRUNCATION_MARKER.len() + 3 >= max_bytes, "at most one character is wasted");
         } else {
             prop_assert!(text.starts_with(&*cut));
         }
     }
 
     #[test]
-    fn ids_and_digests_survive_the_trip_through_text_and_json(body in "[A-Za-z0-9_-]{1,128}", bytes in any::<[u8; 32]>()) {
+    fn ids_and_digests_round_trip(body in "[A-Za-z0-9_-]{1,128}", bytes in any::<[u8; 32]>()) {
         let id = SampleId::parse(&format!("sample_{body}")).unwrap();
         prop_assert_eq!(SampleId::parse(&id.to_string()).unwrap(), id.clone());
         prop_assert_eq!(serde_json::from_value::<SampleId>(serde_json::to_value(&id).unwrap()).unwrap(), id);
@@ -213,7 +213,7 @@ proptest! {
 }
 
 proptest! {
-    // Each case writes every member several times over: fewer of them are enough.
+    // Each case writes every member several times, so fewer are enough.
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the strict reader accepts, and every way in which it refuses.
+//! What the strict reader accepts, and every error.
 
 use canon::json::{self, Limits, Numbers, Position, ReadError, ReadErrorCode, ReadErrorKind};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn inexact(literal: &str) -> ReadErrorKind {
     K::InexactInteger { literal: literal.to_owned() }
 }
 
-/// Input, limits, what is wrong, and its (offset, line, column).
+/// Input, limits, error, and its (offset, line, column).
 type Refused = (&'static [u8], Limits, ReadErrorKind, (usize, usize, usize));
 
 fn refused() -> Vec<Refused> {
@@ -48,7 +48,7 @@ fn refused() -> Vec<Refused> {
         (b"\x00", DEFAULT, unexpected("a value", '\0'), (0, 1, 1)),
         ("\u{a0}1".as_bytes(), DEFAULT, unexpected("a value", '\u{a0}'), (0, 1, 1)),
         ("1\u{feff}".as_bytes(), DEFAULT, K::Trailing { found: '\u{feff}' }, (1, 1, 2)),
-        // More than a value.
+        // More than one value.
         (b"1 2", DEFAULT, K::Trailing { found: '2' }, (2, 1, 3)),
         (b"{}\n{}", DEFAULT, K::Trailing { found: '{' }, (3, 2, 1)),
         (b"[]]", DEFAULT, K::Trailing { found: ']' }, (2, 1, 3)),
@@ -125,7 +125,7 @@ fn refused() -> Vec<Refused> {
         (b"-9223372036854775809", EXACT, inexact("-9223372036854775809"), (0, 1, 1)),
         (b"100000000000000000000000", EXACT, inexact("100000000000000000000000"), (0, 1, 1)),
         (b"1152921504606847000", EXACT, inexact("1152921504606847000"), (0, 1, 1)),
-        // Keys twice.
+        // Duplicate keys.
         (b"{\"a\":1,\"a\":2}", DEFAULT, duplicate("a"), (7, 1, 8)),
         (b"{\"a\":1,\n \"\\u0061\":1}", DEFAULT, duplicate("a"), (9, 2, 2)),
         (b"[{\"\":[],\"b\":{},\"\":{\"c\":[0]}}]", DEFAULT, duplicate(""), (15, 1, 16)),
@@ -139,7 +139,7 @@ fn refused() -> Vec<Refused> {
 }
 
 #[test]
-fn every_refusal_says_what_and_where() {
+fn every_error_has_a_kind_and_position() {
     for (bytes, limits, kind, (offset, line, column)) in refused() {
         let shown = String::from_utf8_lossy(bytes);
         let expected = ReadError { kind, position: Position { offset, line, column } };
@@ -148,7 +148,7 @@ fn every_refusal_says_what_and_where() {
 }
 
 #[test]
-fn whatever_serde_json_accepts_is_refused_only_for_a_reason_it_does_not_know() {
+fn rejects_more_than_serde_json_only_for_known_reasons() {
     for (bytes, limits, kind, _) in refused() {
         let strict_only = matches!(
             kind,
@@ -177,13 +177,13 @@ fn every_code_is_produced_and_has_a_page() {
             ReadErrorCode::InexactNumber => include_str!("../../../../docs/errors/JSON_INEXACT_NUMBER.md"),
             ReadErrorCode::InvalidText => include_str!("../../../../docs/errors/JSON_INVALID_TEXT.md"),
         };
-        assert!(page.starts_with(&format!("# {code}\n")), "the page of {code} has its name as its title");
+        assert!(page.starts_with(&format!("# {code}\n")), "the title of the page of {code} is its name");
     }
 }
 
-/// The first block of each page is what a caller really sees.
+/// The first code block of each page is the actual message.
 #[test]
-fn the_example_on_each_page_is_what_the_reader_says() {
+fn page_examples_match_the_reader() {
     let cases: [(&[u8], Limits, &str); 6] = [
         (b"[1, 2,]", DEFAULT, include_str!("../../../../docs/errors/JSON_SYNTAX.md")),
         (b"[1, 2, 3]", DEFAULT.max_bytes(4), include_str!("../../../../docs/errors/JSON_TOO_LARGE.md")),
@@ -201,7 +201,7 @@ fn the_example_on_each_page_is_what_the_reader_says() {
 }
 
 #[test]
-fn values_are_those_of_serde_json() {
+fn values_match_serde_json() {
     let cases: &[&str] = &[
         "0",
         "-0",
@@ -258,7 +258,7 @@ fn values_are_those_of_serde_json() {
         let ours = json::read(text.as_bytes(), &DEFAULT).unwrap();
         let theirs: Value = serde_json::from_str(text).unwrap();
         assert_eq!(ours, theirs, "{text}");
-        // Equality of numbers forgives the sign of zero; the text does not.
+        // Number equality ignores the sign of zero; the text does not.
         assert_eq!(ours.to_string(), theirs.to_string(), "{text}");
     }
 }
@@ -278,7 +278,7 @@ fn exact_mode_accepts_every_integer_that_is_a_double() {
         "100000000000000000000",
         "10000000000000000000000",
         "99999999999999991611392",
-        // Not integers: whoever writes a fraction or an exponent expects rounding.
+        // Not integers: fractions and exponents are rounded.
         "0.1",
         "9007199254740993.0",
         "9007199254740993e0",
@@ -289,11 +289,11 @@ fn exact_mode_accepts_every_integer_that_is_a_double() {
         assert!(json::read(text.as_bytes(), &EXACT).is_ok(), "{text}");
     }
     let greatest = format!("{:.0}", f64::MAX);
-    assert!(json::read(greatest.as_bytes(), &EXACT).is_ok(), "all 309 digits of the greatest double");
+    assert!(json::read(greatest.as_bytes(), &EXACT).is_ok(), "all 309 digits of the largest double");
 }
 
 #[test]
-fn the_depth_limit_is_reached_and_not_passed() {
+fn depth_is_limited() {
     let lists = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let objects = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
     for text in [lists(json::MAX_DEPTH), objects(json::MAX_DEPTH)] {
@@ -301,7 +301,7 @@ fn the_depth_limit_is_reached_and_not_passed() {
         assert_eq!(json::depth_of(&value), json::MAX_DEPTH);
         assert_eq!(value.clone(), value);
     }
-    // A limit above the greatest is the greatest.
+    // A limit above the maximum is the maximum.
     let limits = DEFAULT.max_depth(usize::MAX);
     for text in [lists(json::MAX_DEPTH + 1), objects(json::MAX_DEPTH + 1)] {
         let refused = json::read(text.as_bytes(), &limits).unwrap_err();
@@ -310,7 +310,7 @@ fn the_depth_limit_is_reached_and_not_passed() {
 }
 
 #[test]
-fn a_hundred_thousand_open_brackets_are_refused_at_the_limit() {
+fn deep_nesting_is_rejected_at_the_limit() {
     for (unit, column) in [("[", 129), ("{\"a\":", 641), ("[{\"a\":", 385)] {
         let refused = json::read(unit.repeat(100_000).as_bytes(), &DEFAULT).unwrap_err();
         assert_eq!(refused.kind, K::TooDeep { limit: 128, measured: 129 }, "{unit}");
@@ -319,7 +319,7 @@ fn a_hundred_thousand_open_brackets_are_refused_at_the_limit() {
 }
 
 #[test]
-fn the_last_of_many_keys_is_found_twice_without_looking_at_all_pairs() {
+fn duplicate_keys_are_found_in_linear_time() {
     let members: Vec<String> = (0..100_000).map(|index| format!("\"key{index}\":0")).collect();
     let text = format!("{{{},\"key99999\":1}}", members.join(","));
     let refused = json::read(text.as_bytes(), &DEFAULT).unwrap_err();
@@ -328,7 +328,7 @@ fn the_last_of_many_keys_is_found_twice_without_looking_at_all_pairs() {
 }
 
 #[test]
-fn what_a_refusal_repeats_of_the_input_is_bounded() {
+fn quoted_input_is_limited() {
     let long = "x".repeat(100_000);
     let twice = format!("{{\"{long}\":1,\"{long}\":2}}");
     let digits = format!("1{}", "0".repeat(100_000));
@@ -341,13 +341,13 @@ fn what_a_refusal_repeats_of_the_input_is_bounded() {
 }
 
 #[test]
-fn an_envelope_carries_the_position_and_the_limit() {
+fn envelopes_have_position_and_limit() {
     let envelope = json::read(b"[\n[1]]", &DEFAULT.max_depth(1)).unwrap_err().envelope();
     assert_eq!(
         serde_json::to_value(&envelope).unwrap(),
         json!({
             "code": "JSON_TOO_DEEP",
-            "message": "the value is nested 2 levels deep or deeper, and at most 1 are read, at line 2, column 1 (byte 2)",
+            "message": "the nesting depth is at least 2; the limit is 1, at line 2, column 1 (byte 2)",
             "suggestion": "Flatten the value to at most 1 levels of lists and objects.",
             "retry": {"kind": "not_retryable"},
             "details": {"offset": 2, "line": 2, "column": 1, "limit": 1, "measured": 2},
@@ -356,7 +356,7 @@ fn an_envelope_carries_the_position_and_the_limit() {
 }
 
 #[test]
-fn every_refusal_has_a_suggestion() {
+fn every_error_has_a_suggestion() {
     for (bytes, limits, ..) in refused() {
         let envelope = json::read(bytes, &limits).unwrap_err().envelope();
         assert!(envelope.suggestion().ends_with('.'), "{envelope}");

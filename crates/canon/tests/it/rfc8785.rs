@@ -1,4 +1,4 @@
-//! The examples of RFC 8785 itself.
+//! The examples of RFC 8785.
 
 use canon::{
     canonical::{self, CanonicalError},
@@ -11,9 +11,9 @@ fn canonical_of(text: &str) -> String {
     canonical::to_string(&value).unwrap()
 }
 
-/// Sections 3.2.2 to 3.2.4: the sample, and the exact bytes it becomes.
+/// Sections 3.2.2 to 3.2.4: the sample and its exact bytes.
 #[test]
-fn the_sample_becomes_the_published_bytes() {
+fn sample_matches_the_published_bytes() {
     let sample = r#"{
        "numbers": [333333333.33333329, 1E30, 4.50,
                    2e-3, 0.000000000000000000000000001],
@@ -62,9 +62,9 @@ fn members_are_sorted_by_utf16_code_units() {
     assert!(text.starts_with(r#"{"\r":"Carriage Return","1":"One","#), "{text}");
 }
 
-/// Section 3.2.2.2: what is escaped, and how, and that nothing else is.
+/// Section 3.2.2.2: what is escaped, and that nothing else is.
 #[test]
-fn strings_escape_only_what_they_must() {
+fn strings_escape_only_what_is_required() {
     let cases = [
         (r#""\u0008\u0009\u000a\u000c\u000d""#, r#""\b\t\n\f\r""#),
         (r#""\u0000\u000b\u001F""#, r#""\u0000\u000b\u001f""#),
@@ -77,7 +77,7 @@ fn strings_escape_only_what_they_must() {
     }
 }
 
-/// Appendix B: a double by its bits, and its text.
+/// Appendix B: the bits of a double, and its text.
 const NUMBERS: [(u64, &str); 24] = [
     (0x0000_0000_0000_0000, "0"),
     (0x8000_0000_0000_0000, "0"),
@@ -106,7 +106,7 @@ const NUMBERS: [(u64, &str); 24] = [
 ];
 
 #[test]
-fn numbers_are_written_as_appendix_b_says_and_read_back_as_the_same_double() {
+fn numbers_match_appendix_b() {
     for (bits, expected) in NUMBERS {
         let double = f64::from_bits(bits);
         assert_eq!(canonical::to_string(&double).unwrap(), expected, "{bits:016x}");
@@ -117,7 +117,7 @@ fn numbers_are_written_as_appendix_b_says_and_read_back_as_the_same_double() {
 }
 
 #[test]
-fn the_numbers_of_appendix_b_that_json_lacks_are_refused_at_any_depth() {
+fn non_finite_numbers_are_rejected_at_any_depth() {
     for bits in [0x7fff_ffff_ffff_ffff, 0x7ff0_0000_0000_0000, 0xfff0_0000_0000_0000] {
         let double = f64::from_bits(bits);
         assert!(matches!(canonical::to_string(&double), Err(CanonicalError::NotFinite)), "{double}");

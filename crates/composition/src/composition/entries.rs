@@ -9,18 +9,17 @@ use super::RuntimeSummary;
 use crate::contribution::RenderHandle;
 use crate::vocabulary::{AppenderPosition, FallbackStatus, Key, NonReadyStatus, Owner, RendererKind};
 
-/// What all composed entries have in common.
+/// The members common to all entries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry<'i> {
-    /// The canonical key; it knows the kind and the local id.
+    /// The canonical key, with kind and local id.
     pub key: Key<'i>,
-    /// Whose it is.
     pub owner: Owner<'i>,
-    /// What to call it.
+    /// The label.
     pub label: Option<&'i str>,
-    /// Whatever its author attached: an object.
+    /// Metadata from the author: an object.
     pub metadata: Option<&'i Value>,
-    /// The module's runtime; built-ins have none.
+    /// The module's runtime; `None` for built-ins.
     pub runtime: Option<Arc<RuntimeSummary<'i>>>,
     /// The operations that affected it, sorted.
     pub policy_ids: Vec<&'i str>,
@@ -28,46 +27,41 @@ pub struct Entry<'i> {
 
 /// A page.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are those of the descriptor")]
 pub struct Route<'i> {
     pub entry: Entry<'i>,
     pub declared_path: &'i str,
-    /// The path it answers, which policy may have changed.
+    /// The path after aliases.
     pub effective_path: &'i str,
     pub render_handle: RenderHandle<'i>,
 }
 
-/// An entry of the sidebar. Its label is always there.
+/// A sidebar entry. It always has a label.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are those of the descriptor")]
 pub struct SidebarItem<'i> {
     pub entry: Entry<'i>,
     pub section: Option<&'i str>,
-    /// The route it leads to, which is in the composition.
+    /// The target route, which is part of the composition.
     pub route_key: Option<&'i str>,
 }
 
 /// A configuration or an integration surface.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are those of the descriptor")]
 pub struct Surface<'i> {
     pub entry: Entry<'i>,
     pub purpose: &'i str,
     pub render_handle: RenderHandle<'i>,
 }
 
-/// The one renderer of a claim.
+/// The renderer of a claim.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are those of the descriptor")]
 pub struct Renderer<'i> {
     pub entry: Entry<'i>,
     pub claim: &'i str,
     pub render_handle: RenderHandle<'i>,
 }
 
-/// Something added around messages of a type.
+/// Content before or after messages of a type.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are those of the descriptor")]
 pub struct MessageAppender<'i> {
     pub entry: Entry<'i>,
     pub target_message_type: &'i str,
@@ -75,54 +69,46 @@ pub struct MessageAppender<'i> {
     pub render_handle: RenderHandle<'i>,
 }
 
-/// A stand-in for a module that is not ready.
+/// A fallback for a module that is not ready.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are those of the descriptor")]
 pub struct FallbackSurface<'i> {
     pub entry: Entry<'i>,
     pub status: FallbackStatus,
-    /// The status it stands in for now.
+    /// The current status that it matches.
     pub matched_status: NonReadyStatus,
     pub render_handle: RenderHandle<'i>,
 }
 
-/// Who draws what is claimed.
+/// The renderer of a claim.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RendererClaimBinding<'i> {
-    /// The claim.
     pub claim: &'i str,
-    /// The family of the claim.
     pub renderer_kind: RendererKind,
-    /// Who draws it.
     pub renderer_key: Key<'i>,
-    /// Whose that is.
     pub owner: Owner<'i>,
-    /// With what.
     pub render_handle: RenderHandle<'i>,
-    /// The operation that decided it, if one did.
+    /// The operation that decided it, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_id: Option<&'i str>,
 }
 
-/// A handle that a render runtime has to provide.
+/// A handle that a render runtime must provide.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequiredRenderHandle<'i> {
-    /// Who needs it.
+    /// The owner that uses it.
     pub owner: Owner<'i>,
-    /// The handle, as the first of its users wrote it.
+    /// The handle, as written by its first user.
     pub handle: RenderHandle<'i>,
-    /// Which entries use it, sorted.
+    /// The entries that use it, sorted.
     pub used_by: UsedBy<'i>,
 }
 
-/// The entries that use a handle. Nearly always there is one, which then needs no list.
+/// The entries that use a handle. Usually one, which needs no list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UsedBy<'i> {
-    /// Only this one.
     One(Key<'i>),
-    /// These, sorted.
     Many(Vec<Key<'i>>),
 }
 
@@ -153,9 +139,9 @@ impl Serialize for UsedBy<'_> {
     }
 }
 
-/// Writes an entry as one flat object: first what all have in common, then what this kind adds.
+/// Writes an entry as one flat object: first the common members, then those of its kind.
 ///
-/// By hand, because `#[serde(flatten)]` would buffer every entry on its way out.
+/// Handwritten, because `#[serde(flatten)]` would buffer every entry.
 macro_rules! serialize_flat {
     ($type:ident { $($name:literal: $field:ident),+ $(,)? }) => {
         impl Serialize for $type<'_> {
@@ -210,7 +196,7 @@ impl Entry<'_> {
     }
 }
 
-/// An absent member is left out, never `null`.
+/// A missing member is left out, never `null`.
 fn serialize_present<M: SerializeMap, T: Serialize>(
     map: &mut M,
     name: &'static str,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::VERSION;
 use crate::vocabulary::{AppenderPosition, ContributionKind, FallbackStatus, RendererKind, RuntimeStatus};
 
-/// An opaque handle that a render runtime knows what to do with.
+/// An opaque handle for a render runtime.
 #[derive(Clone, Debug)]
 pub struct Handle {
     kind: String,
@@ -15,12 +15,11 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The handle of this kind and id.
     pub fn new(kind: impl Into<String>, id: impl Into<String>) -> Self {
         Self { kind: kind.into(), id: id.into(), data: None }
     }
 
-    /// Attaches an object. A handle with data is another handle than one without.
+    /// Attaches an object. Handles with different data are different handles.
     #[must_use]
     pub fn data(mut self, data: Value) -> Self {
         self.data = Some(data);
@@ -48,7 +47,6 @@ impl From<Handle> for Value {
 pub struct Contributions(std::collections::BTreeMap<&'static str, Vec<Value>>);
 
 impl Contributions {
-    /// None yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -60,25 +58,25 @@ impl Contributions {
         self.with(ContributionKind::Routes, route.0)
     }
 
-    /// Adds an entry of the sidebar.
+    /// Adds a sidebar entry.
     #[must_use]
     pub fn sidebar_item(self, item: SidebarItem) -> Self {
         self.with(ContributionKind::SidebarItems, item.0)
     }
 
-    /// Adds a place to configure something.
+    /// Adds a configuration surface.
     #[must_use]
     pub fn configuration_surface(self, surface: Surface) -> Self {
         self.with(ContributionKind::ConfigurationSurfaces, surface.0)
     }
 
-    /// Adds a place to connect something.
+    /// Adds an integration surface.
     #[must_use]
     pub fn integration_surface(self, surface: Surface) -> Self {
         self.with(ContributionKind::IntegrationSurfaces, surface.0)
     }
 
-    /// Adds a renderer of what it claims.
+    /// Adds a renderer.
     #[must_use]
     pub fn renderer(self, kind: RendererKind, renderer: Renderer) -> Self {
         let kind = match kind {
@@ -89,13 +87,13 @@ impl Contributions {
         self.with(kind, renderer.0)
     }
 
-    /// Adds something around messages.
+    /// Adds content before or after messages.
     #[must_use]
     pub fn appender(self, appender: Appender) -> Self {
         self.with(ContributionKind::MessageAppenders, appender.0)
     }
 
-    /// Adds a stand-in for when the module is not ready.
+    /// Adds a fallback for when the module is not ready.
     #[must_use]
     pub fn fallback(self, fallback: Fallback) -> Self {
         self.with(ContributionKind::FallbackSurfaces, fallback.0)
@@ -107,7 +105,7 @@ impl Contributions {
     }
 }
 
-/// A descriptor with the methods that all kinds share.
+/// A descriptor with the methods common to all kinds.
 macro_rules! descriptor {
     ($(#[$docs:meta])* $name:ident) => {
         $(#[$docs])*
@@ -115,7 +113,7 @@ macro_rules! descriptor {
         pub struct $name(Value);
 
         impl $name {
-            /// Says what to call it.
+            /// Sets the label.
             #[must_use]
             pub fn label(self, label: &str) -> Self {
                 self.with("label", label)
@@ -135,11 +133,11 @@ macro_rules! descriptor {
     };
 }
 
-/// A descriptor that can also say in which statuses it is active.
+/// A descriptor with activation statuses.
 macro_rules! activated {
     ($($name:ident),+) => {
         $(impl $name {
-            /// Says in which statuses of its module it is active, instead of the default of its kind.
+            /// Sets the statuses in which it is active, instead of the default of its kind.
             #[must_use]
             pub fn active_when(self, statuses: &[RuntimeStatus]) -> Self {
                 self.with("activeWhen", statuses.iter().map(|status| status.as_str()).collect::<Vec<_>>())
@@ -153,23 +151,23 @@ descriptor!(
     Route
 );
 descriptor!(
-    /// An entry of the sidebar.
+    /// A sidebar entry.
     SidebarItem
 );
 descriptor!(
-    /// A place to configure or connect something.
+    /// A configuration or integration surface.
     Surface
 );
 descriptor!(
-    /// Draws what it claims.
+    /// A renderer of a claim.
     Renderer
 );
 descriptor!(
-    /// Adds something around messages of a type.
+    /// Content before or after messages of a type.
     Appender
 );
 descriptor!(
-    /// Stands in for a module that is not ready. It is matched by its status, so it has no `active_when`.
+    /// A fallback for a module that is not ready. It is matched by its status, so it has no `active_when`.
     Fallback
 );
 activated!(Route, SidebarItem, Surface, Renderer, Appender);
@@ -182,18 +180,18 @@ impl Route {
 }
 
 impl SidebarItem {
-    /// The entry `id`, which leads nowhere yet.
+    /// The entry `id`, without a target.
     pub fn new(id: &str, label: &str) -> Self {
         Self(json!({"id": id, "label": label}))
     }
 
-    /// Leads to a route, named by its canonical key.
+    /// Sets the target route by canonical key.
     #[must_use]
     pub fn route_key(self, key: &str) -> Self {
         self.with("routeKey", key)
     }
 
-    /// Puts it under a heading.
+    /// Sets the section heading.
     #[must_use]
     pub fn section(self, section: &str) -> Self {
         self.with("section", section)
@@ -227,7 +225,7 @@ impl Appender {
 }
 
 impl Fallback {
-    /// The stand-in `id` for a status.
+    /// The fallback `id` for a status.
     pub fn new(id: &str, status: FallbackStatus, handle: Handle) -> Self {
         Self(json!({"id": id, "status": status, "renderHandle": Value::from(handle)}))
     }

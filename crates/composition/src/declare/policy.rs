@@ -1,11 +1,11 @@
-//! What the operator wants changed.
+//! The operator's policy.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::VERSION;
 
-/// Operations on what was contributed. Each has an id of its own; their order decides nothing.
+/// Operations on contributions. Each has a unique id; their order has no effect.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {
@@ -20,31 +20,30 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// No operations yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Shows `target` no more.
+    /// Hides `target`.
     #[must_use]
     pub fn hide(self, id: &str, target: &str) -> Self {
         self.with(json!({"id": id, "kind": "hide", "target": target}))
     }
 
-    /// Puts `target` before everything else of its collection.
+    /// Moves `target` before everything else in its collection.
     #[must_use]
     pub fn first(self, id: &str, target: &str) -> Self {
         self.with(json!({"id": id, "kind": "reorder", "target": target, "position": "first"}))
     }
 
-    /// Puts `target` after everything else of its collection.
+    /// Moves `target` after everything else in its collection.
     #[must_use]
     pub fn last(self, id: &str, target: &str) -> Self {
         self.with(json!({"id": id, "kind": "reorder", "target": target, "position": "last"}))
     }
 
-    /// Puts `target` somewhere before `anchor`.
+    /// Moves `target` anywhere before `anchor`.
     #[must_use]
     pub fn before(self, id: &str, target: &str, anchor: &str) -> Self {
         self.with(
@@ -52,7 +51,7 @@ impl Policy {
         )
     }
 
-    /// Puts `target` somewhere after `anchor`.
+    /// Moves `target` anywhere after `anchor`.
     #[must_use]
     pub fn after(self, id: &str, target: &str, anchor: &str) -> Self {
         self.with(
@@ -60,19 +59,19 @@ impl Policy {
         )
     }
 
-    /// Shows `replacement` and not `target`.
+    /// Shows `replacement` instead of `target`.
     #[must_use]
     pub fn replace(self, id: &str, target: &str, replacement: &str) -> Self {
         self.with(json!({"id": id, "kind": "replace", "target": target, "replacement": replacement}))
     }
 
-    /// Lets the route `target` answer another path.
+    /// Changes the path of the route `target`.
     #[must_use]
     pub fn path_alias(self, id: &str, target: &str, path: &str) -> Self {
         self.with(json!({"id": id, "kind": "pathAlias", "target": target, "path": path}))
     }
 
-    /// Gives a claim to one of the renderers that have it.
+    /// Assigns a claim to one of its renderers.
     #[must_use]
     pub fn renderer_override(self, id: &str, claim: &str, renderer: &str) -> Self {
         self.with(json!({"id": id, "kind": "rendererOverride", "claim": claim, "use": renderer}))

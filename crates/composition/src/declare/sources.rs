@@ -1,4 +1,4 @@
-//! Who contributes.
+//! The sources of contributions.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::VERSION;
 use crate::composition::ActionKind;
 use crate::vocabulary::RuntimeStatus;
 
-/// Contributions that come with the product.
+/// Contributions of the product.
 #[derive(Clone, Debug, Serialize)]
 pub struct Builtin {
     owner: BuiltinOwner,
@@ -38,7 +38,7 @@ impl Builtin {
         Self { owner, contributions }
     }
 
-    /// Names the package it comes from.
+    /// Sets the package.
     #[must_use]
     pub fn package(mut self, id: impl Into<String>, version: impl Into<String>) -> Self {
         self.owner.package_id = Some(id.into());
@@ -61,7 +61,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// The instance `instance_id` of a package, as the host resolved it.
+    /// The instance `instance_id` of a package, as resolved by the host.
     pub fn new(
         instance_id: impl Into<String>,
         package_id: impl Into<String>,
@@ -79,7 +79,7 @@ impl Module {
         }
     }
 
-    /// Names the version of the package.
+    /// Sets the package version.
     #[must_use]
     pub fn package_version(mut self, version: impl Into<String>) -> Self {
         self.package_version = Some(version.into());
@@ -87,7 +87,7 @@ impl Module {
     }
 }
 
-/// What the host resolved about a module. Redact before declaring: the kernel copies it as it is.
+/// The runtime of a module, as resolved by the host. Redact before declaring: the kernel copies it unchanged.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Runtime {
@@ -103,7 +103,6 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A module in this status.
     #[must_use]
     pub const fn new(status: RuntimeStatus) -> Self {
         Self {
@@ -117,34 +116,34 @@ impl Runtime {
         }
     }
 
-    /// A module that works.
+    /// A module that is ready.
     #[must_use]
     pub const fn ready() -> Self {
         Self::new(RuntimeStatus::Ready)
     }
 
-    /// Names a grant that the module has.
+    /// Adds a grant that the module has.
     #[must_use]
     pub fn grant(mut self, name: impl Into<String>) -> Self {
         self.grants.push(name.into());
         self
     }
 
-    /// Names a grant that the module lacks.
+    /// Adds a grant that the module lacks.
     #[must_use]
     pub fn missing(mut self, name: impl Into<String>) -> Self {
         self.missing.push(name.into());
         self
     }
 
-    /// Offers something that the user can do.
+    /// Adds an action for the user.
     #[must_use]
     pub fn action(mut self, id: &str, label: &str, kind: ActionKind) -> Self {
         self.actions.push(json!({"id": id, "label": label, "kind": kind}));
         self
     }
 
-    /// Tells the user something.
+    /// Sets the message for the user.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());

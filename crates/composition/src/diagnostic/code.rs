@@ -1,47 +1,47 @@
-//! The registry of codes: never renamed, never used again for something else.
+//! The diagnostic codes: never renamed and never reused.
 
 use crate::vocabulary::wire_names;
 
-/// What kind of thing is wrong, closed and stable.
+/// The diagnostic codes, a closed and stable list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Code {
-    /// The input does not have the shape of an input.
+    /// The input has an invalid structure.
     StructureInvalid,
     /// The input's schema version is not supported.
     VersionUnsupportedCompositionSchema,
     /// The policy's schema version is not supported.
     VersionUnsupportedPolicySchema,
-    /// A module was written for another version of the API.
+    /// A module requires another API version.
     VersionUnsupportedModuleApi,
-    /// A render handle is of another version.
+    /// A render handle has another version.
     VersionUnsupportedRenderHandle,
-    /// An instance id breaks its grammar.
+    /// An instance id is invalid.
     NamespaceInvalidInstanceId,
-    /// A built-in owner's id breaks its grammar.
+    /// A built-in owner id is invalid.
     NamespaceInvalidOwnerId,
-    /// A module calls itself `builtin-…`.
+    /// A module uses the reserved prefix `builtin-`.
     NamespaceReservedOwnerId,
-    /// A descriptor's id breaks its grammar.
+    /// A descriptor id is invalid.
     NamespaceInvalidLocalId,
-    /// Two modules have one instance id.
+    /// Two modules have the same instance id.
     NamespaceDuplicateInstanceId,
-    /// Built-in sets of one owner disagree about its package.
+    /// Built-in sets of one owner have different packages.
     NamespaceOwnerConflict,
-    /// Two contributions have one key.
+    /// Two contributions have the same key.
     NamespaceDuplicateCanonicalKey,
-    /// A route path breaks its grammar.
+    /// A route path is invalid.
     RouteInvalidPath,
-    /// Two routes answer the same addresses.
+    /// Two routes match the same paths.
     RouteDuplicatePath,
-    /// A renderer claim breaks its grammar.
+    /// A renderer claim is invalid.
     RendererInvalidClaim,
     /// A module claims ordinary text.
     RendererDefaultProtected,
-    /// Two renderers claim the same thing.
+    /// Two renderers have the same claim.
     RendererDuplicateClaim,
-    /// A sidebar item points at no route.
+    /// A sidebar item refers to a missing route.
     ReferenceUnresolved,
-    /// A policy operation cannot be carried out.
+    /// A policy operation cannot be applied.
     PolicyInvalid,
 }
 
@@ -67,22 +67,15 @@ wire_names!(Code {
     PolicyInvalid => "WCP_POLICY_INVALID",
 });
 
-/// The part of the rules that a code belongs to.
+/// The category of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
-    /// Shapes and types.
     Structure,
-    /// Version fields.
     Version,
-    /// Ids and keys.
     Namespace,
-    /// Paths.
     Route,
-    /// Claims.
     Renderer,
-    /// References between contributions.
     Reference,
-    /// The operator's policy.
     Policy,
 }
 
@@ -96,23 +89,22 @@ wire_names!(Category {
     Policy => "policy",
 });
 
-/// How bad a diagnostic is.
+/// The severity of a diagnostic.
 ///
-/// The kernel itself finds only errors; hosts add the other two.
+/// The kernel only reports errors; hosts add the other two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// There is no composition.
     Error,
-    /// Worth mending.
+    /// Should be fixed.
     Warning,
-    /// Worth knowing.
+    /// For information.
     Info,
 }
 
 wire_names!(Severity { Error => "error", Warning => "warning", Info => "info" });
 
 impl Code {
-    /// The second word of the code.
     pub const fn category(self) -> Category {
         match self {
             Self::StructureInvalid => Category::Structure,
@@ -136,7 +128,7 @@ impl Code {
         }
     }
 
-    /// Where the documentation of codes explains this one.
+    /// The anchor of the code in the documentation.
     pub const fn docs_anchor(self) -> &'static str {
         match self {
             Self::StructureInvalid => "#wcp-structure-invalid",
@@ -161,53 +153,53 @@ impl Code {
         }
     }
 
-    /// What to do about it, for a person.
+    /// What to do.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::StructureInvalid => {
-                "correct the named field; the field path and what it expects are in the details"
+                "fix the named field; the details have the field path and the expected value"
             }
             Self::VersionUnsupportedCompositionSchema
             | Self::VersionUnsupportedPolicySchema
             | Self::VersionUnsupportedModuleApi
             | Self::VersionUnsupportedRenderHandle => "use one of the supported versions, spelled exactly",
             Self::NamespaceInvalidInstanceId | Self::NamespaceInvalidLocalId => {
-                "use lower-case letters, digits and hyphens, starting with a letter or digit, at most 128 bytes"
+                "use lowercase letters, digits and hyphens, starting with a letter or digit, at most 128 \
+                    bytes"
             }
             Self::NamespaceInvalidOwnerId => {
-                "start the id with `builtin-`, then lower-case letters, digits and hyphens"
+                "start the id with `builtin-`, then lowercase letters, digits and hyphens"
             }
-            Self::NamespaceReservedOwnerId => {
-                "give the module an instance id that does not start with `builtin-`"
-            }
-            Self::NamespaceDuplicateInstanceId => "give each module instance an id of its own",
+            Self::NamespaceReservedOwnerId => "use an instance id that does not start with `builtin-`",
+            Self::NamespaceDuplicateInstanceId => "use a unique id for each module instance",
             Self::NamespaceOwnerConflict => {
-                "let every set of one built-in owner name the same package and version"
+                "use the same package and version in every set of one built-in owner"
             }
             Self::NamespaceDuplicateCanonicalKey => {
-                "give each contribution of one kind and owner an id of its own"
+                "use a unique id for each contribution of one kind and owner"
             }
             Self::RouteInvalidPath => {
-                "write an absolute path of plain segments and `:parameters`, such as /projects/:projectId"
+                "use an absolute path of plain segments and `:parameters`, such as /projects/:projectId"
             }
             Self::RouteDuplicatePath => {
-                "change one of the paths, or add a `pathAlias`, `hide` or `replace` operation for all but one"
+                "change one of the paths, or add a `pathAlias`, `hide` or `replace` operation for all but \
+                    one"
             }
             Self::RendererInvalidClaim => {
-                "write `message:`, `tool:` or `activity:`, fitting the collection, and a name such as data-lab.query"
+                "use `message:`, `tool:` or `activity:`, matching the collection, and a name such as \
+                    data-lab.query"
             }
             Self::RendererDefaultProtected => {
-                "claim a message type of the module's own; ordinary text stays the product's"
+                "claim a message type of the module; ordinary text is reserved for the product"
             }
             Self::RendererDuplicateClaim => {
                 "add a `rendererOverride` operation that selects one, or hide all but one of them"
             }
             Self::ReferenceUnresolved => {
-                "name the canonical key of a route that is active whenever the item is, such as owner:routes/home"
+                "use the canonical key of a route that is active whenever the item is, such as \
+                    owner:routes/home"
             }
-            Self::PolicyInvalid => {
-                "correct or remove the named policy operations; none of the policy was applied"
-            }
+            Self::PolicyInvalid => "fix or remove the named policy operations; the policy was not applied",
         }
     }
 }

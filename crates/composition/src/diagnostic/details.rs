@@ -1,4 +1,4 @@
-//! The shape of the details, one per code.
+//! The details, one shape per code.
 
 use std::borrow::Cow;
 
@@ -10,63 +10,55 @@ use crate::vocabulary::{ContributionKind, Key, RendererKind, wire_names};
 
 /// The facts of a diagnostic.
 ///
-/// The fields of each shape stand in the order of canonical JSON and hold only strings,
-/// lists of strings and small counts, so that serialising gives canonical bytes directly.
+/// The fields are in canonical JSON order and hold only strings, lists of strings and small counts, so serializing
+/// gives canonical bytes directly.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub enum Details<'i> {
-    /// A field does not have the shape it should have.
+    /// A field has an invalid structure.
     Structure {
-        /// What should have been there.
+        /// What is required.
         expected: Expected,
-        /// Which field, without array indexes.
+        /// The field path, without array indexes.
         field: Cow<'i, str>,
-        /// The rule.
+        /// The violated rule.
         reason: StructureReason,
-        /// The value where the rule is about values, else the name of its type.
+        /// The value if the rule is about values, otherwise the name of its type.
         received: Cow<'i, str>,
     },
     /// A version is not supported.
     Version {
-        /// Which version field.
         field: VersionField,
-        /// The version given, or the name of a type.
+        /// The given version, or the name of a type.
         received: Cow<'i, str>,
-        /// The versions that would do.
+        /// The supported versions.
         supported: &'static [&'static str],
     },
-    /// An instance id breaks the pattern.
-    #[expect(missing_docs, reason = "the names say it")]
+    /// An instance id does not match the pattern.
     InvalidInstanceId { instance_id: &'i str, pattern: &'static str },
-    /// A built-in owner id breaks the pattern.
-    #[expect(missing_docs, reason = "the names say it")]
+    /// A built-in owner id does not match the pattern.
     InvalidOwnerId { owner_id: &'i str, pattern: &'static str },
     /// A module uses the reserved prefix.
-    #[expect(missing_docs, reason = "the names say it")]
     ReservedOwnerId { instance_id: &'i str, prefix: &'static str },
-    /// A local id breaks the pattern.
-    #[expect(missing_docs, reason = "the names say it")]
+    /// A local id does not match the pattern.
     InvalidLocalId { contribution_kind: ContributionKind, local_id: &'i str, pattern: &'static str },
     /// Several modules share an instance id.
-    #[expect(missing_docs, reason = "the names say it")]
     DuplicateInstanceId { count: usize, instance_id: &'i str },
     /// Sets of one built-in owner differ in these fields.
-    #[expect(missing_docs, reason = "the names say it")]
     OwnerConflict { fields: Vec<&'static str>, owner_id: &'i str },
-    /// Several declarations share a key.
-    #[expect(missing_docs, reason = "the names say it")]
+    /// Several declarations have the same key.
     DuplicateCanonicalKey { count: usize, key: Key<'i> },
-    /// A path breaks the grammar.
+    /// A path is invalid.
     InvalidPath {
         /// The path as written.
         path: &'i str,
-        /// The operation, when it comes from a `pathAlias`.
+        /// The operation, if the path comes from a `pathAlias`.
         #[serde(skip_serializing_if = "Option::is_none")]
         policy_id: Option<&'i str>,
         /// The first fault found.
         reason: PathFault,
     },
-    /// Several routes answer the same addresses.
+    /// Several routes match the same paths.
     DuplicatePath {
         /// The routes.
         keys: Vec<Key<'i>>,
@@ -74,67 +66,64 @@ pub enum Details<'i> {
         path: &'i str,
         /// The aliases among them.
         policy_ids: Vec<&'i str>,
-        /// What they have in common.
+        /// The common path shape.
         shape: Cow<'i, str>,
     },
-    /// A claim breaks the grammar.
-    #[expect(missing_docs, reason = "the names say it")]
+    /// A claim is invalid.
     InvalidClaim { claim: &'i str, reason: ClaimFault },
     /// A module claims ordinary text.
-    #[expect(missing_docs, reason = "the names say it")]
     DefaultProtected { claim: &'i str },
-    /// Several renderers claim the same thing.
-    #[expect(missing_docs, reason = "the names say it")]
+    /// Several renderers have the same claim.
     DuplicateClaim { claim: &'i str, keys: Vec<Key<'i>>, renderer_kind: RendererKind },
-    /// A reference leads nowhere.
+    /// A reference is invalid.
     Reference {
         /// Always `routeKey` in this version.
         field: &'static str,
-        /// The item that refers, when it has a key.
+        /// The referring item, if it has a key.
         #[serde(skip_serializing_if = "Option::is_none")]
         from: Option<Key<'i>>,
-        /// Why it leads nowhere.
+        /// Why it is invalid.
         reason: ReferenceReason,
         /// The reference as written.
         reference: &'i str,
     },
-    /// A policy operation cannot be carried out.
+    /// A policy operation cannot be applied.
     Policy(PolicyFault<'i>),
 }
 
-/// The facts about a policy operation that cannot be carried out.
+/// The facts about a policy operation that cannot be applied.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyFault<'i> {
-    /// `anchor` or `replacement`, when the fault lies there.
+    /// `anchor` or `replacement`, if the fault is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<&'static str>,
-    /// The surviving contribution that would be left pointing at nothing.
+    /// The remaining contribution whose reference would break.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Key<'i>>,
-    /// The operation that is blamed.
+    /// The reported operation.
     pub policy_id: &'i str,
-    /// The rule it breaks.
+    /// The violated rule.
     pub reason: PolicyReason,
-    /// All operations involved, where there can be several.
+    /// All operations involved, if there can be several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub related_policy_ids: Option<Vec<&'i str>>,
-    /// The key, claim or `operation:<id>` that the rule is about.
+    /// The key, claim or `operation:<id>` of the rule.
     pub target: Cow<'i, str>,
-    /// The renderer that an override selects, when the fault lies there.
+    /// The renderer selected by an override, if the fault is there.
     #[serde(rename = "use", skip_serializing_if = "Option::is_none")]
     pub used: Option<&'i str>,
 }
 
 impl<'i> PolicyFault<'i> {
-    /// A fault of the operation `policy_id` itself, with none of the optional facts.
+    /// A fault of the operation `policy_id`, without optional facts.
     pub(crate) fn new(policy_id: &'i str, reason: PolicyReason, target: impl Into<Cow<'i, str>>) -> Self {
         let target = target.into();
         Self { field: None, from: None, policy_id, reason, related_policy_ids: None, target, used: None }
     }
 }
 
-/// What a field should have held.
+/// What a field must contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Expected {
@@ -144,24 +133,24 @@ pub enum Expected {
     OneOf(&'static [&'static str]),
 }
 
-/// The rules of shape.
+/// Structure rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StructureReason {
-    /// The input is no object.
+    /// The input is not an object.
     InvalidInputShape,
-    /// A collection is no array.
+    /// A collection is not an array.
     InvalidCollection,
-    /// A required field is absent.
+    /// A required field is missing.
     MissingRequiredField,
     /// A module has no runtime.
     MissingRuntime,
-    /// The runtime status is none of the six.
+    /// The runtime status is unknown.
     InvalidRuntimeStatus,
-    /// A field is of the wrong type.
+    /// A field has the wrong type.
     InvalidFieldType,
-    /// A field is of the right type with a wrong value.
+    /// A field has an invalid value.
     InvalidFieldValue,
-    /// A field that may not be there.
+    /// A field is not allowed.
     UnsupportedField,
 }
 
@@ -181,11 +170,8 @@ wire_names!(StructureReason {
 pub enum VersionField {
     /// Of the input.
     CompositionSchema,
-    /// Of the policy.
     PolicySchema,
-    /// Of a module.
     ModuleApi,
-    /// Of a render handle.
     RenderHandle,
 }
 
@@ -196,16 +182,16 @@ wire_names!(VersionField {
     RenderHandle => "renderHandleVersion",
 });
 
-/// Why a reference leads nowhere.
+/// Why a reference is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferenceReason {
-    /// It is no canonical key.
+    /// It is not a canonical key.
     MalformedKey,
-    /// It names something other than a route.
+    /// It does not name a route.
     WrongKind,
-    /// Nobody declares it.
+    /// The route is not declared.
     MissingTarget,
-    /// It is declared, and not shown.
+    /// The route is declared but not shown.
     InactiveTarget,
 }
 
@@ -216,10 +202,10 @@ wire_names!(ReferenceReason {
     InactiveTarget => "inactive-target",
 });
 
-/// The rules that a policy operation can break.
+/// Policy rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PolicyReason {
-    /// Operations share an id.
+    /// Operations have the same id.
     DuplicateOperationId,
     /// Several hides of one contribution.
     DuplicateHideTarget,
@@ -233,25 +219,25 @@ pub enum PolicyReason {
     DuplicateRendererOverrideClaim,
     /// One contribution is both hidden and replaced.
     HideReplaceSameTarget,
-    /// Replacements lead back to where they started.
+    /// The replacements form a cycle.
     ReplaceCycle,
-    /// The order contradicts itself.
+    /// The order is contradictory.
     ReorderCycle,
-    /// Nobody declares the target.
+    /// The target is not declared.
     MissingTarget,
-    /// The target is declared, and not active.
+    /// The target is declared but not active.
     InactiveTarget,
-    /// Nobody declares the renderer to use.
+    /// The selected renderer is not declared.
     MissingUse,
-    /// The renderer to use is declared, and not active.
+    /// The selected renderer is declared but not active.
     InactiveUse,
-    /// The renderer to use does not serve the claim.
+    /// The selected renderer does not have the claim.
     InvalidUseKind,
     /// The selected contribution has no render handle.
     MissingRenderHandle,
     /// The operation does not apply to that kind.
     InvalidKind,
-    /// The policy itself would break a reference.
+    /// The policy would break a reference.
     PolicyCreatedDanglingReference,
     /// Ordinary text cannot be overridden.
     DefaultRendererProtected,

@@ -1,45 +1,45 @@
-//! Diagnostics on their way to the result.
+//! Collecting diagnostics.
 
 use super::{Details, Diagnostic, Subject};
 
-/// What was found so far, in the order it was found; [`Findings::settle`] gives the order it is shown in.
+/// The findings in discovery order; [`Findings::settle`] sorts them.
 #[derive(Default)]
 pub(crate) struct Findings<'i> {
     found: Vec<Diagnostic<'i>>,
 }
 
 impl<'i> Findings<'i> {
-    /// Reports something about one subject.
+    /// Reports a problem of one subject.
     pub(crate) fn report(&mut self, details: Details<'i>, subject: Subject<'i>) {
         self.report_about(details, vec![subject]);
     }
 
-    /// Reports something about several subjects.
+    /// Reports a problem of several subjects.
     pub(crate) fn report_about(&mut self, details: Details<'i>, subjects: Vec<Subject<'i>>) {
         self.found.push(Diagnostic::new(details, subjects));
     }
 
-    /// Takes over what was found elsewhere.
+    /// Appends other findings.
     pub(crate) fn append(&mut self, mut other: Self) {
         self.found.append(&mut other.found);
     }
 
-    /// Whether a barrier may be passed.
+    /// Whether the barrier can be passed.
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Sorted by the stable key and free of repetitions; the message takes no part in either.
+    /// Sorts by the stable key and removes duplicates; the message is not part of the key.
     pub(crate) fn settle(self) -> Vec<Diagnostic<'i>> {
         let mut found = self.found;
         let coded = |d: &Diagnostic<'_>| (d.severity(), d.code().category().as_str(), d.code().as_str());
         let mut order: Vec<usize> = (0..found.len()).collect();
         order.sort_by_key(|index| coded(&found[*index]));
         let mut keep = Vec::with_capacity(found.len());
-        // Only what shares its code has to be told apart by its content.
+        // Only diagnostics with the same code must be compared by content.
         for same in order.chunk_by_mut(|a, b| found[*a].code() == found[*b].code()) {
             if same.len() > 1 {
-                let keys = Written::of(same.iter().map(|index| &found[*index].details));
+                let keys = CanonicalDetails::of(same.iter().map(|index| &found[*index].details));
                 let mut places: Vec<usize> = (0..same.len()).collect();
                 places.sort_unstable_by(|a, b| keys.get(*a).cmp(keys.get(*b)));
                 for alike in places.chunk_by_mut(|a, b| keys.get(*a) == keys.get(*b)) {
@@ -66,15 +66,15 @@ impl<'i> Findings<'i> {
     }
 }
 
-const PLAIN: &str = "details and subjects are plain strings and counts, which always serialise";
+const PLAIN: &str = "details and subjects are plain strings and counts, which always serialize";
 
-/// The canonical details of many diagnostics, in one buffer: a hostile input has 100,000 of them.
-struct Written {
+/// The canonical details of many diagnostics in one buffer: a hostile input has 100,000 of them.
+struct CanonicalDetails {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Written {
+impl CanonicalDetails {
     fn of<'d, 'i: 'd>(details: impl Iterator<Item = &'d Details<'i>>) -> Self {
         let mut written = Self { bytes: Vec::new(), ends: Vec::new() };
         for details in details {

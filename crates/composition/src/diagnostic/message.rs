@@ -1,4 +1,4 @@
-//! The words of a diagnostic. Never compared, never sorted on.
+//! Diagnostic messages. They are not part of any order or comparison.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use super::{
     Details, Expected, MAX_MESSAGE_CHARACTERS, PolicyFault, PolicyReason, ReferenceReason, StructureReason,
 };
 
-/// The message, cut to its bound.
+/// The message, truncated to its limit.
 pub(super) fn of(details: &Details<'_>) -> String {
     let mut message = String::with_capacity(96);
-    write_details(&mut message, details).expect("writing to a string does not fail");
+    write_details(&mut message, details).expect("writing to a string cannot fail");
     if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE_CHARACTERS) {
         let shortened = message[..end].char_indices().next_back().map_or(0, |(last, _)| last);
         message.truncate(shortened);
@@ -34,7 +34,11 @@ fn write_details(out: &mut String, details: &Details<'_>) -> std::fmt::Result {
             write!(out, "the built-in owner id {owner_id:?} does not match {pattern} within 128 bytes")
         }
         Details::ReservedOwnerId { instance_id, prefix } => {
-            write!(out, "the instance id {instance_id} starts with {prefix}, which is kept for built-ins")
+            write!(
+                out,
+                "the instance id {instance_id} starts with {prefix}, which is reserved for \
+                built-ins"
+            )
         }
         Details::InvalidLocalId { contribution_kind, local_id, pattern } => {
             write!(out, "the {contribution_kind} id {local_id:?} does not match {pattern} within 128 bytes")
@@ -43,21 +47,21 @@ fn write_details(out: &mut String, details: &Details<'_>) -> std::fmt::Result {
             write!(out, "{count} modules have the instance id {instance_id}")
         }
         Details::OwnerConflict { fields, owner_id } => {
-            write!(out, "the sets of {owner_id} disagree about {}", fields.join(" and "))
+            write!(out, "the sets of {owner_id} have different values for {}", fields.join(" and "))
         }
         Details::DuplicateCanonicalKey { count, key } => write!(out, "{key} is declared {count} times"),
         Details::InvalidPath { path, policy_id, reason } => {
-            write!(out, "{path:?} is no route path: {reason}")?;
+            write!(out, "{path:?} is not a valid route path: {reason}")?;
             policy_id.map_or(Ok(()), |id| write!(out, " (in operation {id:?})"))
         }
         Details::DuplicatePath { keys, path, .. } => {
-            write!(out, "{} routes answer {path}: {}", keys.len(), Names(keys))
+            write!(out, "{} routes have the path {path}: {}", keys.len(), Names(keys))
         }
         Details::InvalidClaim { claim, reason } => {
-            write!(out, "{claim:?} is no claim for this collection: {reason}")
+            write!(out, "{claim:?} is not a valid claim for this collection: {reason}")
         }
         Details::DefaultProtected { claim } => {
-            write!(out, "{claim} is ordinary text, which no module renders")
+            write!(out, "{claim} is ordinary text, which modules cannot claim")
         }
         Details::DuplicateClaim { claim, keys, renderer_kind } => {
             write!(out, "{} {renderer_kind} renderers claim {claim}: {}", keys.len(), Names(keys))
@@ -68,9 +72,9 @@ fn write_details(out: &mut String, details: &Details<'_>) -> std::fmt::Result {
                 None => write!(out, "a {field} ")?,
             }
             out.write_str(match reason {
-                ReferenceReason::MalformedKey => "is no canonical key",
-                ReferenceReason::WrongKind => "names something that is no route",
-                ReferenceReason::MissingTarget => "names a route that nobody declares",
+                ReferenceReason::MalformedKey => "is not a canonical key",
+                ReferenceReason::WrongKind => "does not name a route",
+                ReferenceReason::MissingTarget => "names a route that is not declared",
                 ReferenceReason::InactiveTarget => "names a route that is not shown",
             })?;
             write!(out, ": {reference:?}")
@@ -92,9 +96,9 @@ fn write_structure(
     };
     match reason {
         StructureReason::MissingRequiredField | StructureReason::MissingRuntime => {
-            write!(out, "{field}: expected {expected}, found nothing")
+            write!(out, "{field}: required, expected {expected}")
         }
-        StructureReason::UnsupportedField => write!(out, "{field}: not allowed here"),
+        StructureReason::UnsupportedField => write!(out, "{field}: not allowed"),
         StructureReason::InvalidInputShape
         | StructureReason::InvalidCollection
         | StructureReason::InvalidFieldType => write!(out, "{field}: expected {expected}, found {received}"),
@@ -116,16 +120,19 @@ fn write_policy(out: &mut String, fault: &PolicyFault<'_>) -> std::fmt::Result {
         PolicyReason::DuplicateRendererOverrideClaim => "another operation overrides the same claim",
         PolicyReason::HideReplaceSameTarget => "the target is both hidden and replaced",
         PolicyReason::ReplaceCycle => "the replacements form a cycle",
-        PolicyReason::ReorderCycle => "the order it asks for contradicts itself",
-        PolicyReason::MissingTarget => "nobody declares what it names",
-        PolicyReason::InactiveTarget => "what it names is declared, and not active",
-        PolicyReason::MissingUse => "nobody declares the renderer it selects",
-        PolicyReason::InactiveUse => "the renderer it selects is not active",
-        PolicyReason::InvalidUseKind => "the renderer it selects does not serve the claim",
-        PolicyReason::MissingRenderHandle => "what it selects has no render handle",
+        PolicyReason::ReorderCycle => "the requested order is contradictory",
+        PolicyReason::MissingTarget => "the contribution that it names is not declared",
+        PolicyReason::InactiveTarget => "the contribution that it names is not active",
+        PolicyReason::MissingUse => "the renderer that it selects is not declared",
+        PolicyReason::InactiveUse => "the renderer that it selects is not active",
+        PolicyReason::InvalidUseKind => "the renderer that it selects does not have the claim",
+        PolicyReason::MissingRenderHandle => "the contribution that it selects has no render handle",
         PolicyReason::InvalidKind => "it does not apply to this kind of contribution",
-        PolicyReason::PolicyCreatedDanglingReference => "it removes what something else still refers to",
-        PolicyReason::DefaultRendererProtected => "the rendering of ordinary text cannot be changed",
+        PolicyReason::PolicyCreatedDanglingReference => {
+            "it removes a contribution that is still \
+            referenced"
+        }
+        PolicyReason::DefaultRendererProtected => "the renderer of ordinary text cannot be changed",
     })?;
     write!(out, ": ")?;
     if let Some(field) = field {
@@ -136,7 +143,7 @@ fn write_policy(out: &mut String, fault: &PolicyFault<'_>) -> std::fmt::Result {
         write!(out, ", use {used}")?;
     }
     if let Some(from) = from {
-        write!(out, ", needed by {from}")?;
+        write!(out, ", required by {from}")?;
     }
     if let Some(related) = related_policy_ids.as_ref().filter(|ids| ids.iter().any(|id| id != policy_id)) {
         write!(out, " (operations {})", Names(related))?;
@@ -144,7 +151,7 @@ fn write_policy(out: &mut String, fault: &PolicyFault<'_>) -> std::fmt::Result {
     Ok(())
 }
 
-/// The first few of a list, and how many more there are.
+/// The first few items of a list, and the number of the others.
 struct Names<'a, T>(&'a [T]);
 
 impl<T: std::fmt::Display> std::fmt::Display for Names<'_, T> {

@@ -1,4 +1,4 @@
-//! Whom a diagnostic is about.
+//! Diagnostic subjects.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::vocabulary::{ContributionKind, Key, OwnerKind, wire_names};
 
-/// Who owns a subject.
+/// The owner of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SubjectOwner {
     /// The host: the input as a whole, and the policy.
     Host,
     /// A module instance.
     Module,
-    /// A part of the product.
+    /// A built-in of the product.
     Builtin,
 }
 
@@ -28,30 +28,27 @@ impl From<OwnerKind> for SubjectOwner {
     }
 }
 
-/// An owner, a contribution or a policy operation, as far as its fields could be read.
+/// An owner, a contribution or a policy operation, as far as its fields are readable.
 ///
-/// The fields stand in the order of canonical JSON, so that serialising gives canonical bytes.
+/// The fields are in canonical JSON order, so serializing gives canonical bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject<'i> {
-    /// What the contribution is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contribution_kind: Option<ContributionKind>,
-    /// Its canonical key, when owner and local id are grammatical.
+    /// The canonical key, if owner and local id are valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Key<'i>>,
-    /// Its id as declared, grammatical or not.
+    /// The declared id, valid or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_id: Option<&'i str>,
-    /// The owner's id as declared, grammatical or not.
+    /// The declared owner id, valid or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner_id: Option<&'i str>,
-    /// Host, module or built-in.
     pub owner_kind: SubjectOwner,
     /// The owner's package.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package_id: Option<&'i str>,
-    /// That package's version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package_version: Option<&'i str>,
     /// The policy operation.
@@ -72,20 +69,20 @@ impl<'i> Subject<'i> {
         policy_id: None,
     };
 
-    /// Whether it sorts before `other`, which is about the same key.
+    /// Whether it sorts before `other`, which has the same key.
     pub(crate) fn precedes(&self, other: &Self) -> bool {
         self != other && self.canonical() < other.canonical()
     }
 
-    /// The front of the canonical JSON, as far as it needs no writing: kinds and keys have nothing
-    /// to escape and sort as they stand, and a subject without either comes behind those that have one.
+    /// The start of the canonical JSON, without serializing: kinds and keys need no escaping and sort as they are, and
+    /// a subject without either sorts last.
     fn outline(&self) -> (bool, &'static str, bool, Option<Key<'i>>) {
         let kind = self.contribution_kind;
         (kind.is_none(), kind.map_or("", ContributionKind::as_str), self.key.is_none(), self.key)
     }
 
     fn canonical(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a subject is plain strings, which always serialise")
+        serde_json::to_vec(self).expect("a subject has only strings, which always serialize")
     }
 
     /// One policy operation.
@@ -94,11 +91,11 @@ impl<'i> Subject<'i> {
     }
 }
 
-/// Sorts by canonical JSON and drops what is there twice.
+/// Sorts by canonical JSON and removes duplicates.
 pub(super) fn normalise(subjects: &mut Vec<Subject<'_>>) {
     subjects.sort_by(|a, b| a.outline().cmp(&b.outline()));
     subjects.dedup();
-    // The outline decides nearly always; only what it cannot tell apart is written out.
+    // The outline usually decides; only equal outlines are serialized.
     for alike in subjects.chunk_by_mut(|a, b| a.outline() == b.outline()) {
         if alike.len() > 1 {
             alike.sort_by_cached_key(Subject::canonical);

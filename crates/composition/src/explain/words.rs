@@ -1,4 +1,4 @@
-//! An explanation for a person.
+//! The display form of an explanation.
 
 use std::fmt;
 
@@ -53,10 +53,10 @@ impl Explanation<'_> {
             }
             Verdict::Hidden { policy_id } => write!(f, "is not shown: operation {policy_id:?} hides it"),
             Verdict::Replaced { policy_id, replacement } => {
-                write!(f, "is not shown: operation {policy_id:?} puts {replacement} in its place")
+                write!(f, "is not shown: operation {policy_id:?} replaces it with {replacement}")
             }
             Verdict::Overridden { policy_id, selected } => {
-                write!(f, "is not shown: operation {policy_id:?} gives its claim to {selected}")
+                write!(f, "is not shown: operation {policy_id:?} assigns its claim to {selected}")
             }
             Verdict::Blocked { diagnostics } => {
                 let plural = if *diagnostics == 1 { "" } else { "s" };
@@ -64,7 +64,7 @@ impl Explanation<'_> {
                 write!(f, "{} about this key)", self.diagnostics.len())
             }
             Verdict::Undeclared { similar } => {
-                f.write_str("is not shown: nobody declares it")?;
+                f.write_str("is not shown: it is not declared")?;
                 if similar.is_empty() {
                     Ok(())
                 } else {
@@ -72,7 +72,7 @@ impl Explanation<'_> {
                 }
             }
             Verdict::NotAKey => {
-                f.write_str("is no canonical key; write owner:kind/id, such as lab:routes/home")
+                f.write_str("is not a canonical key; use owner:kind/id, such as lab:routes/home")
             }
         }
     }
@@ -80,17 +80,17 @@ impl Explanation<'_> {
 
 fn write_gated(f: &mut fmt::Formatter<'_>, status: Option<RuntimeStatus>, gate: &GateFacts) -> fmt::Result {
     match (status, gate.fallback_for) {
-        (None, _) => f.write_str("a built-in has no status that `anyNonReady` could match"),
+        (None, _) => f.write_str("a built-in has no status for `anyNonReady` to match"),
         (Some(status), Some(declared)) => {
-            write!(f, "its owner is {status}, and it stands in for {}", declared.as_str())
+            write!(f, "its owner is {status}, and it is a fallback for {}", declared.as_str())
         }
         (Some(RuntimeStatus::Disabled), None) => {
-            f.write_str("its owner is disabled, and shows nothing but fallbacks")
+            f.write_str("its owner is disabled and shows only fallbacks")
         }
         (Some(status), None) => {
             write!(f, "its owner is {status}, and it is active ")?;
             match gate.active_when.filter(|statuses| *statuses != StatusSet::EMPTY) {
-                Some(statuses) => write!(f, "only when {}", Listed(statuses)),
+                Some(statuses) => write!(f, "only when {}", StatusList(statuses)),
                 None => f.write_str("never"),
             }
         }
@@ -99,12 +99,12 @@ fn write_gated(f: &mut fmt::Formatter<'_>, status: Option<RuntimeStatus>, gate: 
 
 fn write_gate(f: &mut fmt::Formatter<'_>, gate: &GateFacts) -> fmt::Result {
     match gate.status {
-        None => f.write_str("\n  built-in, so no status gates it")?,
+        None => f.write_str("\n  built-in, always active")?,
         Some(status) => write!(f, "\n  status {status}")?,
     }
     if let Some(statuses) = gate.active_when.filter(|statuses| *statuses != StatusSet::EMPTY) {
-        let origin = if gate.explicit { "as it declares" } else { "the default of its kind" };
-        write!(f, "; active when {}, {origin}", Listed(statuses))?;
+        let origin = if gate.explicit { "as declared" } else { "the default of its kind" };
+        write!(f, "; active when {}, {origin}", StatusList(statuses))?;
     }
     match gate.fallback_for {
         Some(declared) => write!(f, "; a fallback for {}", declared.as_str()),
@@ -112,9 +112,9 @@ fn write_gate(f: &mut fmt::Formatter<'_>, gate: &GateFacts) -> fmt::Result {
     }
 }
 
-struct Listed(StatusSet);
+struct StatusList(StatusSet);
 
-impl fmt::Display for Listed {
+impl fmt::Display for StatusList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, status) in self.0.iter().enumerate() {
             if index > 0 {

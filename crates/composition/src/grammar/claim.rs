@@ -2,25 +2,24 @@
 
 use crate::vocabulary::{RendererKind, wire_names};
 
-/// The longest claim, in bytes.
+/// The maximum length of a claim, in bytes.
 pub const MAX_CLAIM_BYTES: usize = 256;
 
-/// The claims of ordinary text: the product owns them, and nobody overrides them.
+/// The claims of ordinary text: reserved for the product and not overridable.
 pub const PROTECTED_CLAIMS: [&str; 4] =
     ["message:assistant", "message:assistant.text", "message:user", "message:user.text"];
 
-/// Why a text is no claim for its collection. The first that applies, in this order, is reported.
+/// Why a claim is invalid. The first fault in this order is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimFault {
-    /// There is no text.
     Empty,
-    /// Over [`MAX_CLAIM_BYTES`].
+    /// Longer than [`MAX_CLAIM_BYTES`].
     TooLong,
-    /// No `message:`, `tool:` or `activity:` in front.
+    /// It does not start with `message:`, `tool:` or `activity:`.
     UnknownFamily,
-    /// The family is another collection's.
+    /// The family belongs to another collection.
     ClaimKindMismatch,
-    /// What follows the family is no name.
+    /// The name after the family is invalid.
     InvalidName,
 }
 
@@ -32,7 +31,7 @@ wire_names!(ClaimFault {
     InvalidName => "invalid-name",
 });
 
-/// What is wrong with `claim` in the collection of `kind`, if anything.
+/// The fault of `claim` in the collection of `kind`, if any.
 pub fn claim_fault(claim: &str, kind: RendererKind) -> Option<ClaimFault> {
     if claim.is_empty() {
         return Some(ClaimFault::Empty);
@@ -48,7 +47,7 @@ pub fn claim_fault(claim: &str, kind: RendererKind) -> Option<ClaimFault> {
     (!name.split('.').all(is_part)).then_some(ClaimFault::InvalidName)
 }
 
-/// Whether `claim` stands for ordinary user or assistant text.
+/// Whether `claim` is ordinary user or assistant text.
 pub fn is_protected(claim: &str) -> bool {
     PROTECTED_CLAIMS.contains(&claim)
 }
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_fault_by_precedence_is_named() {
+    fn reports_the_first_fault_by_precedence() {
         use ClaimFault as F;
         let long = format!("tool:{}", "a".repeat(MAX_CLAIM_BYTES));
         let cases = [

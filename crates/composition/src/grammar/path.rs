@@ -4,36 +4,35 @@ use std::borrow::Cow;
 
 use crate::vocabulary::wire_names;
 
-/// The longest route path, in bytes.
+/// The maximum length of a route path, in bytes.
 pub const MAX_PATH_BYTES: usize = 512;
 
-/// The most segments of a route path.
+/// The maximum number of segments.
 pub const MAX_PATH_SEGMENTS: usize = 32;
 
-/// Why a text is no route path. The first that applies, in this order, is the one reported.
+/// Why a route path is invalid. The first fault in this order is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathFault {
-    /// There is no text.
     Empty,
-    /// Over [`MAX_PATH_BYTES`].
+    /// Longer than [`MAX_PATH_BYTES`].
     TooLong,
     /// Does not start with `/`.
     NotAbsolute,
-    /// Holds a `?` or a `#`.
+    /// Contains `?` or `#`.
     QueryOrHash,
     /// Ends in `/` and is not the root.
     TrailingSlash,
-    /// Holds `//`.
+    /// Contains `//`.
     EmptySegment,
     /// Has a segment `.` or `..`.
     DotSegment,
-    /// Has a segment that starts with `:` and is no parameter.
+    /// A segment that starts with `:` is not a valid parameter.
     InvalidParameter,
-    /// Holds a character that no path may hold.
+    /// Contains an invalid character.
     InvalidCharacter,
-    /// Names one parameter twice.
+    /// Has the same parameter twice.
     DuplicateParameter,
-    /// Over [`MAX_PATH_SEGMENTS`].
+    /// More than [`MAX_PATH_SEGMENTS`].
     TooManySegments,
 }
 
@@ -51,7 +50,7 @@ wire_names!(PathFault {
     TooManySegments => "too-many-segments",
 });
 
-/// What is wrong with `path`, if anything.
+/// The fault of `path`, if any.
 pub fn path_fault(path: &str) -> Option<PathFault> {
     if path.is_empty() {
         return Some(PathFault::Empty);
@@ -76,7 +75,7 @@ pub fn path_fault(path: &str) -> Option<PathFault> {
         match segment.strip_prefix(':') {
             Some(name) => {
                 faults.parameter |= !is_parameter(name);
-                // The length is bounded by now, so looking back costs little.
+                // The length is limited, so this is cheap.
                 faults.duplicate |= rest.split('/').take(index).any(|earlier| earlier == segment);
             }
             None => faults.character |= !segment.bytes().all(is_static_byte),
@@ -86,7 +85,7 @@ pub fn path_fault(path: &str) -> Option<PathFault> {
     faults.first()
 }
 
-/// The path with the name of each parameter left out; two routes of one shape answer the same addresses.
+/// The path without parameter names; two routes with the same shape match the same paths.
 ///
 /// ```
 /// # use composition::grammar::path_shape;
@@ -106,7 +105,7 @@ pub fn path_shape(path: &str) -> Cow<'_, str> {
     Cow::Owned(shape)
 }
 
-/// What was found anywhere in the path; [`Faults::first`] picks by precedence, not by place.
+/// All faults of a path; [`Faults::first`] selects by precedence.
 #[derive(Default)]
 struct Faults {
     empty: bool,
@@ -146,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_fault_by_precedence_is_named() {
+    fn reports_the_first_fault_by_precedence() {
         use PathFault as F;
         let long = format!("/{}", "a".repeat(MAX_PATH_BYTES));
         let segments = "/a".repeat(MAX_PATH_SEGMENTS);
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_forget_parameter_names_only() {
+    fn shapes_ignore_parameter_names() {
         for (path, shape) in [("/", "/"), ("/a/b", "/a/b"), ("/a/:id", "/a/:"), ("/:a/:b/c", "/:/:/c")] {
             assert_eq!(path_shape(path), shape);
         }

@@ -1,8 +1,7 @@
-//! Step 1: validate the shape of the input and its schema versions.
+//! Step 1: validate the structure of the input and its schema versions.
 //!
-//! Every field of every source, descriptor, handle and operation is looked at, and each that
-//! is malformed is reported once. What comes out is whatever could be read: a [`Draft`] has
-//! a whole body only if nothing in it was malformed.
+//! Every field of every source, descriptor, handle and operation is checked, and each invalid one is reported once. The
+//! result has everything readable: a [`Draft`] has a body only if none of it was invalid.
 
 mod descriptor;
 mod fields;
@@ -14,7 +13,7 @@ use serde_json::Value;
 
 pub(crate) use descriptor::{Draft, STATUS_NAMES};
 pub(crate) use fields::{Bounds, Field, Fields, quoted, structure, token, type_name, wrong_type};
-pub(crate) use operation::{Operation, OperationKind, Place, PolicyDraft};
+pub(crate) use operation::{Operation, OperationKind, PolicyDraft, RequestedPosition};
 pub(crate) use source::{PackageField, SourceShape};
 pub(crate) use versions::{VERSION, Versions};
 
@@ -22,7 +21,7 @@ use crate::diagnostic::{Expected, Findings, StructureReason, Subject, VersionFie
 use crate::input::Input;
 use crate::vocabulary::OwnerKind;
 
-/// Everything that could be read of an input.
+/// Everything readable in an input.
 pub(crate) struct Shape<'i> {
     pub(crate) versions: Versions,
     pub(crate) sources: Vec<SourceShape<'i>>,
@@ -30,7 +29,7 @@ pub(crate) struct Shape<'i> {
     pub(crate) policy: PolicyDraft<'i>,
 }
 
-/// Reads the whole input. `None` when nothing of it can be interpreted.
+/// Reads the whole input. `None` if none of it can be interpreted.
 pub(crate) fn read<'i>(input: &'i Input, findings: &mut Findings<'i>) -> Option<Shape<'i>> {
     let Value::Object(members) = input.as_value() else {
         let expected = Expected::Token("ComposeWorkspaceInput");
@@ -46,7 +45,7 @@ pub(crate) fn read<'i>(input: &'i Input, findings: &mut Findings<'i>) -> Option<
     if let Some(details) =
         versions.fault(VersionField::CompositionSchema, members.get("compositionSchemaVersion"))
     {
-        // Without a schema nothing else means anything, not even the list of versions.
+        // Without a schema version nothing else can be interpreted, not even the list of versions.
         findings.report(details, Subject::HOST);
         return None;
     }
@@ -68,7 +67,7 @@ pub(crate) fn read<'i>(input: &'i Input, findings: &mut Findings<'i>) -> Option<
     Some(shape)
 }
 
-/// Reports a collection that is no array.
+/// Reports a collection that is not an array.
 fn not_a_collection<'i>(
     field: impl Into<std::borrow::Cow<'i, str>>,
     value: Option<&Value>,

@@ -1,4 +1,4 @@
-//! Step 2: normalise built-ins and modules into sources. From here on both take one path.
+//! Step 2: normalize built-ins and modules to sources.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::vocabulary::{Owner, OwnerKind};
 
 /// A built-in set or a module instance.
 ///
-/// Built-in sets with equal owners need no merging: their contributions carry the same owner.
+/// Built-in sets with equal owners need no merging: their contributions have the same owner.
 pub(crate) struct Source<'i> {
     pub(crate) kind: OwnerKind,
     pub(crate) subject: Subject<'i>,
     pub(crate) package_id: PackageField<'i>,
     pub(crate) package_version: PackageField<'i>,
-    /// What step 3 resolved; always `None` for a built-in.
+    /// The result of step 3; always `None` for a built-in.
     pub(crate) runtime: Option<Arc<RuntimeSummary<'i>>>,
 }
 
 impl<'i> Source<'i> {
-    /// The owner, which every source has past barrier A.
+    /// The owner, which every source has after barrier A.
     pub(crate) fn owner(&self) -> Owner<'i> {
         Owner {
             owner_kind: self.kind,
@@ -43,7 +43,7 @@ impl<'i> From<&SourceShape<'i>> for Source<'i> {
     }
 }
 
-/// One list of sources, whatever they came as.
+/// All sources in one list.
 pub(crate) fn normalise<'i>(shapes: &[SourceShape<'i>]) -> Vec<Source<'i>> {
     shapes.iter().map(Source::from).collect()
 }

@@ -1,7 +1,7 @@
-//! Step 3: every module has a runtime that the host resolved.
+//! Step 3: every module has a runtime resolved by the host.
 //!
-//! The summary copies what the host gave, and nothing is redacted here: that is the host's
-//! duty, before composing. Contents therefore never show in a diagnostic.
+//! The summary copies the host's data without redaction, which is the host's duty. Diagnostics therefore never contain
+//! its values.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::composition::{ActionKind, RuntimeAction, RuntimeSummary};
 use crate::diagnostic::{Expected, Findings, StructureReason, Subject};
 use crate::vocabulary::RuntimeStatus;
 
-/// Attaches a summary to each module whose runtime is whole, and reports the others.
+/// Attaches a summary to each module with a valid runtime, and reports the others.
 pub(crate) fn resolve<'i>(
     sources: &mut [Source<'i>],
     shapes: &[SourceShape<'i>],
@@ -85,7 +85,7 @@ fn read_status<'i>(
     status
 }
 
-/// The runtime must have been resolved for this very instance.
+/// The runtime must belong to this instance.
 fn check_instance<'i>(
     fields: &mut Fields<'_, 'i>,
     members: &'i Map<String, Value>,

@@ -1,4 +1,4 @@
-//! Step 4: canonical keys, for every declared contribution, active or not.
+//! Step 4: canonical keys of all declared contributions, active or not.
 
 use super::s01_shape::{Draft, PackageField};
 use super::s02_sources::Source;
@@ -7,7 +7,7 @@ use crate::grammar;
 use crate::groups::Lookup;
 use crate::vocabulary::{OwnerKind, compare_before_colon};
 
-/// The owner half of the keys of a source: its id, if that is grammatical by the pattern of its owner kind.
+/// The owner part of the keys of a source: its id, if valid for its owner kind.
 pub(crate) fn owner_half<'i>(owner: Subject<'i>) -> Option<&'i str> {
     owner.owner_id.filter(|id| match owner.owner_kind {
         SubjectOwner::Builtin => grammar::is_builtin_id(id),
@@ -16,15 +16,15 @@ pub(crate) fn owner_half<'i>(owner: Subject<'i>) -> Option<&'i str> {
     })
 }
 
-/// The drafts that have a key, in the order of their keys.
+/// The drafts with a key, in key order.
 pub(crate) struct KeyOrder {
     pub(crate) drafts: Vec<usize>,
-    /// The front of the local id of each.
+    /// The first bytes of each local id.
     pub(crate) fronts: Vec<Front>,
 }
 
-/// The first sixteen bytes of an id, as a number that sorts as they do. It tells two ids apart
-/// nearly always, and without following them to wherever they lie in memory.
+/// The first sixteen bytes of an id as a number with the same order. It usually decides a comparison without another
+/// memory access.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Front(u128);
 
@@ -37,9 +37,9 @@ impl Front {
     }
 }
 
-/// Reports ids, owners and keys that stand for more than one thing.
+/// Reports duplicate ids, owners and keys.
 ///
-/// Returns the drafts that have a key, in the order of their keys: they are sorted only here.
+/// Returns the drafts with a key, in key order: this is the only sort.
 pub(crate) fn check<'i>(
     sources: &[Source<'i>],
     drafts: &[Draft<'i>],
@@ -52,10 +52,9 @@ pub(crate) fn check<'i>(
     order
 }
 
-/// The drafts that have a key, in the order of their keys, equal ones as they were declared.
+/// The drafts with a key, in key order, equal ones in declaration order.
 ///
-/// Sources are few, so their ids are compared first and by themselves; what is left to compare
-/// for a draft is a number and its local id.
+/// There are few sources, so their ids are compared first; then only a number and the local id are compared per draft.
 fn key_order(sources: &[Source<'_>], drafts: &[Draft<'_>]) -> KeyOrder {
     let owner_id = |source: usize| sources[source].subject.owner_id.unwrap_or_default();
     let mut by_owner: Vec<usize> = (0..sources.len()).collect();
@@ -79,7 +78,7 @@ fn key_order(sources: &[Source<'_>], drafts: &[Draft<'_>]) -> KeyOrder {
     }
 }
 
-/// Instance ids of several modules, with the sources that share each.
+/// Instance ids of several modules, with their sources.
 fn shared_instance_ids<'i>(
     sources: &[Source<'i>],
     findings: &mut Findings<'i>,
@@ -95,7 +94,7 @@ fn shared_instance_ids<'i>(
     by_id
 }
 
-/// Built-in sets of one owner id have to agree about the package. A malformed field was reported and takes no part.
+/// Built-in sets with one owner id must have the same package. A field already reported as invalid is ignored.
 fn check_builtin_owners<'i>(sources: &[Source<'i>], findings: &mut Findings<'i>) {
     for (owner_id, sets) in sources_by_id(sources, OwnerKind::Builtin, grammar::is_builtin_id) {
         let differs = |field: fn(&Source<'i>) -> PackageField<'i>| {
@@ -119,7 +118,7 @@ fn check_builtin_owners<'i>(sources: &[Source<'i>], findings: &mut Findings<'i>)
     }
 }
 
-/// The sources of one kind under each grammatical id.
+/// The sources of one kind by valid id.
 fn sources_by_id<'i>(
     sources: &[Source<'i>],
     kind: OwnerKind,
@@ -136,8 +135,8 @@ fn sources_by_id<'i>(
 
 /// Reports keys that are declared more than once.
 ///
-/// Modules that share an instance id were reported for that; their equal keys only repeat it,
-/// so of such modules only the one with the most declarations of a key counts.
+/// Modules with the same instance id were already reported; their equal keys only repeat that, so only the one with the
+/// most declarations of a key counts.
 fn check_keys<'i>(
     sources: &[Source<'i>],
     drafts: &[Draft<'i>],
@@ -145,7 +144,7 @@ fn check_keys<'i>(
     shared: &Lookup<&'i str, Vec<usize>>,
     findings: &mut Findings<'i>,
 ) {
-    // Drafts stand in the order of their sources, so the declarations of one source are neighbours.
+    // Drafts are in source order, so the declarations of one source are adjacent.
     for group in order.chunk_by(|a, b| drafts[*a].key == drafts[*b].key).filter(|group| group.len() > 1) {
         let group: Vec<&Draft<'i>> = group.iter().map(|index| &drafts[*index]).collect();
         let Some(key) = group[0].key else { continue };

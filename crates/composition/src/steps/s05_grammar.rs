@@ -1,7 +1,6 @@
-//! Step 5: names, paths, claims, references and module versions keep their grammar.
+//! Step 5: validate names, paths, claims, references and module versions.
 //!
-//! This runs for every declaration, whatever the runtime status: being disabled must not
-//! hide a broken declaration.
+//! This covers every declaration, whatever its status: a disabled module must not hide an invalid declaration.
 
 use std::collections::HashSet;
 
@@ -14,8 +13,8 @@ use crate::grammar::{self, BUILTIN_ID_PATTERN, BUILTIN_PREFIX, NAME_PATTERN};
 use crate::groups::Lookup;
 use crate::vocabulary::{ContributionKind, Key, OwnerKind};
 
-/// Judges every source. Its contributions were judged by [`check_contribution`] as they were read, while
-/// their texts were at hand: the two steps belong to one block, and nothing depends on their order.
+/// Validates every source. [`check_contribution`] validated its contributions as they were read; both steps belong to
+/// one block, so their order does not matter.
 pub(crate) fn check<'i>(
     sources: &[Source<'i>],
     shapes: &[SourceShape<'i>],
@@ -49,7 +48,7 @@ fn check_owner_id<'i>(source: &Source<'i>, findings: &mut Findings<'i>) {
     findings.report(details, source.subject);
 }
 
-/// Judges the names, the path, the claim or the reference of one contribution.
+/// Validates the names, path, claim or reference of one contribution.
 pub(crate) fn check_contribution<'i>(draft: &Draft<'i>, owner: Subject<'i>, findings: &mut Findings<'i>) {
     let mut report = |details| findings.report(details, draft.subject(owner));
     if draft.key.is_none()
@@ -84,8 +83,8 @@ pub(crate) fn check_contribution<'i>(draft: &Draft<'i>, owner: Subject<'i>, find
     }
 }
 
-/// Step 5b: a policy that selects a contribution without a handle is told so at once, since
-/// barrier A keeps step 9 from ever looking at it.
+/// Step 5b: reports a policy that selects a contribution without a handle, because barrier A would prevent step 9 from
+/// reporting it.
 pub(crate) fn check_selected_handles<'i>(
     sources: &[Source<'i>],
     drafts: &[Draft<'i>],
@@ -129,8 +128,8 @@ pub(crate) fn check_selected_handles<'i>(
 
 /// The subject of each declared key.
 ///
-/// A key that is declared several times, which is an error of its own, is here by the first of
-/// its subjects: with all of them, many declarations times many operations would be quadratic.
+/// A duplicate key, which is a separate error, has its first subject: with all of them, many declarations times many
+/// operations would be quadratic.
 fn subjects_by_key<'i>(sources: &[Source<'i>], drafts: &[Draft<'i>]) -> Lookup<Key<'i>, Subject<'i>> {
     let mut subjects: Lookup<Key<'i>, Subject<'i>> = Lookup::default();
     for draft in drafts {

@@ -1,21 +1,19 @@
-//! Step 7: gate contributions by the status that the host resolved.
+//! Step 7: activate contributions by the resolved status.
 
 use crate::catalogue::{Catalogue, Rank};
 use crate::contribution::{Activation, Body, Contribution};
 use crate::vocabulary::{NonReadyStatus, RuntimeStatus, StatusSet};
 
-/// Whether a contribution takes part.
+/// Whether a contribution is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
-    /// It does.
     Active,
-    /// It does, as a fallback for this status.
+    /// Active as a fallback for this status.
     Fallback(NonReadyStatus),
-    /// It does not.
     Inactive,
 }
 
-/// The candidate graph: frozen after step 8, and what every policy reference is judged against.
+/// The candidate graph: fixed after step 8; policy references are resolved in it.
 pub(crate) struct Candidates {
     gates: Vec<Gate>,
 }
@@ -29,13 +27,13 @@ impl Candidates {
         self.gates[rank] != Gate::Inactive
     }
 
-    /// The active ranks, in the order of their keys.
+    /// The active ranks, in key order.
     pub(crate) fn active(&self) -> impl Iterator<Item = Rank> {
         (0..self.gates.len()).filter(|rank| self.is_active(*rank))
     }
 }
 
-/// Gates every contribution; the fallbacks among them by step 8.
+/// Activates contributions; fallbacks by step 8.
 pub(crate) fn gate(catalogue: &Catalogue<'_>) -> Candidates {
     let gates = catalogue
         .iter()
@@ -55,7 +53,7 @@ pub(crate) fn gate(catalogue: &Catalogue<'_>) -> Candidates {
     Candidates { gates }
 }
 
-/// Built-ins have no status and are always active; a disabled module shows nothing, whatever it declares.
+/// Built-ins have no status and are always active; a disabled module shows nothing.
 fn is_active(contribution: &Contribution<'_>, status: Option<RuntimeStatus>) -> bool {
     match status {
         None => true,

@@ -1,11 +1,11 @@
-//! Step 8: materialise the fallback surfaces of what is not ready.
+//! Step 8: activate the fallback surfaces of modules that are not ready.
 
 use crate::vocabulary::{FallbackStatus, NonReadyStatus, RuntimeStatus};
 
-/// The status that a fallback surface stands in for, if it is active at all.
+/// The status that a fallback surface matches, if it is active.
 ///
-/// A module's fallback matches the module's status. A built-in has no status: it offers the
-/// product's own entry point for a concrete one, and `anyNonReady` has nothing to match.
+/// A module's fallback matches the module's status. A built-in has no status: it provides the product's entry point for
+/// a concrete one, and `anyNonReady` never matches.
 pub(crate) const fn matched_status(
     declared: FallbackStatus,
     module_status: Option<RuntimeStatus>,

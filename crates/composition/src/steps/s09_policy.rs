@@ -1,21 +1,20 @@
-//! Step 9: judge the whole policy before any of it is applied.
+//! Step 9: validate the whole policy before applying it.
 //!
-//! Three passes over the frozen candidate graph: what each operation names (9a), how the
-//! operations get along (9b), and what their removals would leave dangling (9c). The order of
-//! the operations in the input decides nothing.
+//! Three passes over the fixed candidate graph: the keys of each operation (9a), conflicts between operations (9b), and
+//! references that removals would break (9c). The order of operations in the input has no effect.
 
 mod conflicts;
 mod cycles;
 mod references;
 mod simulation;
 
-use super::s01_shape::{Operation, OperationKind, Place};
+use super::s01_shape::{Operation, OperationKind, RequestedPosition};
 use super::s07_gate::Candidates;
 use crate::catalogue::{Catalogue, Rank};
 use crate::diagnostic::{Details, Findings, PolicyFault, Subject};
 use crate::groups::Lookup;
 
-/// An operation whose keys were found in the candidate graph.
+/// An operation with resolved keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resolved<'i> {
     pub(crate) id: &'i str,
@@ -23,7 +22,7 @@ pub(crate) struct Resolved<'i> {
 }
 
 impl<'i> Resolved<'i> {
-    /// The order of the ordering contract: by kind, then by target or claim, then by id.
+    /// The order of the ordering contract: by kind, then target or claim, then id.
     fn effect_order(&self) -> (u8, Rank, &'i str, &'i str) {
         let (kind, rank, claim) = match self.action {
             Action::Hide { target } => (0, target, ""),
@@ -36,7 +35,7 @@ impl<'i> Resolved<'i> {
     }
 }
 
-/// What a resolved operation does.
+/// The action of a resolved operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action<'i> {
     Hide { target: Rank },
@@ -46,7 +45,7 @@ pub(crate) enum Action<'i> {
     RendererOverride { claim: &'i str, selected: Rank },
 }
 
-/// Where a resolved reorder wants its target.
+/// Where a resolved reorder moves its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
     First,
@@ -55,20 +54,20 @@ pub(crate) enum Position {
     After(Rank),
 }
 
-/// The facts that all three passes look at.
+/// The data of all three passes.
 #[derive(Clone, Copy)]
-pub(crate) struct Scene<'s, 'i> {
+pub(crate) struct PolicyContext<'s, 'i> {
     pub(crate) catalogue: &'s Catalogue<'i>,
     pub(crate) candidates: &'s Candidates,
     pub(crate) claims: &'s Claims<'i>,
     pub(crate) operations: &'s [Operation<'i>],
 }
 
-/// The claims that operations ask for, each with whether an active renderer has it, if anybody does.
+/// The claims in operations, each with whether an active renderer has it, if declared.
 pub(crate) struct Claims<'i>(Lookup<&'i str, Option<bool>>);
 
 impl<'i> Claims<'i> {
-    /// Looks for the claims among all renderers, once.
+    /// Looks up the claims among all renderers, once.
     pub(crate) fn gather(
         catalogue: &Catalogue<'i>,
         candidates: &Candidates,
@@ -91,14 +90,14 @@ impl<'i> Claims<'i> {
         Self(claims)
     }
 
-    /// `None` when nobody declares the claim, else whether it is active.
+    /// `None` if the claim is not declared, otherwise whether it is active.
     fn activity(&self, claim: &str) -> Option<bool> {
         self.0.get(claim).copied().flatten()
     }
 }
 
-impl<'i> Scene<'_, 'i> {
-    /// The contributions that `operation` names, as far as somebody declares them.
+impl<'i> PolicyContext<'_, 'i> {
+    /// The declared contributions that `operation` names.
     fn named(&self, operation: &Operation<'i>) -> impl Iterator<Item = Subject<'i>> {
         operation
             .named_keys()
@@ -107,8 +106,8 @@ impl<'i> Scene<'_, 'i> {
     }
 }
 
-/// Judges the policy. What comes out may be applied only if nothing was found.
-pub(crate) fn validate<'i>(scene: Scene<'_, 'i>, findings: &mut Findings<'i>) -> Vec<Resolved<'i>> {
+/// Validates the policy. The result may be applied only if nothing was found.
+pub(crate) fn validate<'i>(scene: PolicyContext<'_, 'i>, findings: &mut Findings<'i>) -> Vec<Resolved<'i>> {
     let resolved: Vec<Option<Resolved<'i>>> =
         scene.operations.iter().map(|operation| references::resolve(scene, operation, findings)).collect();
     let graph = conflicts::check(scene, &resolved, findings);
@@ -118,9 +117,9 @@ pub(crate) fn validate<'i>(scene: Scene<'_, 'i>, findings: &mut Findings<'i>) ->
     policy
 }
 
-/// Reports a fault of several operations: each of them, and whatever they name, is a subject.
+/// Reports a fault of several operations: each of them, and everything they name, is a subject.
 fn report_operations<'o, 'i: 'o>(
-    scene: Scene<'_, 'i>,
+    scene: PolicyContext<'_, 'i>,
     fault: PolicyFault<'i>,
     operations: impl Iterator<Item = &'o Operation<'i>>,
     findings: &mut Findings<'i>,
@@ -131,7 +130,7 @@ fn report_operations<'o, 'i: 'o>(
         ids.push(operation.id);
         ranks.extend(operation.named_keys().filter_map(|key| scene.catalogue.rank_of(key)));
     }
-    // Thousands of operations can share an id or a target, and ids and ranks are cheaper to compare than subjects.
+    // Thousands of operations can have the same id or target, and ids and ranks are cheaper to compare than subjects.
     ids.sort_unstable();
     ids.dedup();
     ranks.sort_unstable();

@@ -4,7 +4,7 @@ use super::s09_policy::{Action, Resolved};
 use crate::assembly::Assembly;
 use crate::effect::Effect;
 
-/// Removes what is hidden or replaced. Nothing cascades, and a replacement keeps all that is its own.
+/// Removes hidden and replaced contributions. Nothing cascades, and a replacement keeps its own properties.
 pub(crate) fn apply<'i>(assembly: &mut Assembly<'_, 'i>, policy: &[Resolved<'i>]) {
     for operation in policy {
         match operation.action {

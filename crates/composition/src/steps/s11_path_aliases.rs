@@ -5,7 +5,7 @@ use crate::assembly::Assembly;
 use crate::contribution::Body;
 use crate::effect::Effect;
 
-/// Gives routes the path they answer. The declared path and the key stay as they are.
+/// Sets the effective paths of routes. The declared path and the key are unchanged.
 pub(crate) fn apply<'i>(assembly: &mut Assembly<'_, 'i>, policy: &[Resolved<'i>]) {
     for operation in policy {
         if let Action::PathAlias { target, path } = operation.action

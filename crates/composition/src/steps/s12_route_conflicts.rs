@@ -1,4 +1,4 @@
-//! Step 12: no two surviving routes answer the same addresses.
+//! Step 12: no two remaining routes match the same paths.
 
 use crate::assembly::Assembly;
 use crate::catalogue::Rank;
@@ -7,7 +7,7 @@ use crate::diagnostic::{Details, Findings};
 use crate::grammar::path_shape;
 use crate::groups::repeated;
 
-/// Reports each shape that several routes have, with all of them. Whether nothing was found.
+/// Reports each shape with several routes. Returns whether nothing was found.
 pub(crate) fn check<'i>(assembly: &Assembly<'_, 'i>, findings: &mut Findings<'i>) -> bool {
     let routes = assembly.shown().filter_map(|rank| match assembly.catalogue.get(rank).body {
         Body::Route { path, .. } => Some((path_shape(assembly.effective_path(rank, path)), rank)),

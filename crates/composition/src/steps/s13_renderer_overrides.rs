@@ -6,7 +6,7 @@ use crate::catalogue::Rank;
 use crate::effect::Effect;
 use crate::groups::Lookup;
 
-/// Leaves only the selected renderer of each overridden claim.
+/// Keeps only the selected renderer of each overridden claim.
 pub(crate) fn apply<'i>(assembly: &mut Assembly<'_, 'i>, policy: &[Resolved<'i>]) {
     let overrides: Vec<_> = policy
         .iter()

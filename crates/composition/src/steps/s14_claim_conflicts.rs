@@ -4,7 +4,7 @@ use crate::assembly::Assembly;
 use crate::diagnostic::{Details, Findings};
 use crate::groups::repeated;
 
-/// Reports each claim that several renderers still have, with all of them.
+/// Reports each claim with several renderers.
 pub(crate) fn check<'i>(assembly: &Assembly<'_, 'i>, findings: &mut Findings<'i>) {
     let renderers = assembly.shown().filter_map(|rank| {
         let contribution = assembly.catalogue.get(rank);

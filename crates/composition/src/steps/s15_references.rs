@@ -1,10 +1,10 @@
-//! Step 15: each surviving sidebar item points at a surviving route.
+//! Step 15: each remaining sidebar item refers to a remaining route.
 
 use crate::assembly::Assembly;
 use crate::contribution::Body;
 use crate::diagnostic::{Details, Findings, ReferenceReason};
 
-/// Reports references that were broken before any policy; those that policy would break, step 9 has refused.
+/// Reports references that were broken before any policy; step 9 has rejected policies that break one.
 pub(crate) fn check<'i>(assembly: &Assembly<'_, 'i>, findings: &mut Findings<'i>) {
     for item in assembly.shown() {
         let Body::SidebarItem { route_key: Some(reference), .. } = assembly.catalogue.get(item).body else {

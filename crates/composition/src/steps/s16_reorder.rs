@@ -1,7 +1,6 @@
-//! Step 16: put the ordered collections into order.
+//! Step 16: order the ordered collections.
 //!
-//! `reorder` is precedence, not adjacency: of all orders that keep every constraint, the one
-//! that is smallest by canonical key is taken.
+//! `reorder` is precedence, not adjacency: of all valid orders, the smallest by canonical key is used.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,10 +14,10 @@ use crate::groups::Lookup;
 use crate::steps::s07_gate::Gate;
 use crate::vocabulary::{ContributionKind, FallbackStatus};
 
-/// Where policy wants each contribution that it moves.
+/// The requested position of each moved contribution.
 pub(crate) type Moves = Lookup<Rank, Position>;
 
-/// Gathers the moves and records their effects.
+/// Collects the moves and records their effects.
 pub(crate) fn apply<'i>(assembly: &mut Assembly<'_, 'i>, policy: &[Resolved<'i>]) -> Moves {
     let mut moves = Moves::default();
     for operation in policy {
@@ -36,7 +35,7 @@ pub(crate) fn apply<'i>(assembly: &mut Assembly<'_, 'i>, policy: &[Resolved<'i>]
     moves
 }
 
-/// The final order of `ranks`, which are all survivors of one ordered kind in the order of their keys.
+/// The final order of `ranks`: all remaining contributions of one ordered kind, in key order.
 pub(crate) fn order(
     assembly: &Assembly<'_, '_>,
     kind: ContributionKind,
@@ -47,7 +46,7 @@ pub(crate) fn order(
     match kind {
         ContributionKind::MessageAppenders => {
             let mut ranks = ranks;
-            // Stable, so that equal appenders stay in the order of their keys.
+            // Stable, so that equal appenders stay in key order.
             ranks.sort_by_key(|rank| match body(rank) {
                 Body::Appender { target_message_type, position, .. } => Some((target_message_type, position)),
                 _ => None,
@@ -72,7 +71,7 @@ pub(crate) fn order(
     }
 }
 
-/// Applies the moves to items that stand in base order.
+/// Applies the moves to items in base order.
 fn moved(items: Vec<Rank>, moves: &Moves) -> Vec<Rank> {
     if moves.is_empty() || !items.iter().any(|item| moves.contains_key(item)) {
         return items;
@@ -88,7 +87,7 @@ fn moved(items: Vec<Rank>, moves: &Moves) -> Vec<Rank> {
     first.into_iter().chain(topological(&middle, moves)).chain(last).collect()
 }
 
-/// Kahn's algorithm, always taking the ready item that comes first in base order.
+/// Kahn's algorithm, always taking the first ready item in base order.
 fn topological(items: &[Rank], moves: &Moves) -> Vec<Rank> {
     let places: Lookup<Rank, usize> = items.iter().copied().zip(0..).collect();
     let mut followers: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
@@ -99,7 +98,7 @@ fn topological(items: &[Rank], moves: &Moves) -> Vec<Rank> {
             Some(Position::After(anchor)) => (anchor, false),
             _ => continue,
         };
-        // An anchor in another bucket is on the right side of it already.
+        // An anchor in another bucket is already on the right side.
         if let Some(anchor) = places.get(anchor) {
             let (before, after) = if target_first { (place, *anchor) } else { (*anchor, place) };
             followers[before].push(after);

@@ -6,10 +6,10 @@ use crate::composition::RequiredRenderHandle;
 use crate::contribution::RenderHandle;
 use crate::vocabulary::OwnerKind;
 
-/// The handles of everything that is shown: one entry per owner and identity, sorted by the handle key.
+/// The handles of all shown contributions: one entry per owner and identity, sorted by the handle key.
 ///
-/// A handle key starts with `ownerKey:`. Ranks are in the order of `ownerId:` already, so only the
-/// handles of one owner have to be sorted, after those of built-ins were put in front.
+/// A handle key starts with `ownerKey:`. Ranks are already in `ownerId:` order, so only the handles of one owner are
+/// sorted, after moving those of built-ins to the front.
 pub(crate) fn collect<'i>(assembly: &Assembly<'_, 'i>) -> Vec<RequiredRenderHandle<'i>> {
     let catalogue = assembly.catalogue;
     let mut uses: Vec<Use> = Vec::with_capacity(catalogue.len());
@@ -46,7 +46,7 @@ struct Use {
     rank: Rank,
 }
 
-/// The identities of many handles, as canonical JSON in one buffer.
+/// The identities of many handles as canonical JSON in one buffer.
 struct Identities {
     bytes: Vec<u8>,
     ends: Vec<usize>,
@@ -70,7 +70,7 @@ impl Identities {
     }
 }
 
-/// The canonical JSON of a handle: the members stand in canonical order here.
+/// The canonical JSON of a handle: the members are in canonical order here.
 fn write_identity(out: &mut Vec<u8>, handle: &RenderHandle<'_>) {
     out.push(b'{');
     if let Some(data) = handle.data {
@@ -82,17 +82,17 @@ fn write_identity(out: &mut Vec<u8>, handle: &RenderHandle<'_>) {
     write_text(out, handle.id);
     out.extend_from_slice(b",\"kind\":");
     write_text(out, handle.kind);
-    // There is one version, so it never tells two handles apart.
+    // There is one version, so it never distinguishes handles.
     out.extend_from_slice(b",\"renderHandleVersion\":\"0.1\"}");
 }
 
-/// Ids and kinds hardly ever need an escape, and then they are copied as they stand.
+/// Ids and kinds rarely need escaping, and are then copied unchanged.
 fn write_text(out: &mut Vec<u8>, text: &str) {
     if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');
     } else {
-        serde_json::to_writer(out, text).expect("a string always serialises");
+        serde_json::to_writer(out, text).expect("a string always serializes");
     }
 }

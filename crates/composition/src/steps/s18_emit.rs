@@ -15,7 +15,7 @@ use crate::composition::{
 use crate::contribution::Body;
 use crate::vocabulary::{ContributionKind, Owner, OwnerKind};
 
-/// Puts the survivors into their collections.
+/// Adds the remaining contributions to their collections.
 pub(crate) fn emit<'i>(
     mut assembly: Assembly<'_, 'i>,
     moves: &Moves,
@@ -54,7 +54,7 @@ pub(crate) fn emit<'i>(
     }
 }
 
-/// The survivors of each kind, in the order of their keys.
+/// The remaining contributions of each kind, in key order.
 fn survivors_by_kind(assembly: &Assembly<'_, '_>) -> [Vec<Rank>; ContributionKind::ALL.len()] {
     let mut by_kind: [Vec<Rank>; ContributionKind::ALL.len()] = Default::default();
     for rank in assembly.shown() {
@@ -63,7 +63,7 @@ fn survivors_by_kind(assembly: &Assembly<'_, '_>) -> [Vec<Rank>; ContributionKin
     by_kind
 }
 
-/// Routes by the path they answer. Past barrier C a path has one route, so its key never has to decide.
+/// Routes by effective path. After barrier C a path has one route, so keys never decide.
 fn by_path(assembly: &Assembly<'_, '_>, mut ranks: Vec<Rank>) -> Vec<Rank> {
     ranks.sort_by_cached_key(|rank| match assembly.catalogue.get(*rank).body {
         Body::Route { path, .. } => assembly.effective_path(*rank, path),
@@ -72,7 +72,7 @@ fn by_path(assembly: &Assembly<'_, '_>, mut ranks: Vec<Rank>) -> Vec<Rank> {
     ranks
 }
 
-/// Renderers by claim. Past barrier C a claim has one renderer, so its key never has to decide.
+/// Renderers by claim. After barrier C a claim has one renderer, so keys never decide.
 fn by_claim(assembly: &Assembly<'_, '_>, mut ranks: Vec<Rank>) -> Vec<Rank> {
     ranks.sort_by_cached_key(|rank| assembly.catalogue.get(*rank).body.claim());
     ranks
@@ -110,7 +110,7 @@ fn bindings<'r, 'i>(
     assembly: &Assembly<'_, 'i>,
     renderers: impl Iterator<Item = &'r Rank>,
 ) -> Vec<RendererClaimBinding<'i>> {
-    // Families are taken in byte order, and within a family renderers stand by claim already.
+    // Families are in byte order, and renderers of a family are already in claim order.
     renderers
         .filter_map(|rank| match assembly.catalogue.get(*rank).body {
             Body::Renderer { claim, handle } => Some(RendererClaimBinding {
@@ -138,7 +138,7 @@ fn entry<'i>(assembly: &mut Assembly<'_, 'i>, rank: Rank) -> Entry<'i> {
     }
 }
 
-/// Emits the contributions of one body; a kind has no other.
+/// Emits the contributions of one body; a kind has only one.
 fn emit_each<'i, T>(
     assembly: &mut Assembly<'_, 'i>,
     ranks: &[Rank],

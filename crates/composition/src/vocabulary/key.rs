@@ -8,9 +8,8 @@ use crate::grammar;
 
 /// A canonical contribution key, `ownerId:kind/localId`.
 ///
-/// It borrows its three parts and is never put together except to be written, so that
-/// composing allocates nothing per key. The order is the byte order of the *written* key,
-/// which is not the order of the parts: `-` and the digits sort before `:`, so
+/// It borrows its three parts and is only joined for output, so composing allocates nothing per key. The order is the
+/// byte order of the *written* key, which is not the order of the parts: `-` and digits sort before `:`, so
 /// `lab-2:routes/home` comes before `lab:routes/home`.
 ///
 /// ```
@@ -30,7 +29,7 @@ pub struct Key<'i> {
 }
 
 impl<'i> Key<'i> {
-    /// The key written as `text`, unless that is no key.
+    /// Parses a key.
     pub fn parse(text: &'i str) -> Option<Self> {
         let (owner_id, rest) = text.split_once(':')?;
         let (kind, local_id) = rest.split_once('/')?;
@@ -42,22 +41,21 @@ impl<'i> Key<'i> {
         })
     }
 
-    /// The key of a contribution whose two names were judged grammatical.
+    /// The key of a contribution with valid names.
     pub(crate) const fn from_parts(owner_id: &'i str, kind: ContributionKind, local_id: &'i str) -> Self {
         Self { owner_id, kind, local_id }
     }
 
-    /// The owner's id: a module instance or a built-in.
+    /// The owner id: a module instance or a built-in.
     pub const fn owner_id(&self) -> &'i str {
         self.owner_id
     }
 
-    /// What the contribution is.
     pub const fn kind(&self) -> ContributionKind {
         self.kind
     }
 
-    /// The id under which the owner declared it.
+    /// The id declared by the owner.
     pub const fn local_id(&self) -> &'i str {
         self.local_id
     }
@@ -77,9 +75,9 @@ impl PartialOrd for Key<'_> {
     }
 }
 
-/// Compares two ids as they stand in front of a `:`.
+/// Compares two ids as if followed by `:`.
 ///
-/// Kinds need no such care: none of them is a prefix of another.
+/// Kinds do not need this: none is a prefix of another.
 pub(crate) fn compare_before_colon(a: &str, b: &str) -> Ordering {
     let shared = a.len().min(b.len());
     a.as_bytes()[..shared].cmp(&b.as_bytes()[..shared]).then_with(|| {

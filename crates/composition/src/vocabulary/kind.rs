@@ -2,24 +2,24 @@
 
 use super::{StatusSet, wire_names};
 
-/// What a contribution is; the middle part of its canonical key.
+/// The kind of a contribution; the middle part of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContributionKind {
     /// A page with a path.
     Routes,
-    /// An entry of the sidebar.
+    /// A sidebar entry.
     SidebarItems,
-    /// A place to configure something.
+    /// A configuration surface.
     ConfigurationSurfaces,
-    /// A place to connect something.
+    /// An integration surface.
     IntegrationSurfaces,
-    /// Draws one type of message.
+    /// Renders one type of message.
     MessageRenderers,
     /// Adds content before or after a type of message.
     MessageAppenders,
-    /// Draws the calls of one tool.
+    /// Renders the calls of one tool.
     ToolRenderers,
-    /// Draws one type of activity.
+    /// Renders one type of activity.
     ActivityRenderers,
     /// Shown in place of a module that is not ready.
     FallbackSurfaces,
@@ -38,7 +38,7 @@ wire_names!(ContributionKind {
 });
 
 impl ContributionKind {
-    /// The member of `contributions` that holds this kind.
+    /// The member of `contributions` with this kind.
     pub const fn collection(self) -> &'static str {
         match self {
             Self::Routes => "routes",
@@ -53,12 +53,12 @@ impl ContributionKind {
         }
     }
 
-    /// The kind that the member `name` of `contributions` holds.
+    /// The kind of the member `name` of `contributions`.
     pub fn of_collection(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.collection() == name)
     }
 
-    /// Its place among all kinds in the byte order of their names.
+    /// Its position in the byte order of all kind names.
     pub(crate) const fn name_rank(self) -> u8 {
         match self {
             Self::ActivityRenderers => 0,
@@ -85,9 +85,9 @@ impl ContributionKind {
         }
     }
 
-    /// The statuses in which a module's contribution of this kind is active when it does not say.
+    /// The default statuses in which a module's contribution of this kind is active.
     ///
-    /// Fallback surfaces are matched by their own `status` instead and have none.
+    /// Fallback surfaces are matched by their own `status` and have none.
     pub const fn default_active_when(self) -> StatusSet {
         match self {
             Self::Routes
@@ -102,7 +102,7 @@ impl ContributionKind {
         }
     }
 
-    /// The renderer family of this kind, if it is a renderer.
+    /// The renderer family, if it is a renderer.
     pub const fn renderer_kind(self) -> Option<RendererKind> {
         match self {
             Self::MessageRenderers => Some(RendererKind::Message),
@@ -118,14 +118,12 @@ impl ContributionKind {
     }
 }
 
-/// What a renderer draws; the family in front of the `:` of its claim.
+/// What a renderer renders; the family before the `:` of its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RendererKind {
-    /// Messages.
     Message,
     /// Tool calls.
     Tool,
-    /// Activities.
     Activity,
 }
 

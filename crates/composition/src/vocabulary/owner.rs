@@ -1,10 +1,10 @@
-//! Who a contribution belongs to.
+//! Owners of contributions.
 
 use serde::Serialize;
 
 use super::wire_names;
 
-/// Whether an owner came with the product or was installed.
+/// Whether an owner is part of the product or installed.
 ///
 /// Declared in byte order of the wire names: built-in owner keys precede module owner keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +28,6 @@ pub struct Owner<'i> {
     /// The package it came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package_id: Option<&'i str>,
-    /// That package's version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package_version: Option<&'i str>,
 }

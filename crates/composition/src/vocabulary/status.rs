@@ -1,4 +1,4 @@
-//! Runtime statuses, as the host resolved them.
+//! Runtime statuses, as resolved by the host.
 
 use super::wire_names;
 
@@ -7,15 +7,13 @@ use super::wire_names;
 pub enum RuntimeStatus {
     /// Everything works.
     Ready,
-    /// Looking is allowed, changing is not.
+    /// Reading is allowed, writing is not.
     ReadOnly,
-    /// Somebody has to configure it first.
+    /// It must be configured first.
     NeedsConfiguration,
-    /// The viewer may not use it.
+    /// The user is not allowed to use it.
     Unauthorized,
-    /// It is switched off.
     Disabled,
-    /// It is broken.
     Error,
 }
 
@@ -29,7 +27,7 @@ wire_names!(RuntimeStatus {
 });
 
 impl RuntimeStatus {
-    /// The same status, known not to be `ready`.
+    /// The status as a non-ready status, if it is one.
     pub const fn non_ready(self) -> Option<NonReadyStatus> {
         match self {
             Self::Ready => None,
@@ -65,17 +63,17 @@ wire_names!(NonReadyStatus {
     Error => "error",
 });
 
-/// What a fallback surface declares to stand in for. A concrete status sorts before `anyNonReady`.
+/// The status that a fallback surface matches. A concrete status sorts before `anyNonReady`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FallbackStatus {
     /// Exactly this status.
     Concrete(NonReadyStatus),
-    /// Whatever status is not `ready`.
+    /// Any status except `ready`.
     AnyNonReady,
 }
 
 impl FallbackStatus {
-    /// The spelling on the wire.
+    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Concrete(status) => status.as_str(),
@@ -83,7 +81,7 @@ impl FallbackStatus {
         }
     }
 
-    /// The member spelled `text`, if there is one.
+    /// Parses a wire name.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "anyNonReady" => Some(Self::AnyNonReady),
@@ -103,9 +101,9 @@ impl serde::Serialize for FallbackStatus {
 pub struct StatusSet(u8);
 
 impl StatusSet {
-    /// No status at all: never active.
+    /// Never active.
     pub const EMPTY: Self = Self(0);
-    /// The default of everything that shows content.
+    /// The default of content.
     pub const READY: Self = Self::EMPTY.with(RuntimeStatus::Ready);
     /// The default of configuration surfaces.
     pub const CONFIGURABLE: Self =
@@ -114,7 +112,7 @@ impl StatusSet {
     pub const CONNECTABLE: Self =
         Self::CONFIGURABLE.with(RuntimeStatus::Unauthorized).with(RuntimeStatus::Error);
 
-    /// The set and one status more.
+    /// Adds a status.
     #[must_use]
     pub const fn with(self, status: RuntimeStatus) -> Self {
         Self(self.0 | 1 << status as u8)

@@ -1,4 +1,4 @@
-//! The documentation says what the kernel does.
+//! The documentation matches the kernel.
 //!
 //! `docs/errors/README.md` is written by [`the_index_of_error_codes_is_fresh`] when `UPDATE_DOCS=1` is set.
 #![expect(clippy::disallowed_methods, reason = "the ban on files is for the kernel, not for its tests")]
@@ -26,7 +26,7 @@ fn error_page(code: &str) -> String {
     page(&format!("docs/errors/{code}.md"))
 }
 
-/// Every code of the rooms that this crate knows.
+/// All codes known to this crate.
 fn all_codes() -> BTreeSet<String> {
     let read = ReadErrorCode::ALL.iter().map(ToString::to_string);
     read.chain(Code::ALL.iter().map(ToString::to_string)).collect()
@@ -72,7 +72,7 @@ fn meaning(page: &str) -> String {
     }
 }
 
-/// The index of all codes, as it should be.
+/// The index of all codes.
 fn index() -> String {
     let mut out = String::from(concat!(
         "<!-- Generated: run `UPDATE_DOCS=1 cargo test -p composition the_index_of_error_codes_is_fresh`. -->\n\n",
@@ -88,7 +88,7 @@ fn index() -> String {
         "The error codes of failed runs are in [failures](../failures/README.md), and the problems of guided workflow files in\n",
         "[workflow problems](../workflow-problems.md).\n",
     ));
-    // What a higher room adds is listed here by its pages, which a test of that room asks for.
+    // Codes of higher crates are listed by their pages; a test of each crate requires them.
     let (http, others): (Vec<String>, Vec<String>) = documented_codes()
         .difference(&all_codes())
         .cloned()
@@ -130,7 +130,7 @@ fn the_index_of_error_codes_is_fresh() {
 }
 
 #[test]
-fn every_code_has_a_page_and_every_page_its_code() {
+fn codes_and_pages_match() {
     let (codes, pages) = (all_codes(), documented_codes());
     assert_eq!(codes.difference(&pages).next(), None, "has no page");
     let ours = |page: &&String| ["JSON_", "WCP_"].iter().any(|prefix| page.starts_with(prefix));
@@ -143,7 +143,7 @@ fn every_code_has_a_page_and_every_page_its_code() {
 }
 
 #[test]
-fn the_example_of_every_page_fails_with_the_diagnostic_it_shows() {
+fn page_examples_produce_their_diagnostic() {
     for code in Code::ALL {
         let page = error_page(code.as_str());
         let [input, shown] = json_blocks(&page)[..] else {
@@ -197,7 +197,7 @@ fn the_worked_example_composes_to_the_result_it_shows() {
 }
 
 #[test]
-fn every_operation_that_is_shown_works_on_the_worked_example() {
+fn documented_operations_apply_to_the_example() {
     let (input, _, operations) = worked_example();
     let mut kinds = BTreeSet::new();
     for operation in operations {

@@ -1,4 +1,4 @@
-//! Edges that a fixture cannot show: typed declarations, and values that never were bytes.
+//! Cases beyond the fixtures: typed declarations, and values that did not come from bytes.
 
 use composition::composition::ActionKind;
 use composition::declare::{
@@ -12,7 +12,7 @@ use composition::{
 use serde_json::{Value, json};
 
 #[test]
-fn everything_that_can_be_declared_in_code_composes() {
+fn typed_declarations_compose() {
     let handle = |id: &str| Handle::new("page", id).data(json!({"n": 1}));
     let metadata = json!({"tier": 1});
     let contributions = Contributions::new()
@@ -79,7 +79,7 @@ fn everything_that_can_be_declared_in_code_composes() {
 }
 
 #[test]
-fn a_value_that_nests_too_deep_is_refused_before_it_can_do_harm() {
+fn deep_values_are_rejected() {
     let mut value = Value::Null;
     for _ in 0..canon::json::MAX_DEPTH + 1 {
         value = json!([value]);
@@ -88,7 +88,7 @@ fn a_value_that_nests_too_deep_is_refused_before_it_can_do_harm() {
 }
 
 #[test]
-fn the_payload_of_a_runtime_never_shows_in_a_diagnostic() {
+fn diagnostics_never_contain_runtime_data() {
     let secret = "hunter2";
     let input = json!({"builtins": [], "modules": [{
         "instanceId": "lab", "packageId": "p", "moduleApiVersion": "0.1", "contributions": {},
@@ -107,7 +107,7 @@ fn the_payload_of_a_runtime_never_shows_in_a_diagnostic() {
 }
 
 #[test]
-fn a_diagnostic_reads_well() {
+fn diagnostics_have_a_readable_form() {
     let input = Input::read(
         br#"{"builtins": [], "modules": [], "policy": {"policySchemaVersion": "0.1",
         "operations": [{"id": "hide-1", "kind": "hide", "target": "lab:routes/home"}]}}"#,
@@ -115,8 +115,8 @@ fn a_diagnostic_reads_well() {
     .unwrap();
     assert_eq!(
         compose(&input).diagnostics[0].to_string(),
-        "error[WCP_POLICY_INVALID]: operation \"hide-1\": nobody declares what it names: lab:routes/home\n  \
+        "error[WCP_POLICY_INVALID]: operation \"hide-1\": the contribution that it names is not declared: lab:routes/home\n  \
          at policy operation hide-1\n  \
-         help: correct or remove the named policy operations; none of the policy was applied",
+         help: fix or remove the named policy operations; the policy was not applied",
     );
 }

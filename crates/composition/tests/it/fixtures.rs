@@ -83,7 +83,7 @@ fn every_fixture_composes_to_its_complete_expectation() {
 }
 
 #[test]
-fn every_specified_fixture_is_there() {
+fn every_specified_fixture_exists() {
     let present: BTreeSet<String> = fixtures().into_iter().map(|(name, _)| name).collect();
     let missing: Vec<_> = SPECIFIED.iter().filter(|id| !present.contains(**id)).collect();
     assert!(missing.is_empty(), "{missing:?}");
@@ -103,7 +103,7 @@ fn the_model_agrees_with_every_fixture() {
 }
 
 #[test]
-fn the_order_of_a_fixture_s_input_decides_nothing() {
+fn input_order_has_no_effect() {
     for (name, fixture) in fixtures() {
         let expected = canonical(&composed(&fixture["input"]));
         for seed in 0..3 {

@@ -234,7 +234,7 @@ fn active_when() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// What belongs to one kind, and the collection it stands in.
+/// What belongs to one kind, and its collection.
 fn body(focus: Focus) -> BoxedStrategy<(&'static str, Value)> {
     let of = |collection: &'static str, item: BoxedStrategy<Value>| {
         item.prop_map(move |item| (collection, item)).boxed()

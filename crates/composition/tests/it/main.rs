@@ -1,6 +1,7 @@
-//! The kernel as its users meet it.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! Integration tests of the kernel.
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
+mod code_lists;
 mod documentation;
 mod edges;
 mod fixtures;
@@ -9,4 +10,5 @@ mod model;
 mod properties;
 mod scale;
 mod site;
+mod source_words;
 mod wire;

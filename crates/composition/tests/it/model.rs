@@ -1,7 +1,7 @@
 //! A naive reading of the composition kernel, to hold the real one against.
 //!
 //! Written from WCP-005 and the decisions recorded with it (D-n), step by step, and from nothing else: values
-//! are cloned, groups scanned, cycles found by reachability. Comments name the rule that a line stands for.
+//! are cloned, groups scanned, cycles found by reachability. Comments name the rule that a line implements.
 
 mod apply;
 mod conflict;

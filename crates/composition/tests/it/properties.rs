@@ -1,4 +1,4 @@
-//! Laws of the kernel, each in a sentence.
+//! Properties of the kernel.
 
 use std::collections::BTreeSet;
 
@@ -44,12 +44,12 @@ proptest! {
     }
 
     #[test]
-    fn permuting_the_input_changes_no_byte(input in any_input(), seed in any::<u64>()) {
+    fn permuting_the_input_has_no_effect(input in any_input(), seed in any::<u64>()) {
         prop_assert_eq!(canonical(&composed(&input)), canonical(&composed(&permuted(&input, seed))));
     }
 
     #[test]
-    fn a_result_is_either_whole_or_absent(input in any_input()) {
+    fn results_are_complete_or_absent(input in any_input()) {
         let result = composed(&input);
         let ok = result["ok"] == true;
         prop_assert_eq!(ok, result["composition"].is_object());
@@ -64,7 +64,7 @@ proptest! {
     }
 
     #[test]
-    fn every_key_that_the_output_names_is_in_it(input in small_input()) {
+    fn output_references_exist(input in small_input()) {
         let result = composed(&input);
         let mut keys = Vec::new();
         strings_at(&result["composition"], "key", &mut keys);
@@ -79,7 +79,7 @@ proptest! {
     }
 
     #[test]
-    fn a_replacement_is_shown_unless_a_later_override_passed_it_over(input in small_input()) {
+    fn replacements_are_shown_unless_overridden(input in small_input()) {
         let result = composed(&input);
         let (mut replacements, mut known) = (Vec::new(), Vec::new());
         strings_at(&result["composition"]["appliedPolicy"], "replacement", &mut replacements);
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_of_a_removed_contribution_survives(input in small_input()) {
+    fn removed_contributions_leave_no_trace(input in small_input()) {
         let result = composed(&input);
         let mut removed = Vec::new();
         for effect in result["policyEffects"].as_array().unwrap() {
@@ -120,7 +120,7 @@ proptest! {
             prop_assert!(!diagnostic.subjects().is_empty());
             prop_assert!(!diagnostic.message().is_empty());
             prop_assert!(diagnostic.message().chars().count() <= composition::diagnostic::MAX_MESSAGE_CHARACTERS);
-            // The stable key relies on details and subjects serialising to canonical bytes as they stand.
+            // The stable key relies on details and subjects serializing to canonical bytes.
             for part in ["details", "subjects"] {
                 prop_assert_eq!(serde_json::to_string(&wire[part]).unwrap(), canonical(&wire[part]));
             }

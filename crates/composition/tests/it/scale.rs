@@ -1,4 +1,4 @@
-//! Large and hostile inputs, in sizes that a debug build gets through: the outcome, never the time.
+//! Large and hostile inputs, in sizes for a debug build. The tests check results, not times.
 
 #[path = "../../benches/shapes.rs"]
 mod shapes;
@@ -19,7 +19,7 @@ fn a_realistic_workspace_composes_and_every_operation_takes_effect() {
     let input = input(shapes::realistic(size));
     let outcome = compose(&input);
     assert_eq!(outcome.diagnostics, []);
-    let composition = outcome.composition.expect("nothing is wrong");
+    let composition = outcome.composition.expect("no problems");
     assert_eq!(composition.owners.len(), size / 100);
     assert_eq!(outcome.policy_effects.len(), size / 10);
     let count = |wanted: fn(&Effect<'_>) -> bool| outcome.policy_effects.iter().filter(|e| wanted(e)).count();
@@ -71,7 +71,7 @@ fn one_path_of_many_routes_is_one_diagnostic() {
 }
 
 #[test]
-fn a_chain_of_moves_turns_the_sidebar_around() {
+fn a_chain_of_moves_reverses_the_sidebar() {
     let input = input(shapes::reversed_chain(SIZE));
     let outcome = compose(&input);
     assert_eq!(outcome.policy_effects.len(), SIZE);
@@ -82,7 +82,7 @@ fn a_chain_of_moves_turns_the_sidebar_around() {
 }
 
 #[test]
-fn a_chain_that_bites_its_tail_is_one_cycle() {
+fn a_circular_chain_is_one_cycle() {
     let mut chain = shapes::reversed_chain(SIZE);
     let key = |index| format!("builtin-console:sidebar-items/{}", shapes::item(index));
     let operations = chain["policy"]["operations"].as_array_mut().expect("a list");
@@ -99,7 +99,7 @@ fn a_chain_that_bites_its_tail_is_one_cycle() {
 }
 
 #[test]
-fn one_replacement_takes_the_place_of_many() {
+fn one_replacement_for_many_targets() {
     let input = input(shapes::one_replacement(SIZE));
     let outcome = compose(&input);
     assert_eq!(outcome.policy_effects.len(), SIZE);
@@ -134,7 +134,7 @@ fn many_bad_ids_are_as_many_diagnostics() {
 }
 
 #[test]
-fn every_shape_is_the_same_twice() {
+fn composing_is_deterministic() {
     for shape in shapes::ALL {
         let [once, twice] = [(); 2].map(|()| {
             let input = input((shape.build)(shape.full / 100));

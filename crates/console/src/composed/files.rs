@@ -1,4 +1,4 @@
-//! The files of the operator: modules and policy.
+//! The operator's files: modules and policy.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -9,12 +9,10 @@ use serde_json::Value;
 
 use super::Finding;
 
-/// The most modules that are read.
 pub(super) const MAX_MODULES: usize = 64;
-/// The largest file that is read, in bytes.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
 
-/// What tells one state of the files from another.
+/// Identifies a state of the files, to detect changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamp(Vec<(PathBuf, FileStamp)>);
 
@@ -27,7 +25,7 @@ struct FileStamp {
 }
 
 impl Stamp {
-    /// Looks at the files, without reading them.
+    /// Reads the metadata of the files, not their contents.
     pub(super) fn take(directory: &Path) -> Self {
         let mut paths = vec![directory.join("policy.json")];
         let entries = fs::read_dir(directory.join("modules")).into_iter().flatten().flatten();
@@ -51,25 +49,23 @@ impl Stamp {
     }
 }
 
-/// What stands in the files.
+/// The contents of the files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// The modules, by the names of their files.
+    /// The modules by file name.
     pub(super) modules: Vec<ModuleFile>,
-    /// The policy, where there is one.
     pub(super) policy: Option<Value>,
-    /// Whether there is a policy that cannot be read.
+    /// Whether a policy file exists but cannot be read.
     pub(super) policy_unreadable: bool,
-    /// What is wrong with the files themselves.
+    /// Problems with the files themselves.
     pub(super) findings: Vec<Finding>,
 }
 
-/// One file of a module.
 #[derive(Clone, Debug)]
 pub(super) struct ModuleFile {
-    /// The name of the file, without its ending.
+    /// The file name without its extension.
     pub(super) name: String,
-    /// What stands in it, or why that is not known.
+    /// The content, or why it could not be read.
     pub(super) content: Result<Value, String>,
 }
 
@@ -92,7 +88,7 @@ impl Sources {
                 let name = name.trim_end_matches(".json").to_owned();
                 sources.modules.push(ModuleFile { name, content });
             } else {
-                let reason = format!("only the first {MAX_MODULES} modules are read");
+                let reason = format!("too many modules; only the first {MAX_MODULES} are loaded");
                 sources.findings.push(Finding::unreadable(&name, &reason));
             }
         }
@@ -110,7 +106,7 @@ impl Sources {
 
 fn read(path: &Path, size: u64) -> Result<Value, String> {
     if size > MAX_BYTES {
-        return Err(format!("the file has {size} bytes, and at most {MAX_BYTES} are read"));
+        return Err(format!("the file is {size} bytes; the limit is {MAX_BYTES} bytes"));
     }
     let bytes = fs::read(path).map_err(|cause| cause.to_string())?;
     json::read(&bytes, &Limits::default()).map_err(|error| error.to_string())

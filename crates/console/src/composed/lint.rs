@@ -1,13 +1,13 @@
-//! What the kernel cannot know: whether somebody renders a handle, and which paths are taken.
+//! Checks that the kernel cannot make: whether a handle has a renderer, and which paths are
+//! reserved.
 
 use super::{Finding, Shell};
 use crate::provider;
 
-/// What the host answers before the console is asked.
+/// Paths that the host serves before the console.
 const RESERVED: &[&str] =
     &["v1", "mcp", ".well-known", "healthz", "readyz", "metrics", "sign-in", "sign-out", "assets"];
 
-/// Everything that is worth saying about a composition.
 pub(super) fn shell(shell: &Shell) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (key, handle) in shell.handles() {

@@ -1,8 +1,9 @@
-//! The status of a module, from facts.
+//! Resolves the status of a module.
 //!
-//! A module is a file that describes itself. It says what it needs; whether that is there decides its status, worst first: a
-//! file that cannot be read, or a `problem` that it names, is `error`, one that is switched off `disabled`, one whose viewer lacks a scope `unauthorized`,
-//! one that lacks a setting `needsConfiguration`, and one whose viewer may look and not change `readOnly`.
+//! A module file describes itself and lists its requirements. These decide its status, worst first:
+//! `error` (unreadable file, or a declared `problem`), `disabled` (switched off), `unauthorized`
+//! (the viewer lacks a scope), `needsConfiguration` (a setting is missing), `readOnly` (the viewer
+//! can read but not write).
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use super::files::ModuleFile;
 use super::redact;
 use super::{Finding, Shell};
 
-/// The module as the kernel takes it, with its runtime resolved and redacted.
+/// The module as kernel input, with its runtime resolved and redacted.
 pub(super) fn resolved(file: &ModuleFile, scopes: &BTreeSet<Scope>, findings: &mut Vec<Finding>) -> Value {
     let unreadable = |message: &str| {
         json!({
@@ -29,7 +30,7 @@ pub(super) fn resolved(file: &ModuleFile, scopes: &BTreeSet<Scope>, findings: &m
     let declared = match &file.content {
         Err(reason) => return unreadable(&redact::text(reason)),
         Ok(Value::Object(declared)) => declared,
-        Ok(_) => return unreadable("the file holds no object"),
+        Ok(_) => return unreadable("the file is not a JSON object"),
     };
     let name = declared.get("instanceId").and_then(Value::as_str).unwrap_or(&file.name);
     let facts = Facts::of(declared, scopes);
@@ -56,7 +57,7 @@ pub(super) fn resolved(file: &ModuleFile, scopes: &BTreeSet<Scope>, findings: &m
     module
 }
 
-/// What follows from what a module needs.
+/// The status that follows from a module's requirements.
 struct Facts {
     status: RuntimeStatus,
     grants: Vec<String>,
@@ -82,9 +83,9 @@ impl Facts {
         let (status, missing, message) = if let Some(problem) = problem {
             (RuntimeStatus::Error, Vec::new(), Some(problem.to_owned()))
         } else if declared.get("enabled") == Some(&Value::Bool(false)) {
-            (RuntimeStatus::Disabled, Vec::new(), Some("Switched off in its file.".to_owned()))
+            (RuntimeStatus::Disabled, Vec::new(), Some("Disabled in its file.".to_owned()))
         } else if !lacking.is_empty() {
-            let message = format!("Your key lacks {}.", lacking.join(", "));
+            let message = format!("Your key lacks the scope {}.", lacking.join(", "));
             (RuntimeStatus::Unauthorized, lacking, Some(message))
         } else if !unset.is_empty() {
             let message = format!("Set {} in its file.", unset.join(", "));
@@ -102,13 +103,13 @@ fn is_blank(value: &Value) -> bool {
     value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
-/// The names that `requires` lists.
+/// The names listed under `requires`.
 fn names(declared: &Map<String, Value>, member: &str) -> Vec<String> {
     let list = declared.get("requires").and_then(|requires| requires.get(member)).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect()
 }
 
-/// The paths that modules declare and that are not served now, with the module.
+/// The paths that modules declare but that are not served now, with the module.
 pub(super) fn inactive_routes(modules: &[Value], shell: &Shell) -> Vec<(String, String)> {
     let mut inactive = Vec::new();
     for module in modules {

@@ -1,4 +1,5 @@
-//! Packs of plugins as modules: what they bring is declared to the kernel, which decides where it stands and what stands in for it.
+//! Plugin packs as modules: the kernel decides where they are shown and which fallback replaces
+//! them.
 
 use host::plugins::{Plugin, PluginPack, Plugins};
 use packs::manifest::PluginSurface;
@@ -6,14 +7,13 @@ use serde_json::{Value, json};
 
 use super::files::ModuleFile;
 
-/// What the surfaces are for that show an artifact.
+/// The purpose of surfaces that show an artifact.
 pub(crate) const ARTIFACT_VIEWER: &str = "artifact-viewer";
-/// The heading of the sidebar that the pages of plugins stand under.
+/// The sidebar section of plugin pages.
 const SECTION: &str = "Plugins";
-/// The longest name of a package, in bytes.
 const MAX_PACKAGE: usize = 214;
 
-/// The modules of the packs, as they are resolved like those of files.
+/// The pack modules, resolved like file modules.
 pub(super) fn modules(plugins: &Plugins, packs: &[PluginPack]) -> Vec<ModuleFile> {
     let file =
         |pack: &PluginPack| ModuleFile { name: pack.owner.clone(), content: Ok(module(plugins, pack)) };
@@ -43,7 +43,7 @@ fn module(plugins: &Plugins, pack: &PluginPack) -> Value {
         module["problem"] = problem.as_str().into();
     } else if plugins.origin().is_none() {
         let message =
-            "Plugins need an origin of their own: set `plugins.listen` in the settings file, and restart.";
+            "Plugins need a separate origin. Set `plugins.listen` in the settings file and restart the host.";
         module["message"] = message.into();
     }
     module
@@ -85,9 +85,9 @@ fn contributions(pack: &PluginPack) -> Value {
         "configurationSurfaces": settings,
         "integrationSurfaces": viewers,
         "fallbackSurfaces": [
-            fallback("needsConfiguration", "Its plugins are not shown: the host has no origin for them. Set `plugins.listen`.".to_owned()),
-            fallback("unauthorized", "Its plugins are not shown: they are about artifacts, which your key may not read.".to_owned()),
-            fallback("error", "Its plugins are not shown: the pack could not be verified.".to_owned()),
+            fallback("needsConfiguration", "The plugins are unavailable because the host has no origin for them. Set `plugins.listen`.".to_owned()),
+            fallback("unauthorized", "The plugins are unavailable because your key may not read artifacts.".to_owned()),
+            fallback("error", "The plugins are unavailable because the pack could not be verified.".to_owned()),
         ],
     })
 }
@@ -99,7 +99,7 @@ fn handle(kind: &str, pack: &PluginPack, plugin: &Plugin) -> Value {
     })
 }
 
-/// What a plugin is called: its id in words.
+/// The plugin's label: its id with spaces between the words.
 fn label(plugin: &Plugin) -> String {
     let mut words = plugin.id.replace('-', " ");
     if let Some(first) = words.get_mut(..1) {

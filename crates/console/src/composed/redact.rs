@@ -1,21 +1,19 @@
-//! What a module says about itself, without what nobody should see.
+//! Removes secrets from the metadata of a module.
 //!
-//! The kernel copies a runtime as it is, so this comes before it.
+//! This must happen before composition, because the kernel copies the runtime unchanged.
 
 use serde_json::{Map, Value, json};
 
 use super::Finding;
 
-/// The longest message, in characters.
 const MAX_MESSAGE: usize = 500;
-/// The largest object of data, in bytes of JSON.
+/// The limit for `data`, in bytes of JSON.
 const MAX_DATA: usize = 16 << 10;
-/// The most actions of a module.
 const MAX_ACTIONS: usize = 8;
-/// What stands where something secret stood.
+/// The replacement for secrets.
 const MARK: &str = "[redacted]";
 
-/// Parts of names that secrets are kept under.
+/// Substrings of names that hold secrets.
 const SECRET_NAMES: &[&str] = &[
     "secret",
     "token",
@@ -31,7 +29,7 @@ const SECRET_NAMES: &[&str] = &[
     "private_key",
 ];
 
-/// A text without secrets, cut.
+/// The message without secrets, truncated to the limit.
 pub(super) fn text(text: &str) -> String {
     let clean = clean(text).unwrap_or_else(|| text.to_owned());
     match clean.char_indices().nth(MAX_MESSAGE) {
@@ -56,7 +54,7 @@ pub(super) fn data(module: &str, data: &Value, findings: &mut Vec<Finding>) -> V
     if is_small { data } else { json!({"truncated": true}) }
 }
 
-/// The actions that are harmless. An action is data; `open` may lead to a route or to a place that cannot run anything.
+/// The actions that are safe to show. `open` may target a route or an address that cannot run code.
 pub(super) fn actions(module: &str, declared: Option<&Value>, findings: &mut Vec<Finding>) -> Vec<Value> {
     let Some(list) = declared.and_then(Value::as_array) else { return Vec::new() };
     let mut kept = Vec::new();
@@ -76,14 +74,14 @@ pub(super) fn actions(module: &str, declared: Option<&Value>, findings: &mut Vec
     kept
 }
 
-/// Whether an address can be shown as a link: https, or a path of this host.
+/// Whether an address is safe as a link: https, or a path of this host.
 pub(crate) fn is_safe_href(href: &str) -> bool {
     let is_plain = !href.chars().any(|found| found.is_control() || found.is_whitespace() || found == '\\');
     let is_path = href.starts_with('/') && !href.starts_with("//");
     is_plain && (is_path || href.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")))
 }
 
-/// Takes out what is secret; says by which rule it was found.
+/// Redacts secrets and reports which rule matched.
 fn scrub(value: &mut Value) -> Option<&'static str> {
     let mut found = None;
     let mut open = vec![value];
@@ -117,7 +115,7 @@ fn is_secret_name(name: &str) -> bool {
     SECRET_NAMES.iter().any(|secret| name.contains(secret))
 }
 
-/// The text without secrets, where it held one.
+/// The text with secrets redacted; `None` if it had none.
 fn clean(text: &str) -> Option<String> {
     let looks_like_a_key = text.contains("-----BEGIN ");
     let bearer = text.to_lowercase().find("bearer ").is_some_and(|at| {
@@ -132,7 +130,7 @@ fn clean(text: &str) -> Option<String> {
     (clean != text).then_some(clean)
 }
 
-/// An address without who asks and what for: user, password and query are where secrets travel.
+/// The URL without user, password and query, which often carry secrets.
 fn plain_address(word: &str) -> String {
     let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -147,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_go_by_name_and_by_shape_and_the_rest_stays() {
+    fn secrets_are_redacted_by_name_and_by_shape() {
         let mut findings = Vec::new();
         let given = json!({
             "apiKey": "x", "nested": [{"Authorization": "y", "kept": 1}],
@@ -165,12 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_cut() {
+    fn long_messages_are_truncated() {
         assert_eq!(message("lab", &"é".repeat(501), &mut Vec::new()).chars().count(), 501);
     }
 
     #[test]
-    fn actions_that_lead_somewhere_unsafe_are_left_out() {
+    fn actions_with_unsafe_targets_are_removed() {
         let cases = [
             ("https://example.org/x", true),
             ("/runs", true),

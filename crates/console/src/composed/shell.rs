@@ -1,4 +1,4 @@
-//! The composition, in a form that outlives its input.
+//! The composition in owned form.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Finding;
 use crate::provider::{self, Provider};
 
-/// What is shown to somebody.
+/// What a caller is shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shell {
     pub(crate) routes: Vec<Route>,
@@ -17,19 +17,18 @@ pub(crate) struct Shell {
     pub(crate) configuration: Vec<Surface>,
     pub(crate) integration: Vec<Surface>,
     pub(crate) fallbacks: Vec<Surface>,
-    /// Who draws what is claimed.
+    /// The renderer of each claim.
     pub(crate) claims: BTreeMap<String, Handle>,
     pub(crate) modules: Vec<Module>,
-    /// What the policy did, one sentence each, as the kernel writes it.
+    /// The effects of the policy, one sentence each, as written by the kernel.
     pub(crate) effects: Vec<Value>,
     pub(crate) findings: Vec<Finding>,
-    /// Paths that modules declare and that are not served, with the module.
+    /// Paths that modules declare but that are not served now, with the module.
     pub(crate) inactive: Vec<(String, String)>,
-    /// Whether only the built-ins are shown, because the rest could not be composed.
+    /// Whether only the built-ins are shown because the composition failed.
     pub(crate) is_alone: bool,
 }
 
-/// A handle with its owner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Handle {
     pub(crate) owner_id: String,
@@ -38,18 +37,17 @@ pub(crate) struct Handle {
     pub(crate) data: Option<Value>,
 }
 
-/// A page.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) key: String,
     pub(crate) path: String,
     pub(crate) label: Option<String>,
     pub(crate) handle: Handle,
-    /// The rights without which there is nothing to see.
+    /// The scopes that the page requires.
     pub(crate) needs: &'static [Scope],
 }
 
-/// An entry of the sidebar.
+/// A sidebar entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     pub(crate) label: String,
@@ -57,17 +55,16 @@ pub(crate) struct Item {
     pub(crate) route_key: Option<String>,
 }
 
-/// A part of a page that a module or the product offers.
+/// A part of a page contributed by a module or by the product.
 #[derive(Clone, Debug)]
 pub(crate) struct Surface {
     pub(crate) key: String,
     pub(crate) label: String,
-    /// What it is for: a purpose, or the status that it stands in for.
+    /// A purpose, or the status for which this is the fallback.
     pub(crate) purpose: String,
     pub(crate) handle: Handle,
 }
 
-/// A module and how it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Module {
     pub(crate) instance_id: String,
@@ -76,7 +73,7 @@ pub(crate) struct Module {
     pub(crate) message: Option<String>,
     pub(crate) grants: Vec<String>,
     pub(crate) missing: Vec<String>,
-    /// Names of what the user can do, with where that is, if anywhere.
+    /// Labels of the user's actions, with their target if they have one.
     pub(crate) actions: Vec<(String, Option<String>)>,
     pub(crate) data: Option<Value>,
 }
@@ -123,13 +120,12 @@ impl Shell {
         }
     }
 
-    /// The route of a key.
     pub(crate) fn route(&self, key: &str) -> Option<&Route> {
         self.routes.iter().find(|route| route.key == key)
     }
 
-    /// The route of a path, with what stands for its parameters. Where two would do, the one whose segments are written out
-    /// earlier is meant.
+    /// The route that matches a path, with its parameters. If two routes match, the one with the
+    /// earlier literal segment wins.
     pub(crate) fn find(&self, path: &str) -> Option<(&Route, Vec<(String, String)>)> {
         let matching = self.routes.iter().filter_map(|route| Some((route, route.matches(path)?)));
         matching.min_by_key(|(route, _)| {
@@ -143,7 +139,7 @@ impl Shell {
         self.modules.iter().find(|module| module.instance_id == *instance)
     }
 
-    /// Every handle with the key of its user.
+    /// Every handle, with the key of the contribution that uses it.
     pub(super) fn handles(&self) -> impl Iterator<Item = (&str, &Handle)> {
         let routes = self.routes.iter().map(|route| (route.key.as_str(), &route.handle));
         let surfaces = [&self.configuration, &self.integration, &self.fallbacks].into_iter().flatten();
@@ -157,7 +153,7 @@ impl Route {
         matches(&self.path, path)
     }
 
-    /// The path with its parameters filled in, unless one is left over.
+    /// The path with its parameters filled in; `None` if one is missing.
     pub(crate) fn fill(&self, params: &[(&str, &str)]) -> Option<String> {
         let mut filled = String::with_capacity(self.path.len() + 32);
         for segment in self.path.split('/').skip(1) {
@@ -175,14 +171,14 @@ impl Route {
 }
 
 impl Module {
-    /// A module of an input that was not composed.
+    /// A module from input that failed to compose.
     pub(super) fn left_out(module: &Value) -> Option<Self> {
         let text = |pointer: &str| module.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         Some(Self {
             instance_id: text("/instanceId")?,
             package: text("/packageId").unwrap_or_default(),
-            status: "left out".to_owned(),
-            message: Some("Not shown until the composition works again.".to_owned()),
+            status: "skipped".to_owned(),
+            message: Some("Not shown until the composition errors are fixed.".to_owned()),
             grants: Vec::new(),
             missing: Vec::new(),
             actions: Vec::new(),
@@ -238,7 +234,7 @@ fn module(module: &composition::composition::Module<'_>) -> Module {
     }
 }
 
-/// What stands for the parameters of a pattern, where the path is one of its.
+/// The parameters of a pattern, if the path matches it.
 fn matches(pattern: &str, path: &str) -> Option<Vec<(String, String)>> {
     let (mut wanted, mut found) = (pattern.split('/'), path.split('/'));
     let mut params = Vec::new();

@@ -1,4 +1,4 @@
-//! What follows from modules and policy.
+//! Composition of modules and policy.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn scopes() -> BTreeSet<Scope> {
 }
 
 #[test]
-fn the_built_ins_compose_and_every_handle_has_a_provider() {
+fn built_ins_compose_and_every_handle_has_a_provider() {
     let shell = composed(&Sources::default(), &scopes());
     assert_eq!(shell.findings, []);
     assert!(!shell.is_alone);
@@ -17,7 +17,7 @@ fn the_built_ins_compose_and_every_handle_has_a_provider() {
 }
 
 #[test]
-fn the_operators_order_wins_over_ours_whatever_it_is() {
+fn the_operators_sidebar_order_overrides_the_default() {
     let keys = builtins::sidebar_order();
     for position in ["first", "last"] {
         for key in &keys {
@@ -38,7 +38,7 @@ fn the_operators_order_wins_over_ours_whatever_it_is() {
 }
 
 #[test]
-fn a_path_that_is_written_out_is_preferred() {
+fn literal_path_segments_win_over_parameters() {
     let module = json!({
         "instanceId": "lab", "packageId": "p", "moduleApiVersion": "0.1",
         "contributions": {"routes": [{"id": "new", "path": "/runs/new", "renderHandle": {"renderHandleVersion": "0.1", "kind": "page", "id": "interlock.text"}}]},
@@ -57,7 +57,7 @@ fn a_path_that_is_written_out_is_preferred() {
 }
 
 #[test]
-fn a_path_that_the_host_answers_itself_is_told() {
+fn reserved_host_paths_are_reported() {
     let module = json!({
         "instanceId": "lab", "packageId": "p", "moduleApiVersion": "0.1",
         "contributions": {"routes": [{"id": "a", "path": "/v1/x", "renderHandle": {"renderHandleVersion": "0.1", "kind": "page", "id": "interlock.text"}}]},

@@ -1,28 +1,27 @@
-//! Where the nodes of a drawing go.
+//! Computes the layers and positions of the nodes.
 
 use std::collections::VecDeque;
 
 /// How often the order within the layers is improved.
 const SWEEPS: usize = 6;
-/// The most places that long edges may take in the layers between. Beyond, they are drawn straight.
+/// The limit of bends for long edges. Beyond it, edges are drawn straight.
 const MAX_BENDS: usize = 20_000;
 
-/// The places of nodes and edges. Bends of long edges are places behind those of the nodes.
+/// The positions of nodes and edges. Bends of long edges are stored after the nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// For each node and bend, its layer, and its place within in halves of a row.
+    /// For each node and bend: its layer, and its position in half rows.
     pub(super) places: Vec<(usize, i64)>,
-    /// For each edge that leads onwards, the nodes and bends that it goes through.
+    /// For each forward edge: the nodes and bends on its way.
     pub(super) paths: Vec<Vec<usize>>,
-    /// The edges that lead back.
+    /// The edges that close a loop.
     pub(super) back: Vec<(usize, usize)>,
-    /// How many layers there are.
     pub(super) layers: usize,
-    /// How many rows the largest layer has.
+    /// The number of rows in the largest layer.
     pub(super) rows: usize,
 }
 
-/// Lays a graph out. Edges that name no node are left out.
+/// Lays out a graph. Edges to unknown nodes are ignored.
 pub(super) fn layout(nodes: usize, edges: &[(usize, usize)]) -> Layout {
     let edges: Vec<(usize, usize)> =
         edges.iter().copied().filter(|(from, to)| *from < nodes && *to < nodes).collect();
@@ -44,7 +43,7 @@ pub(super) fn layout(nodes: usize, edges: &[(usize, usize)]) -> Layout {
     Layout { places, paths, back: back.into_iter().map(|(edge, _)| edge).collect(), layers, rows }
 }
 
-/// Walks the graph depth first, with a stack of its own, and marks the edges that lead back into the walk.
+/// Walks the graph depth first, with an explicit stack, and marks the edges that close a loop.
 fn leads_back(nodes: usize, edges: &[(usize, usize)]) -> Vec<bool> {
     let mut outgoing = vec![Vec::new(); nodes];
     let mut has_incoming = vec![false; nodes];
@@ -53,7 +52,7 @@ fn leads_back(nodes: usize, edges: &[(usize, usize)]) -> Vec<bool> {
         has_incoming[*to] = true;
     }
     let mut back = vec![false; edges.len()];
-    // 0 is not seen, 1 is being walked, 2 is done.
+    // 0: not visited, 1: on the stack, 2: done.
     let mut seen = vec![0_u8; nodes];
     let roots = (0..nodes).filter(|node| !has_incoming[*node]).chain(0..nodes);
     for root in roots {
@@ -83,7 +82,7 @@ fn leads_back(nodes: usize, edges: &[(usize, usize)]) -> Vec<bool> {
     back
 }
 
-/// The layer of each node: one behind the last of those that lead to it.
+/// The layer of each node: one after the latest of its predecessors.
 fn longest_paths(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let mut outgoing = vec![Vec::new(); nodes];
     let mut missing = vec![0_usize; nodes];
@@ -105,7 +104,7 @@ fn longest_paths(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     layer
 }
 
-/// Gives each edge that passes layers a place in every one of them.
+/// Adds a bend to each layer that an edge passes.
 fn bend(layer: &mut Vec<usize>, edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
     let mut bends = 0;
     let paths = edges.iter().map(|(from, to)| {
@@ -124,7 +123,7 @@ fn bend(layer: &mut Vec<usize>, edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
     paths.collect()
 }
 
-/// The members of each layer, so that neighbours are near each other.
+/// The nodes of each layer, ordered so that neighbours are close.
 fn ordered(layer: &[usize], layers: usize, paths: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut order = vec![Vec::new(); layers];
     for (member, number) in layer.iter().enumerate() {
@@ -150,7 +149,8 @@ fn ordered(layer: &[usize], layers: usize, paths: &[Vec<usize>]) -> Vec<Vec<usiz
             (&behind, (0..layers).rev().skip(1).collect())
         };
         for number in numbers {
-            // The mean as a fraction, so that no rounding decides: sum and count, compared crosswise. Whoever has no neighbours stays.
+            // Compare the means as fractions (sum and count), so that rounding does not decide. A
+            // node without neighbours stays in place.
             let mean = |member: usize| {
                 let around = &neighbours[member];
                 if around.is_empty() {
@@ -176,30 +176,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_stand_behind_those_that_lead_to_them() {
+    fn nodes_are_placed_after_their_predecessors() {
         let placed = layout(4, &[(0, 1), (0, 2), (1, 3), (2, 3)]);
         let layers: Vec<usize> = placed.places.iter().map(|(layer, _)| *layer).collect();
         assert_eq!(layers, [0, 1, 1, 2]);
         assert_eq!((placed.layers, placed.rows), (3, 2));
-        assert_eq!(placed.places[0].1, 1, "one of one stands in the middle of two");
+        assert_eq!(placed.places[0].1, 1, "a single node is centred between two rows");
     }
 
     #[test]
-    fn loops_lead_back_and_end_nothing() {
+    fn loops_become_back_edges() {
         let placed = layout(3, &[(0, 1), (1, 2), (2, 0), (1, 1)]);
         assert_eq!(placed.back, [(2, 0), (1, 1)]);
         assert_eq!(placed.layers, 3);
     }
 
     #[test]
-    fn long_edges_have_a_place_in_every_layer() {
+    fn long_edges_get_a_bend_in_every_layer() {
         let placed = layout(3, &[(0, 1), (1, 2), (0, 2), (7, 1)]);
         assert_eq!(placed.paths.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 3]);
     }
 
     #[test]
     fn the_order_within_a_layer_follows_the_neighbours() {
-        // Two chains whose middles are listed the other way round.
+        // Two chains whose middle nodes are listed in the opposite order.
         let placed = layout(6, &[(0, 3), (1, 2), (3, 5), (2, 4)]);
         let row = |node: usize| placed.places[node].1;
         assert!(

@@ -1,62 +1,64 @@
-//! What can be done to a run: a form each, and back to the run.
+//! Actions on a run. Each posts a form and redirects to the run.
 
 use std::sync::Arc;
 
 use flow::engine::DrainPolicy;
 use flow::id::RunId;
-use host::runs::{ApiCode, Refusal};
-use serde_json::{Value, json};
+use host::runs::fork::{ForkWay, NewFork, Overlay};
+use host::runs::{ApiCode, Direct, Refusal};
 
 use super::run_list::RUN;
-use crate::call::Call;
-use crate::page::Answer;
+use crate::call::PageRequest;
+use crate::page::PageResponse;
 use crate::parts;
 
-/// The longest reason, in characters, as for callers of the protocol.
+/// The longest reason, in characters; the API has the same limit.
 const MAX_REASON: usize = 1024;
 
-pub(crate) async fn cancel(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn cancel(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
-    call.runs().cancel(&call.caller, run_id, reason(&call)?, None).await?;
+    call.runs().cancel(&call.caller, run_id, reason(&call)?, Direct).await?;
     back(&call, run_id, "cancelled")
 }
 
-pub(crate) async fn pause(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn pause(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
-    call.runs().pause(&call.caller, run_id, reason(&call)?, DrainPolicy::default(), None).await?;
+    call.runs().pause(&call.caller, run_id, reason(&call)?, DrainPolicy::default(), Direct).await?;
     back(&call, run_id, "paused")
 }
 
-pub(crate) async fn resume(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn resume(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
-    call.runs().resume(&call.caller, run_id, reason(&call)?, None).await?;
+    call.runs().resume(&call.caller, run_id, reason(&call)?, Direct).await?;
     back(&call, run_id, "resumed")
 }
 
-pub(crate) async fn fork(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn fork(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
     let Some(from) = call.form.number("from") else {
-        return Err(Refusal::new(ApiCode::ValidationError, "say from which event on, as a number"));
+        return Err(Refusal::new(ApiCode::ValidationError, "Enter the event number to fork from."));
     };
-    let body = json!({"fromSeq": from, "mode": call.form.text("mode").unwrap_or("branch")});
-    let reply = call.runs().fork(&call.caller, run_id, &body, None).await?;
-    let forked: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-    let forked = forked.get("runId").and_then(Value::as_str).map(RunId::new);
-    back(&call, forked.as_ref().unwrap_or(run_id), "forked")
+    let way = match call.form.text("mode") {
+        None | Some("branch") => ForkWay::Branch(Overlay::default()),
+        Some("replay") => ForkWay::Replay,
+        Some(_) => return Err(Refusal::new(ApiCode::ValidationError, "a fork is a replay or a branch")),
+    };
+    let forked = call.runs().fork(&call.caller, run_id, NewFork { from, way }, Direct).await?;
+    back(&call, &forked.run_id, "forked")
 }
 
-fn reason(call: &Call) -> Result<Option<String>, Refusal> {
+fn reason(call: &PageRequest) -> Result<Option<String>, Refusal> {
     match call.form.text("reason") {
         Some(reason) if reason.chars().count() > MAX_REASON => {
-            let message = format!("a reason has at most {MAX_REASON} characters");
+            let message = format!("The reason is too long; the limit is {MAX_REASON} characters.");
             Err(Refusal::new(ApiCode::ValidationError, message))
         }
         reason => Ok(reason.map(str::to_owned)),
     }
 }
 
-/// To the page of a run, with what was done.
-pub(super) fn back(call: &Call, run_id: &RunId, done: &str) -> Result<Answer, Refusal> {
+/// Redirects to the run's page with a notice.
+pub(super) fn back(call: &PageRequest, run_id: &RunId, done: &str) -> Result<PageResponse, Refusal> {
     let path = call.link(RUN, &[("runId", run_id.as_str())]).unwrap_or_else(|| "/".to_owned());
-    Ok(Answer::See(format!("{path}{}", parts::query(&[("done", done)]))))
+    Ok(PageResponse::See(format!("{path}{}", parts::query(&[("done", done)]))))
 }

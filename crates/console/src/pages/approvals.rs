@@ -1,4 +1,4 @@
-//! What waits for somebody: the inbox, what exactly is asked, and the answer.
+//! Approvals: the inbox, the details of a request, and the response.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use flow::id::{NodeId, RunId};
 use flow::interrupt::InterruptKind;
 use flow::state::Interrupt;
 use flow::store::RunFilter;
-use host::runs::{ApiCode, Refusal, Scope};
+use host::runs::{ApiCode, Direct, Refusal, Scope};
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
 use super::run_list::{self, RUN, RunRow, Waiting};
-use crate::call::Call;
-use crate::page::{Answer, Page, Wake};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse, Wake};
 use crate::parts;
 use crate::parts::forms;
 use crate::provider::{self, Provider};
@@ -22,11 +22,9 @@ const INBOX: &str = "builtin-interlock-approvals:routes/inbox";
 const INTERRUPT: &str = "builtin-interlock-approvals:routes/interrupt";
 const ANSWER: &str = "builtin-interlock-approvals:routes/answer";
 
-/// How many runs are on a page.
 const PAGE: usize = 50;
 
-/// The inbox.
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let filter = RunFilter { waiting: true, before: call.query.number("before"), ..RunFilter::default() };
     let (runs, next) = run_list::read(&call, &filter, PAGE)?;
     let older = next.map(|next| call.query.with("before", Some(&next.to_string())));
@@ -34,27 +32,27 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(Page::new("Approvals", body).awake(Wake::Runs).into())
 }
 
-fn inbox(call: &Call, runs: &[RunRow]) -> Markup {
+fn inbox(call: &PageRequest, runs: &[RunRow]) -> Markup {
     if runs.is_empty() {
-        let help = html! { p { "When a run needs a decision, an answer or an event from outside, it appears here." } };
-        return parts::empty("Nothing waits for anybody.", &help);
+        let help = html! { p { "Runs that need an approval, an answer or an external event appear here." } };
+        return parts::empty("No pending approvals.", &help);
     }
     html! {
         div.scroll.cards { table {
-            thead { tr { th { "Asked" } th { "For" } th { "Workflow" } th { "Since" } th { "Until" } th { "Run" } } }
+            thead { tr { th { "Request" } th { "Assigned to" } th { "Workflow" } th { "Requested" } th { "Deadline" } th { "Run" } } }
             tbody { @for run in runs { @if let Some(waiting) = &run.interrupt { tr {
                 th.wide scope="row" { (call.anchor(INTERRUPT, &[("runId", &run.run_id)], waiting.question())) }
                 td data-label="For" { (whom(waiting)) }
                 td data-label="Workflow" { (run.workflow_id) }
-                td data-label="Since" { @if let Some(at) = &waiting.requested_at { (call.timestamp(at)) } }
-                td data-label="Until" { @if let Some(at) = &waiting.deadline { (call.timestamp(at)) } @else { span.muted { "open" } } }
+                td data-label="Requested" { @if let Some(at) = &waiting.requested_at { (call.timestamp(at)) } }
+                td data-label="Deadline" { @if let Some(at) = &waiting.deadline { (call.timestamp(at)) } @else { span.muted { "none" } } }
                 td data-label="Run" { (call.anchor(RUN, &[("runId", &run.run_id)], html! { span.mono { (parts::cut(&run.run_id, 14)) } })) }
             } } } }
         } }
     }
 }
 
-/// Who is asked, as far as the gate says.
+/// Who is asked, as far as the gate specifies it.
 fn whom(waiting: &Waiting) -> String {
     let list = ["approversList", "approverRoleRefs", "approverGroupRefs", "audience"];
     let named = list
@@ -65,14 +63,14 @@ fn whom(waiting: &Waiting) -> String {
     let names: Vec<&str> = named.iter().filter_map(Value::as_str).take(5).collect();
     match waiting.kind.as_str() {
         _ if !names.is_empty() => parts::cut(&names.join(", "), 80),
-        "approval" => "anybody who may approve".to_owned(),
-        "external-event" => "something outside".to_owned(),
-        _ => "anybody who may answer".to_owned(),
+        "approval" => "any approver".to_owned(),
+        "external-event" => "an external system".to_owned(),
+        _ => "any responder".to_owned(),
     }
 }
 
-/// Everything that one run waits for.
-pub(crate) async fn one(call: Arc<Call>) -> Result<Answer, Refusal> {
+/// All open requests of one run.
+pub(crate) async fn one(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
     let open = call.runs().open_interrupts(&call.caller, run_id)?;
     let definition = call.runs().definition_of(&call.caller, run_id)?;
@@ -81,7 +79,7 @@ pub(crate) async fn one(call: Arc<Call>) -> Result<Answer, Refusal> {
         open.iter().filter(|open| wanted.is_none_or(|node| open.node_id == node)).collect();
     let body = html! {
         @if shown.is_empty() {
-            (parts::empty("Nothing waits here any more.", &html! { p { "Somebody has answered, or the run has ended. " (call.anchor(RUN, &[("runId", run_id.as_str())], "See the run")) } }))
+            (parts::empty("No open requests.", &html! { p { "The request was answered, or the run has ended. " (call.anchor(RUN, &[("runId", run_id.as_str())], "View the run")) } }))
         }
         @for interrupt in shown {
             @let kind = definition.nodes.iter().find(|node| node.id == interrupt.node_id).map(|node| node.kind);
@@ -95,26 +93,26 @@ pub(crate) async fn one(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(page.into())
 }
 
-/// One question: what is asked, about what, how it stands, and the form.
-fn question(call: &Call, run_id: &RunId, interrupt: &Interrupt, kind: Option<NodeType>) -> Markup {
+/// One request: what is asked, the subject, the votes so far, and the form.
+fn question(call: &PageRequest, run_id: &RunId, interrupt: &Interrupt, kind: Option<NodeType>) -> Markup {
     let data = &interrupt.data;
     let text = |name: &str| data.get(name).and_then(Value::as_str);
     let heading = match interrupt.kind {
-        InterruptKind::Clarification => "Questions to answer",
+        InterruptKind::Clarification => "Questions",
         InterruptKind::Approval
         | InterruptKind::ExternalEvent
         | InterruptKind::Custom
         | InterruptKind::ConversationStart
         | InterruptKind::ConversationExchange
         | InterruptKind::ConversationClose
-        | InterruptKind::LowConfidence => run_list::asked(data).unwrap_or("An answer is needed"),
+        | InterruptKind::LowConfidence => run_list::asked(data).unwrap_or("Answer required"),
     };
     let is_guided = kind.is_some_and(|kind| kind.as_str() == "interlock.guided");
     html! {
         section.panel id={ "ask-" (interrupt.sequence) } {
             h2 { (parts::cut(heading, 300)) }
-            p.muted { (interrupt.kind.as_str()) " at node " code { (interrupt.node_id) } ", asked " (call.time(interrupt.requested_at))
-                @if let Some(deadline) = interrupt.deadline { ", given up " (call.time(deadline)) } }
+            p.muted { (interrupt.kind.as_str()) " at node " code { (interrupt.node_id) } ", requested " (call.time(interrupt.requested_at))
+                @if let Some(deadline) = interrupt.deadline { ", times out " (call.time(deadline)) } }
             @for name in ["description", "message", "question"] { @if let Some(text) = text(name) { div.markdown { (parts::markdown(text)) } } }
             (subject(data))
             @if let Some(required) = data.get("requiredApprovals").and_then(Value::as_u64).filter(|required| *required > 1) {
@@ -124,17 +122,17 @@ fn question(call: &Call, run_id: &RunId, interrupt: &Interrupt, kind: Option<Nod
                 ul.plain { @for vote in interrupt.votes.iter().take(50) { li { (vote.voter) ": " strong { (vote.action) } ", " (call.time(vote.at)) } } }
             }
             @if is_guided {
-                p.notice { "An agent is being guided here. The run goes on when its session completes; nobody answers for it." }
+                p.notice { "An agent is working on this node. The run continues when its session completes; no response is needed." }
             } @else if call.may(Scope::ApprovalsRespond) {
                 (answer_form(call, run_id, interrupt))
             } @else {
-                p.notice { "Your key may look and not answer: that takes " code { "approvals:respond" } "." }
+                p.notice { "Your key cannot respond. Responding requires the scope " code { "approvals:respond" } "." }
             }
         }
     }
 }
 
-/// What exactly is being decided about.
+/// The subject of the decision.
 fn subject(data: &Value) -> Markup {
     const SAID: &[&str] = &[
         "title",
@@ -154,14 +152,14 @@ fn subject(data: &Value) -> Markup {
         .collect();
     html! {
         @if let Some(artifact) = members.get("artifactData") {
-            h3 { "What is being decided about" }
+            h3 { "Subject" }
             (artifact_parts(artifact))
         }
-        @if !rest.is_empty() { details open[!members.contains_key("artifactData")] { summary { "All that the run says about it" } (parts::json_whole(&Value::Object(rest))) } }
+        @if !rest.is_empty() { details open[!members.contains_key("artifactData")] { summary { "All details" } (parts::json_whole(&Value::Object(rest))) } }
     }
 }
 
-/// An artifact to be read: texts as the Markdown that they mostly are, each under its name; anything else as it is.
+/// An artifact: strings rendered as Markdown under their names, other values as JSON.
 fn artifact_parts(artifact: &Value) -> Markup {
     let text = |text: &str| html! { div.markdown.card { (parts::markdown(text)) } };
     match artifact {
@@ -176,8 +174,8 @@ fn artifact_parts(artifact: &Value) -> Markup {
     }
 }
 
-/// The form, by whoever draws this kind of question.
-fn answer_form(call: &Call, run_id: &RunId, interrupt: &Interrupt) -> Markup {
+/// The form, drawn by the renderer of this kind of request.
+fn answer_form(call: &PageRequest, run_id: &RunId, interrupt: &Interrupt) -> Markup {
     let family = interrupt.kind.as_str().split('.').next().unwrap_or_default();
     let claims = [format!("activity:interrupt.{family}"), "activity:interrupt".to_owned()];
     let handle = claims.iter().find_map(|claim| call.shell.claims.get(claim));
@@ -195,8 +193,8 @@ fn answer_form(call: &Call, run_id: &RunId, interrupt: &Interrupt) -> Markup {
     }
 }
 
-/// The form around the fields of one kind of answer.
-fn form(call: &Call, asked: &Value, shape: &str, fields: &Markup) -> Markup {
+/// The form around the fields of one kind of request.
+fn form(call: &PageRequest, asked: &Value, shape: &str, fields: &Markup) -> Markup {
     let text = |name: &str| asked.get(name).and_then(Value::as_str).unwrap_or_default();
     let fields = html! {
         input type="hidden" name="node" value=(text("nodeId"));
@@ -207,16 +205,16 @@ fn form(call: &Call, asked: &Value, shape: &str, fields: &Markup) -> Markup {
     call.post_form(ANSWER, &[("runId", text("runId"))], "wide", &fields)
 }
 
-/// An id for a control that is there once for each question.
+/// A control id that is unique among several requests on one page.
 fn id(asked: &Value, name: &str) -> String {
     format!("{name}-{}", asked.get("nodeId").and_then(Value::as_str).unwrap_or_default())
 }
 
-/// Approvals: as the gate allows, accept, reject, refine, accept with changes, ask back.
-pub(crate) fn approval(call: &Call, _: &Value, asked: &Value) -> Markup {
+/// Approval: the actions that the gate allows (accept, reject, refine, accept with changes, ask).
+pub(crate) fn approval(call: &PageRequest, _: &Value, asked: &Value) -> Markup {
     let actions =
         asked.pointer("/data/actions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    // Where a question names no actions it takes a yes or a no.
+    // A gate without `actions` allows accept and reject.
     let allows = |name: &str| match actions {
         [] => matches!(name, "accept" | "reject"),
         actions => actions.iter().any(|action| action == name),
@@ -228,34 +226,34 @@ pub(crate) fn approval(call: &Call, _: &Value, asked: &Value) -> Markup {
     let (reason, refine, edit) = (id(asked, "reason"), id(asked, "refine"), id(asked, "edit"));
     html! {
         (form(call, asked, "approval", &html! {
-            label for=(reason) { "Reason " span.muted { "(recorded with your decision)" } }
+            label for=(reason) { "Reason " span.muted { "(saved with your decision)" } }
             textarea id=(reason) name="reason" rows="2" maxlength="4000" {}
             p.actions {
                 @if allows("accept") { button.primary type="submit" name="action" value="accept" { "Approve" } }
                 @if allows("reject") { button.danger type="submit" name="action" value="reject" { "Reject" } }
-                @if allows("ask") { button type="submit" name="action" value="ask" { "Ask back" } }
+                @if allows("ask") { button type="submit" name="action" value="ask" { "Ask" } }
                 @if allows("override") { button type="submit" name="action" value="override" { "Override" } }
             }
         }))
-        @if allows("refine") { details.box { summary { "Send it back to be refined" }
+        @if allows("refine") { details.box { summary { "Request changes" }
             (form(call, asked, "refine", &html! {
-                label for=(refine) { "What should be different" }
+                label for=(refine) { "Requested changes" }
                 textarea id=(refine) name="feedback" required maxlength="8000" {}
-                p { button type="submit" name="action" value="refine" { "Send back" } }
+                p { button type="submit" name="action" value="refine" { "Send" } }
             }))
         } }
-        @if allows("edit-accept") { details.box { summary { "Approve with changes" }
+        @if allows("edit-accept") { details.box { summary { "Edit and approve" }
             (form(call, asked, "edit", &html! {
-                label for=(edit) { "As it is to be" }
+                label for=(edit) { "Edited version" }
                 textarea id=(edit) name="edited" required rows="12" spellcheck="false" { (edited.unwrap_or_default()) }
-                p { button.primary type="submit" name="action" value="edit-accept" { "Approve this" } }
+                p { button.primary type="submit" name="action" value="edit-accept" { "Approve" } }
             }))
         } }
     }
 }
 
-/// Questions: one field each.
-pub(crate) fn clarification(call: &Call, _: &Value, asked: &Value) -> Markup {
+/// Clarification: one field per question.
+pub(crate) fn clarification(call: &PageRequest, _: &Value, asked: &Value) -> Markup {
     form(
         call,
         asked,
@@ -267,7 +265,7 @@ pub(crate) fn clarification(call: &Call, _: &Value, asked: &Value) -> Markup {
     )
 }
 
-/// The questions with their ids, what they ask, and what an answer has to be.
+/// The questions: id, label, and schema of the answer.
 fn questions(asked: &Value) -> Vec<(String, String, Value)> {
     let list = asked.pointer("/data/questions").and_then(Value::as_array);
     let known = list.into_iter().flatten().take(60).filter_map(|question| {
@@ -285,8 +283,8 @@ fn questions(asked: &Value) -> Vec<(String, String, Value)> {
     known.collect()
 }
 
-/// An event from outside, as JSON, with what it has to match filled in.
-pub(crate) fn external_event(call: &Call, _: &Value, asked: &Value) -> Markup {
+/// External event: JSON, prefilled with the fields that must match.
+pub(crate) fn external_event(call: &PageRequest, _: &Value, asked: &Value) -> Markup {
     let correlation = asked.pointer("/data/correlation").cloned().unwrap_or_else(|| json!({}));
     let text = serde_json::to_string_pretty(&correlation).unwrap_or_default();
     let event = id(asked, "event");
@@ -295,34 +293,34 @@ pub(crate) fn external_event(call: &Call, _: &Value, asked: &Value) -> Markup {
         asked,
         "event",
         &html! {
-            label for=(event) { "The event" }
+            label for=(event) { "Event" }
             textarea id=(event) name="event" rows="8" spellcheck="false" required { (text) }
-            p.hint { "A JSON object. What is filled in is what the run waits for, and has to stay as it is." }
-            p { button.primary type="submit" { "Tell the run" } }
+            p.hint { "A JSON object. Keep the prefilled fields: the run waits for exactly these values." }
+            p { button.primary type="submit" { "Send event" } }
         },
     )
 }
 
 /// A turn of a conversation, or its end.
-pub(crate) fn conversation(call: &Call, _: &Value, asked: &Value) -> Markup {
+pub(crate) fn conversation(call: &PageRequest, _: &Value, asked: &Value) -> Markup {
     let message = id(asked, "message");
     form(
         call,
         asked,
         "conversation",
         &html! {
-            label for=(message) { "Your turn" }
+            label for=(message) { "Message" }
             textarea id=(message) name="message" {}
             p.actions {
                 button.primary type="submit" name="action" value="say" { "Send" }
-                button type="submit" name="action" value="close" { "End the conversation" }
+                button type="submit" name="action" value="close" { "End conversation" }
             }
         },
     )
 }
 
-/// Whatever the schema asks for, or JSON where there is none.
-pub(crate) fn custom(call: &Call, _: &Value, asked: &Value) -> Markup {
+/// Fields from the resume schema, or JSON if there is none.
+pub(crate) fn custom(call: &PageRequest, _: &Value, asked: &Value) -> Markup {
     let schema =
         asked.get("schema").filter(|schema| schema.is_object()).cloned().unwrap_or_else(|| json!({}));
     form(
@@ -336,29 +334,31 @@ pub(crate) fn custom(call: &Call, _: &Value, asked: &Value) -> Markup {
     )
 }
 
-/// Takes an answer.
-pub(crate) async fn answer(call: Arc<Call>) -> Result<Answer, Refusal> {
+/// Handles a submitted response.
+pub(crate) async fn answer(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
     let form = &call.form;
     let node = form.text("node").unwrap_or_default();
     let open = call.runs().open_interrupts(&call.caller, run_id)?;
-    // The very question that was on the page: an answer never lands on the next one of the same node.
+    // Checks the id of the request that was shown, so that a response never applies to a later
+    // request of the same node.
     let interrupt =
         open.iter().find(|open| open.node_id == node && Some(open.id.as_str()) == form.text("interrupt"));
     let Some(interrupt) = interrupt else {
-        let message = "somebody has answered this, or the run has ended; see the run for what became of it";
+        let message =
+            "This request was already answered, or the run has ended. Open the run for its current state.";
         return Err(Refusal::new(ApiCode::InterruptAlreadyResolved, message));
     };
     let value = resume_value(&call, interrupt)?;
-    call.runs().resolve(&call.caller, run_id, &NodeId::new(node), value, None).await?;
+    call.runs().resolve(&call.caller, run_id, &NodeId::new(node), value, Direct).await?;
     let still_open =
         call.runs().open_interrupts(&call.caller, run_id)?.iter().any(|open| open.id == interrupt.id);
     let done = if still_open { "voted" } else { "answered" };
     super::actions::back(&call, run_id, done)
 }
 
-/// What the engine is told, from what was filled in.
-fn resume_value(call: &Call, interrupt: &Interrupt) -> Result<Value, Refusal> {
+/// The resume value for the engine, from the form fields.
+fn resume_value(call: &PageRequest, interrupt: &Interrupt) -> Result<Value, Refusal> {
     let form = &call.form;
     let text = |name: &str| form.text(name).map(|text| text.replace("\r\n", "\n"));
     let wrong = |message: &str| Refusal::new(ApiCode::ValidationError, message);
@@ -372,16 +372,17 @@ fn resume_value(call: &Call, interrupt: &Interrupt) -> Result<Value, Refusal> {
             Ok(value)
         }
         "refine" => {
-            let feedback = text("feedback").ok_or_else(|| wrong("say what should be different"))?;
+            let feedback = text("feedback").ok_or_else(|| wrong("Describe the changes you want."))?;
             Ok(
                 json!({"action": "refine", "refineFeedback": {"scope": "whole", "text": feedback}, "feedback": feedback}),
             )
         }
         "edit" => {
-            let edited = text("edited").ok_or_else(|| wrong("say what it is to be"))?;
+            let edited = text("edited").ok_or_else(|| wrong("Enter the edited version."))?;
             let was_text = interrupt.data.get("artifactData").is_some_and(Value::is_string);
             let edited = if was_text { Some(edited.into()) } else { forms::json(&edited) };
-            let edited = edited.ok_or_else(|| wrong("the changed artifact has to be JSON, as it was"))?;
+            let edited =
+                edited.ok_or_else(|| wrong("The edited artifact must be valid JSON, like the original."))?;
             Ok(json!({"action": "edit-accept", "editedArtifactData": edited}))
         }
         "clarification" => {
@@ -395,7 +396,7 @@ fn resume_value(call: &Call, interrupt: &Interrupt) -> Result<Value, Refusal> {
         }
         "event" => {
             let event = text("event").and_then(|text| forms::json(&text)).filter(Value::is_object);
-            Ok(json!({"eventPayload": event.ok_or_else(|| wrong("the event has to be a JSON object"))?}))
+            Ok(json!({"eventPayload": event.ok_or_else(|| wrong("The event must be a JSON object."))?}))
         }
         "conversation" => match (action, text("message")) {
             ("close", message) => Ok(message.map_or_else(
@@ -403,7 +404,7 @@ fn resume_value(call: &Call, interrupt: &Interrupt) -> Result<Value, Refusal> {
                 |message| json!({"action": "close", "content": message}),
             )),
             (_, Some(message)) => Ok(json!({"content": message})),
-            (_, None) => Err(wrong("say something, or end the conversation")),
+            (_, None) => Err(wrong("Enter a message, or end the conversation.")),
         },
         _ => forms::filled("value", interrupt.resume_schema.as_ref().unwrap_or(&json!({})), form),
     }

@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use super::plugin;
 use super::run_list::RUN;
-use crate::call::Call;
-use crate::page::{Answer, Page};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse};
 use crate::parts;
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
-    let missing = || Refusal::new(ApiCode::NotFound, "say which artifact, with `id`");
+    let missing = || Refusal::new(ApiCode::NotFound, "Artifact not found. Name the artifact with `id`.");
     let id = &call.query.text("id").map(ArtifactId::new).ok_or_else(missing)?;
     let bytes = call.runs().artifact(&call.caller, run_id, id)?;
     if call.query.text("download").is_some() {
-        return Ok(Answer::File(format!("{id}.json"), bytes.to_vec()));
+        return Ok(PageResponse::File(format!("{id}.json"), bytes.to_vec()));
     }
     let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     let download = call.query.with("download", Some("1"));
@@ -29,7 +29,7 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(page.into())
 }
 
-/// What it is, and what it holds: text as Markdown, everything else as it is.
+/// Type and content: text as Markdown, other values as JSON.
 fn body(document: &Value, download: &str) -> Markup {
     let text =
         ["content", "markdown", "text"].iter().find_map(|name| Some((*name, document.get(name)?.as_str()?)));
@@ -40,7 +40,7 @@ fn body(document: &Value, download: &str) -> Markup {
         p.actions { a.button href=(download) { "Download" } @if let Some(kind) = kind { span.muted { (kind) } } }
         @if let Some((_, text)) = text { section.panel { div.markdown { (parts::markdown(text)) } } }
         section.panel {
-            h2 { "As it is kept" }
+            h2 { "Stored document" }
             @if text.is_some() { (parts::json_beside(document)) } @else { (parts::json_whole(document)) }
         }
     }

@@ -1,4 +1,4 @@
-//! What is wrong with the console's own composition, and what to do about it.
+//! Problems in the console's composition, and how to fix them.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use host::runs::Refusal;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::call::Call;
+use crate::call::PageRequest;
 use crate::composed::{Finding, Module, Shell};
-use crate::page::{Answer, Page};
+use crate::page::{Page, PageResponse};
 use crate::parts;
 use crate::provider::FOR_MODULES;
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let body = html! {
         (findings(&call.shell))
         (composed(&call))
@@ -21,16 +21,16 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(Page::new("Diagnostics", body).into())
 }
 
-/// Everything that was found, worst first.
+/// All findings, most severe first.
 fn findings(shell: &Shell) -> Markup {
     if shell.findings.is_empty() {
-        return html! { p.notice.good role="status" { "Built-ins, modules and policy fit together." } };
+        return html! { p.notice.good role="status" { "No problems: built-ins, modules and policy are valid." } };
     }
     let mut sorted: Vec<&Finding> = shell.findings.iter().collect();
     sorted.sort_by_key(|finding| finding.severity);
     html! {
         @if shell.is_alone {
-            p.notice.bad { "Nothing but the pages of the product is shown until the errors below are mended." }
+            p.notice.bad { "Only the built-in pages are shown until the errors below are fixed." }
         }
         @for finding in sorted {
             section.panel {
@@ -50,8 +50,8 @@ fn findings(shell: &Shell) -> Markup {
     }
 }
 
-/// What was composed, for those who write modules and policies.
-fn composed(call: &Call) -> Markup {
+/// The composition, for authors of modules and policies.
+fn composed(call: &PageRequest) -> Markup {
     let shell = &call.shell;
     html! {
         section.panel {
@@ -79,22 +79,22 @@ fn composed(call: &Call) -> Markup {
             ul.plain { @for module in &shell.modules { li { (module_line(module)) } } }
         }
         section.panel {
-            h2 { "What the policy did" }
+            h2 { "Policy effects" }
             @let by_operator: Vec<&Value> = shell.effects.iter().filter(|effect| !is_ours(effect)).collect();
             @if by_operator.is_empty() {
-                p.muted { "Nothing: there is no policy, or it changes nothing. It is read from "
+                p.muted { "None. The policy is read from "
                     code { (call.console.composer.directory().join("policy.json").display()) } "." }
             }
             @for effect in by_operator { (parts::json(effect)) }
         }
         section.panel {
-            h2 { "Handles that modules may use" }
+            h2 { "Handles for modules" }
             dl.facts { @for (kind, id, what) in FOR_MODULES { dt { code { (kind) "/" (id) } } dd { (parts::markdown(what)) } } }
         }
     }
 }
 
-/// A module: what it is, how it is, and why.
+/// A module: package, status and reason.
 pub(crate) fn module_line(module: &Module) -> Markup {
     html! {
         (parts::status(&module.status)) " " strong { (module.instance_id) } " " span.muted { (module.package) }
@@ -108,14 +108,13 @@ pub(crate) fn module_line(module: &Module) -> Markup {
     }
 }
 
-/// Whether an effect is of the order that the product has.
+/// Whether an effect comes from the default sidebar order.
 pub(super) fn is_ours(effect: &Value) -> bool {
     let id = effect.get("policyId").and_then(Value::as_str).unwrap_or_default();
     id.starts_with("interlock-sidebar-")
 }
 
-/// Where the policy is configured.
-pub(crate) fn policy_surface(call: &Call, _: &Value, _: &Value) -> Markup {
+pub(crate) fn policy_surface(call: &PageRequest, _: &Value, _: &Value) -> Markup {
     html! {
         p { "Hide, move, replace and rename what the console shows with "
             code { (call.console.composer.directory().join("policy.json").display()) } "." }

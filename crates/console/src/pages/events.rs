@@ -1,4 +1,4 @@
-//! The events of a run, with what they carry.
+//! The events of a run, with their payloads.
 
 use std::sync::Arc;
 
@@ -9,22 +9,21 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::run_list::RUN;
-use crate::call::Call;
-use crate::page::{Answer, Page, Wake};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse, Wake};
 use crate::parts;
 
-/// How many events are on a page.
 const PAGE: u64 = 50;
-/// What is shown of the payload of one event among others, in characters.
+/// The payload characters shown per event in the list.
 const SHORT: usize = 480;
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
     let (status, end) = call.runs().status(&call.caller, run_id)?;
     let run = call.link(RUN, &[("runId", run_id.as_str())]);
     if let Some(sequence) = call.query.number("event") {
         let (events, _) = call.runs().event_page(&call.caller, run_id, sequence, 1)?;
-        let missing = || Refusal::new(ApiCode::NotFound, "the run has no such event");
+        let missing = || Refusal::new(ApiCode::NotFound, "Event not found in this run.");
         let event = events.first().filter(|event| event.sequence == sequence).ok_or_else(missing)?;
         let page = Page::new(format!("Event {sequence}"), whole(&call, event));
         return Ok(page.below(run_id.as_str(), run).below("Events", Some(call.path.clone())).into());
@@ -43,7 +42,7 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
         .into())
 }
 
-fn paging(call: &Call, from: u64, next: Option<u64>, end: u64) -> Markup {
+fn paging(call: &PageRequest, from: u64, next: Option<u64>, end: u64) -> Markup {
     let to = |from: u64| call.query.with("from", Some(&from.to_string()));
     html! {
         nav.actions aria-label="Pages of events" {
@@ -54,7 +53,7 @@ fn paging(call: &Call, from: u64, next: Option<u64>, end: u64) -> Markup {
     }
 }
 
-fn table(call: &Call, events: &[RawEvent]) -> Markup {
+fn table(call: &PageRequest, events: &[RawEvent]) -> Markup {
     html! {
         div.scroll.cards { table {
             thead { tr { th.number { "#" } th { "When" } th { "Event" } th { "Node" } th.wide { "Payload" } } }
@@ -75,8 +74,8 @@ fn table(call: &Call, events: &[RawEvent]) -> Markup {
     }
 }
 
-/// One event with everything it carries.
-fn whole(call: &Call, event: &RawEvent) -> Markup {
+/// One event with its whole payload.
+fn whole(call: &PageRequest, event: &RawEvent) -> Markup {
     html! {
         section.panel {
             dl.facts {

@@ -1,4 +1,4 @@
-//! The graph of a run, on a page of its own, and in parts where it is large.
+//! The graph of a run on a separate page, split into parts if it is large.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use maud::{Markup, html};
 
 use super::run::View;
 use super::run_list::RUN;
-use crate::call::Call;
+use crate::call::PageRequest;
 use crate::graph::Drawing;
-use crate::page::{Answer, Page};
+use crate::page::{Page, PageResponse};
 use crate::parts;
 
-/// The graph, or the node that was chosen in it.
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+/// The graph, or the selected node.
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let view = View::read(&call)?;
     let run_id = view.run.run_id.as_str();
-    // The nodes of a picture are links to `?node=…`: short, and good on this page and on that of the run.
+    // Node links are relative (`?node=…`): short, and valid on this page and on the run's page.
     if let (Some(node), Some(run)) = (call.query.text("node"), call.link(RUN, &[("runId", run_id)])) {
-        return Ok(Answer::See(format!("{run}{}#node", parts::query(&[("node", node)]))));
+        return Ok(PageResponse::See(format!("{run}{}#node", parts::query(&[("node", node)]))));
     }
     let body = match Drawing::new(view.graph()) {
         Ok(drawing) => {
             let wanted = call.query.text("part").and_then(|part| part.parse::<usize>().ok());
             let part = wanted.and_then(|part| part.checked_sub(1)).filter(|part| *part < drawing.parts());
-            let part = part.unwrap_or_else(|| drawing.lively_part());
+            let part = part.unwrap_or_else(|| drawing.first_active_part());
             html! { (choice(&drawing, part)) (drawing.draw(part)) (call.live("graph-states", &drawing.states(part))) }
         }
         Err(notice) => notice,
@@ -33,7 +33,7 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(page.below(run_id, call.link(RUN, &[("runId", run_id)])).awake(view.wake()).into())
 }
 
-/// The parts there are, where there is more than one.
+/// Navigation between parts, if there is more than one.
 fn choice(drawing: &Drawing, shown: usize) -> Markup {
     if drawing.parts() == 1 {
         return Markup::default();

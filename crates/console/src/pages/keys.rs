@@ -1,4 +1,4 @@
-//! The keys that may use this host, without what they are.
+//! The API keys of the tenant. Key secrets are never shown.
 
 use std::sync::Arc;
 
@@ -7,19 +7,16 @@ use host::runs::{ApiKey, Refusal};
 use maud::{Markup, html};
 
 use super::guided;
-use crate::call::Call;
-use crate::page::{Answer, Page};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse};
 use crate::parts;
 
-/// The page of the keys.
 const LIST: &str = "builtin-interlock-keys:routes/list";
-/// Revokes a key.
 const REVOKE: &str = "builtin-interlock-keys:routes/revoke";
 
-/// How many keys are listed.
 const LISTED: usize = 100;
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let reading = Arc::clone(&call);
     let keys = guided::blocking(move || {
         let mut keys: Vec<ApiKey> = reading.runs().keys()?.into_iter().map(|(_, key)| key).collect();
@@ -31,7 +28,7 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     })
     .await?;
     let body = html! {
-        p.muted { "A key is shown once, when it is created; the host keeps its hash. These are the keys of tenant " (call.caller.tenant) "." }
+        p.muted { "A key is shown once, when it is created; the host stores only its hash. Tenant: " (call.caller.tenant) "." }
         (table(&call, &keys))
         p { "Create a read-only key:" }
         pre { code { "interlock key new-api-key --tenant " (call.caller.tenant) " --scope runs:read --scope manifest:read --expires 30d" } }
@@ -39,15 +36,15 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(Page::new("Keys", body).into())
 }
 
-/// Revokes a key, for good.
-pub(crate) async fn revoke(call: Arc<Call>) -> Result<Answer, Refusal> {
+/// Revokes a key permanently.
+pub(crate) async fn revoke(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let id = call.param("keyId")?;
     call.runs().revoke_key(&call.caller, id).await?;
     let list = call.link(LIST, &[]).unwrap_or_else(|| "/".to_owned());
-    Ok(Answer::See(format!("{list}?done=revoked")))
+    Ok(PageResponse::See(format!("{list}?done=revoked")))
 }
 
-fn table(call: &Call, keys: &[ApiKey]) -> Markup {
+fn table(call: &PageRequest, keys: &[ApiKey]) -> Markup {
     html! {
         div.scroll.cards { table {
             thead { tr { th { "Name" } th { "State" } th { "Scopes" } th { "Created" } th { "Expires" } th { span.hidden { "Actions" } } } }
@@ -67,7 +64,7 @@ fn table(call: &Call, keys: &[ApiKey]) -> Markup {
                 }
             } }
         } }
-        @if keys.len() > LISTED { p.muted { (keys.len() - LISTED) " more; " code { "interlock key list" } " has all." } }
+        @if keys.len() > LISTED { p.muted { (keys.len() - LISTED) " more. " code { "interlock key list" } " shows all keys." } }
     }
 }
 

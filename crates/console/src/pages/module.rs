@@ -1,4 +1,4 @@
-//! Pages and panels that a module describes, without code of its own.
+//! Pages and panels that a module declares without code.
 
 use std::sync::Arc;
 
@@ -10,26 +10,23 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::run_list;
-use crate::call::Call;
-use crate::page::{Answer, Page, Wake};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse, Wake};
 use crate::parts;
 
-/// How many runs are on a page.
 const PAGE: usize = 50;
 
-/// A page of Markdown.
-pub(crate) async fn text(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn text(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     Ok(Page::new(title(&call), panel(&call, call.data(), &Value::Null)).into())
 }
 
-/// A panel of Markdown.
-pub(crate) fn panel(_: &Call, data: &Value, _: &Value) -> Markup {
+pub(crate) fn panel(_: &PageRequest, data: &Value, _: &Value) -> Markup {
     let text = data.get("text").and_then(Value::as_str).unwrap_or_default();
     html! { div.markdown { (parts::markdown(text)) } }
 }
 
-/// A page of the runs of one workflow, state or tag.
-pub(crate) async fn runs(call: Arc<Call>) -> Result<Answer, Refusal> {
+/// The runs with one workflow, status or tag.
+pub(crate) async fn runs(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let data = call.data();
     let named = |name: &str| data.get(name).and_then(Value::as_str).map(str::to_owned);
     let filter = RunFilter {
@@ -42,7 +39,7 @@ pub(crate) async fn runs(call: Arc<Call>) -> Result<Answer, Refusal> {
     let (found, next) = run_list::read(&call, &filter, PAGE)?;
     let older = next.map(|next| call.query.with("before", Some(&next.to_string())));
     let list = if found.is_empty() {
-        parts::empty("No such run yet.", &html! { p { "Runs appear here as they begin." } })
+        parts::empty("No runs yet.", &html! { p { "Matching runs appear here when they start." } })
     } else {
         run_list::table(&call, &found)
     };
@@ -50,8 +47,8 @@ pub(crate) async fn runs(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(Page::new(title(&call), body).awake(Wake::Runs).into())
 }
 
-/// What the route is called.
-fn title(call: &Call) -> String {
+/// The label of the route.
+fn title(call: &PageRequest) -> String {
     let route = call.shell.find(&call.path).and_then(|(route, _)| route.label.clone());
     route.unwrap_or_else(|| call.handle.owner_id.clone())
 }

@@ -1,23 +1,21 @@
-//! What the console was composed from: modules, their status, the policy; and why a key is shown, or not.
+//! The modules, their status, the policy, and why a key is shown or hidden.
 
 use std::sync::Arc;
 
 use host::runs::Refusal;
 use maud::{Markup, html};
 
-use crate::call::Call;
+use crate::call::PageRequest;
 use crate::composed::Module;
 use crate::layout;
-use crate::page::{Answer, Page};
+use crate::page::{Page, PageResponse};
 use crate::parts;
 
-/// The page of what is wrong with the composition.
 const DIAGNOSTICS: &str = "builtin-interlock-console:routes/diagnostics";
 
-/// The longest key that is asked about, in bytes.
 const KEY_BYTES: usize = 512;
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let key = call.query.text("key").map(|key| parts::cut(key, KEY_BYTES));
     let body = html! {
         (modules(&call))
@@ -27,32 +25,32 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(Page::new("Modules", body).into())
 }
 
-fn modules(call: &Call) -> Markup {
+fn modules(call: &PageRequest) -> Markup {
     let shell = &call.shell;
     if shell.modules.is_empty() {
         let help = html! {
-            p { "A module adds pages, entries of the menu, panels and renderers to this console. It is a JSON file that says what it contributes; "
-                "it brings no code. Put one here, and it is read at once:" }
+            p { "A module adds pages, menu entries, panels and renderers to this console. It is a JSON file that declares its contributions "
+                "and contains no code. Put the file here; the console loads it at once:" }
             pre { code { (place(call, "modules/NAME.json")) } }
-            p { (call.anchor(DIAGNOSTICS, &[], "Diagnostics")) " says what is wrong with one that does not appear, and which handles it may use." }
+            p { (call.anchor(DIAGNOSTICS, &[], "Diagnostics")) " lists problems with modules and the handles that they can use." }
         };
-        return parts::empty("No module is installed.", &help);
+        return parts::empty("No modules installed.", &help);
     }
     html! {
         @for module in &shell.modules { (one(call, module)) }
     }
 }
 
-/// A file of the operator: where on the machine it is, for those who run the host.
-fn place(call: &Call, name: &str) -> String {
-    if super::workflows::sees_places(call) {
+/// An operator's file. Operators see the full path.
+fn place(call: &PageRequest, name: &str) -> String {
+    if super::workflows::may_see_paths(call) {
         call.console.composer.directory().join(name).display().to_string()
     } else {
         format!("console/{name} in the data directory")
     }
 }
 
-fn one(call: &Call, module: &Module) -> Markup {
+fn one(call: &PageRequest, module: &Module) -> Markup {
     html! {
         section.panel {
             h2 { (module.instance_id) " " (parts::status(&module.status)) }
@@ -72,26 +70,26 @@ fn one(call: &Call, module: &Module) -> Markup {
                     None => { span.muted { (label) } " " },
                 }
             }
-            @if let Some(data) = &module.data { p.muted { "It says of itself: " code { (parts::json_line(data)) } } }
+            @if let Some(data) = &module.data { p.muted { "Metadata: " code { (parts::json_line(data)) } } }
             (layout::fallbacks(call, Some(&module.instance_id)))
         }
     }
 }
 
-/// Whether a module is a pack of plugins, and so brings code.
-fn is_plugins(call: &Call, module: &Module) -> bool {
+/// Whether a module is a plugin pack, and so brings code.
+fn is_plugins(call: &PageRequest, module: &Module) -> bool {
     let plugins = call.console.facts.plugins.as_ref();
     plugins.is_some_and(|plugins| plugins.packs().1.iter().any(|pack| pack.owner == module.instance_id))
 }
 
-fn policy(call: &Call) -> Markup {
+fn policy(call: &PageRequest) -> Markup {
     let shell = &call.shell;
     let theirs: Vec<_> = shell.effects.iter().filter(|effect| !super::diagnostics::is_ours(effect)).collect();
     html! {
         section.panel {
             h2 { "Policy" }
-            p.muted { "Hides, moves, replaces and renames what is shown. Read from " code { (place(call, "policy.json")) } "." }
-            @if theirs.is_empty() { p { "It changes nothing, or there is none." } }
+            p.muted { "The policy hides, moves, replaces and renames what the console shows. It is read from " code { (place(call, "policy.json")) } "." }
+            @if theirs.is_empty() { p { "No policy effects." } }
             ul.plain { @for effect in theirs { li { code { (parts::json_line(effect)) } } } }
             @if !shell.findings.is_empty() {
                 p { (shell.findings.len()) " findings: " (call.anchor(DIAGNOSTICS, &[], "see diagnostics")) "." }
@@ -100,10 +98,10 @@ fn policy(call: &Call) -> Markup {
     }
 }
 
-fn explain(call: &Call, key: Option<&str>) -> Markup {
+fn explain(call: &PageRequest, key: Option<&str>) -> Markup {
     html! {
         section.panel {
-            h2 { "Why is something shown, or not?" }
+            h2 { "Explain a key" }
             form.filters method="get" {
                 div {
                     label for="key" { "Key" }

@@ -1,4 +1,4 @@
-//! What runs, what waits for whom, what failed.
+//! Running, waiting and failed runs.
 
 use std::sync::Arc;
 
@@ -8,18 +8,15 @@ use host::runs::{Refusal, Scope};
 use maud::{Markup, html};
 
 use super::run_list::{self, RUN, RunRow};
-use crate::call::Call;
+use crate::call::PageRequest;
 use crate::layout;
-use crate::page::{Answer, Page, Wake};
+use crate::page::{Page, PageResponse, Wake};
 use crate::parts;
 
-/// How many runs each list shows.
 const SHOWN: usize = 10;
 
-/// The page of what one run waits for.
 const INTERRUPT: &str = "builtin-interlock-approvals:routes/interrupt";
 
-/// What the overview shows.
 #[derive(Default)]
 struct Overview {
     waiting: Vec<RunRow>,
@@ -28,14 +25,14 @@ struct Overview {
     recent: Vec<RunRow>,
 }
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     if !call.may(Scope::RunsRead) {
-        let body = html! { p.notice { "Your key may not read runs; the menu has what it may." } (layout::fallbacks(&call, None)) };
+        let body = html! { p.notice { "Your key cannot read runs. Use the menu to open the pages that it can read." } (layout::fallbacks(&call, None)) };
         return Ok(Page::new("Overview", body).into());
     }
     let list = |filter: RunFilter| run_list::read(&call, &filter, SHOWN).map(|(runs, _)| runs);
     let mut waiting = list(RunFilter { waiting: true, ..RunFilter::default() })?;
-    // A parent whose child waits has nothing to answer itself.
+    // A parent that waits for its child has no request to answer.
     waiting.retain(|run| run.interrupt.is_some());
     let overview = Overview {
         waiting,
@@ -50,21 +47,21 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(Page::new("Overview", body).awake(Wake::Runs).into())
 }
 
-fn body(call: &Call, overview: &Overview) -> Markup {
+fn body(call: &PageRequest, overview: &Overview) -> Markup {
     if overview.recent.is_empty() {
         let help = html! {
-            p { "Interlock runs workflows, guides agents through them, and asks people where a person has to decide. "
-                "Begin with a run:" }
+            p { "Interlock runs workflows, guides AI agents through them step by step, and asks people for approval. "
+                "Start a run:" }
             pre { code { "interlock run examples/runs/hello.json" } }
-            p { "It appears here while it happens." }
+            p { "The run appears here." }
         };
-        return parts::empty("Nothing has run yet.", &help);
+        return parts::empty("No runs yet.", &help);
     }
     html! {
         div.columns {
             section.panel aria-labelledby="waiting" {
-                h2 #waiting { "Waiting for somebody " (count(&overview.waiting)) }
-                @if overview.waiting.is_empty() { p.muted { "Nothing waits." } }
+                h2 #waiting { "Waiting for a response " (count(&overview.waiting)) }
+                @if overview.waiting.is_empty() { p.muted { "None." } }
                 ul.plain {
                     @for run in &overview.waiting {
                         li {
@@ -84,7 +81,7 @@ fn body(call: &Call, overview: &Overview) -> Markup {
             }
             section.panel aria-labelledby="running" {
                 h2 #running { "Running " (count(&overview.running)) }
-                @if overview.running.is_empty() { p.muted { "Nothing runs." } }
+                @if overview.running.is_empty() { p.muted { "None." } }
                 ul.plain {
                     @for run in &overview.running {
                         li {
@@ -99,7 +96,7 @@ fn body(call: &Call, overview: &Overview) -> Markup {
             }
             section.panel aria-labelledby="failed" {
                 h2 #failed { "Failed " (count(&overview.failed)) }
-                @if overview.failed.is_empty() { p.muted { "Nothing failed." } }
+                @if overview.failed.is_empty() { p.muted { "None." } }
                 ul.plain {
                     @for run in &overview.failed {
                         li {
@@ -116,11 +113,11 @@ fn body(call: &Call, overview: &Overview) -> Markup {
     }
 }
 
-/// How many there are, as far as that was looked at.
+/// The count, with a plus sign if the list was truncated.
 fn count(runs: &[RunRow]) -> Markup {
     html! { span.muted { (runs.len()) @if runs.len() == SHOWN { "+" } } }
 }
 
-fn name(call: &Call, run: &RunRow) -> Markup {
+fn name(call: &PageRequest, run: &RunRow) -> Markup {
     html! { (call.anchor(RUN, &[("runId", &run.run_id)], &run.workflow_id)) }
 }

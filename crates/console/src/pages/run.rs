@@ -1,4 +1,4 @@
-//! A run: its graph, its nodes in time, what it holds, and what can be done with it.
+//! A run: graph, timeline, values and actions.
 
 use std::sync::Arc;
 
@@ -10,25 +10,23 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::run_list::{RUN, RunRow};
-use crate::call::Call;
+use crate::call::PageRequest;
 use crate::graph::{self, Drawing, Graph};
-use crate::page::{Answer, Page, Wake};
+use crate::page::{Page, PageResponse, Wake};
 use crate::parts;
 
-/// The largest graph that is part of the page; larger ones have a page of their own.
+/// The largest graph shown on this page; larger graphs have a separate page.
 const INLINE_NODES: usize = 120;
-/// And the most bytes that it may have there.
+/// The most bytes of such a graph.
 const INLINE_BYTES: usize = 32 << 10;
-/// The most nodes of the table.
 const MAX_ROWS: usize = 60;
-/// The most bytes of its rows.
+/// The most bytes of the table rows.
 const TIMELINE_BYTES: usize = 28 << 10;
-/// The most bytes of the values that a run holds, as they are shown.
+/// The most bytes of values that are shown.
 const VALUE_BYTES: usize = 24 << 10;
-/// The width of the timeline, in its own units.
+/// The width of the timeline, in SVG units.
 const SCALE: u64 = 1000;
 
-/// What the page shows.
 pub(super) struct View {
     pub(super) run: RunRow,
     snapshot: Map<String, Value>,
@@ -38,11 +36,11 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn read(call: &Call) -> Result<Self, Refusal> {
+    pub(super) fn read(call: &PageRequest) -> Result<Self, Refusal> {
         let run_id = &call.run_id()?;
         let (bytes, next_sequence) = call.runs().read(&call.caller, run_id)?;
         let unreadable =
-            || Refusal::new(host::runs::ApiCode::InternalError, "the snapshot of the run cannot be read");
+            || Refusal::new(host::runs::ApiCode::InternalError, "The snapshot of the run cannot be read.");
         let run = RunRow::read(&bytes).ok_or_else(unreadable)?;
         let snapshot = serde_json::from_slice(&bytes).map_err(|_| unreadable())?;
         let definition = call.runs().definition_of(&call.caller, run_id)?;
@@ -70,7 +68,7 @@ impl View {
         self.snapshot.get(name)?.as_str()
     }
 
-    /// The graph of the workflow with the states of this run.
+    /// The workflow graph with the node states of this run.
     pub(super) fn graph(&self) -> Graph {
         let nodes = self.definition.nodes.iter().map(|node| {
             let status = self.node_status(node.id.as_str());
@@ -86,7 +84,7 @@ impl View {
         Graph { nodes: nodes.collect(), edges: edges.collect() }
     }
 
-    /// What a page about this run depends on.
+    /// The events that update a page about this run.
     pub(super) fn wake(&self) -> Wake {
         if self.is_over() { Wake::Never } else { Wake::Run(RunId::new(self.run.run_id.as_str())) }
     }
@@ -105,7 +103,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let view = View::read(&call)?;
     let title = if view.definition.name.is_empty() { &view.run.workflow_id } else { &view.definition.name };
     let page = Page::new(title.clone(), body(&call, &view))
@@ -114,7 +112,7 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(page.awake(view.wake()).into())
 }
 
-fn body(call: &Call, view: &View) -> Markup {
+fn body(call: &PageRequest, view: &View) -> Markup {
     let graph = view.graph();
     let nodes = graph.nodes.len();
     let drawing = (nodes <= INLINE_NODES).then(|| Drawing::new(graph).ok()).flatten();
@@ -132,7 +130,7 @@ fn body(call: &Call, view: &View) -> Markup {
                 (call.live("graph-states", &states))
             } @else {
                 p { "The graph has " (nodes) " nodes. "
-                    (call.anchor("builtin-interlock-runs:routes/graph", &[("runId", &view.run.run_id)], "Look at the graph")) }
+                    (call.anchor("builtin-interlock-runs:routes/graph", &[("runId", &view.run.run_id)], "Open the graph")) }
             }
         }
         (call.live("timeline", &timeline(call, view)))
@@ -143,8 +141,8 @@ fn body(call: &Call, view: &View) -> Markup {
     }
 }
 
-/// The state of the run, and what can be done.
-fn state(call: &Call, view: &View) -> Markup {
+/// The run's status and actions.
+fn state(call: &PageRequest, view: &View) -> Markup {
     let run = &view.run;
     html! {
         div.heading {
@@ -164,9 +162,9 @@ fn state(call: &Call, view: &View) -> Markup {
         @if let Some(waiting) = &run.interrupt {
             div.notice.wait {
                 strong { (waiting.question()) } " "
-                span.muted { (waiting.kind) " at " (waiting.node_id) @if let Some(at) = &waiting.requested_at { ", asked " (call.timestamp(at)) } }
+                span.muted { (waiting.kind) " at " (waiting.node_id) @if let Some(at) = &waiting.requested_at { ", requested " (call.timestamp(at)) } }
                 @if let Some(href) = call.link("builtin-interlock-approvals:routes/interrupt", &[("runId", &run.run_id)]) {
-                    " " a.button href=(href) { @if call.may(Scope::ApprovalsRespond) { "Answer" } @else { "Look" } }
+                    " " a.button href=(href) { @if call.may(Scope::ApprovalsRespond) { "Answer" } @else { "View" } }
                 }
             }
         }
@@ -174,7 +172,7 @@ fn state(call: &Call, view: &View) -> Markup {
     }
 }
 
-fn actions(call: &Call, view: &View) -> Markup {
+fn actions(call: &PageRequest, view: &View) -> Markup {
     let run_id = ("runId", view.run.run_id.as_str());
     let reason = |id: &str| html! { label.muted for=(id) { "Reason (optional)" } input id=(id) name="reason" maxlength="1024"; " " };
     let last = view.next_sequence.saturating_sub(1);
@@ -189,8 +187,8 @@ fn actions(call: &Call, view: &View) -> Markup {
                 }
                 details #cancel-run.box { summary { "Cancel" }
                     (call.post_form("builtin-interlock-runs:routes/cancel", &[run_id], "", &html! {
-                        p { "The run ends, with its children. This cannot be undone." }
-                        (reason("cancel-reason")) button.danger type="submit" { "Cancel the run" }
+                        p { "This ends the run and its child runs. It cannot be undone." }
+                        (reason("cancel-reason")) button.danger type="submit" { "Cancel run" }
                     }))
                 }
             }
@@ -199,9 +197,9 @@ fn actions(call: &Call, view: &View) -> Markup {
                     (call.post_form("builtin-interlock-runs:routes/fork", &[run_id], "", &html! {
                         label for="fork-from" { "From event" }
                         input #fork-from type="number" name="from" min="0" max=(view.next_sequence) value=(last) required;
-                        p.hint { "The first event that is done again; those before it are taken over." }
-                        label.inline { input type="radio" name="mode" value="branch" checked; "Branch: goes its own way" }
-                        label.inline { input type="radio" name="mode" value="replay"; "Replay: repeats what was recorded" }
+                        p.hint { "The first event to execute again. Earlier events are copied." }
+                        label.inline { input type="radio" name="mode" value="branch" checked; "Branch: continue with new results" }
+                        label.inline { input type="radio" name="mode" value="replay"; "Replay: reuse recorded results" }
                         p { button.primary type="submit" { "Fork" } }
                     }))
                 }
@@ -217,17 +215,17 @@ fn actions(call: &Call, view: &View) -> Markup {
     }
 }
 
-/// A node that has begun.
+/// A node that has started.
 struct Step<'v> {
     id: &'v str,
     status: &'v str,
-    /// How often it was tried before.
+    /// The number of earlier attempts.
     attempt: u64,
     began: Timestamp,
     ended: Option<Timestamp>,
 }
 
-/// The nodes that have begun, in the order in which they did.
+/// The started nodes, in order of start.
 fn steps(view: &View) -> Vec<Step<'_>> {
     let mut steps = Vec::new();
     for node in &view.definition.nodes {
@@ -247,8 +245,8 @@ fn steps(view: &View) -> Vec<Step<'_>> {
     steps
 }
 
-/// Each node with its part of the time.
-fn timeline(call: &Call, view: &View) -> Markup {
+/// The nodes with their durations.
+fn timeline(call: &PageRequest, view: &View) -> Markup {
     let steps = steps(view);
     let begin = steps.first().map_or(call.now, |step| step.began);
     let end = steps.iter().map(|step| step.ended.unwrap_or(call.now)).max().unwrap_or(call.now);
@@ -276,19 +274,19 @@ fn timeline(call: &Call, view: &View) -> Markup {
     }
     html! {
         section.panel aria-labelledby="timeline-title" {
-            h2 #timeline-title { "Timeline " span.muted { (steps.len()) " of " (view.definition.nodes.len()) " nodes began" } }
-            @if steps.is_empty() { p.muted { "No node has begun." } } @else {
+            h2 #timeline-title { "Timeline " span.muted { (steps.len()) " of " (view.definition.nodes.len()) " nodes started" } }
+            @if steps.is_empty() { p.muted { "No node has started." } } @else {
                 div.scroll { table {
-                    thead { tr { th { "Node" } th { "State" } th { "Began" } th.number { "Took" } th.wide { "When" } } }
+                    thead { tr { th { "Node" } th { "State" } th { "Started" } th.number { "Duration" } th.wide { "When" } } }
                     tbody { @for row in &rows { (row) } }
                 } }
-                @if steps.len() > rows.len() { p.muted { "The first " (rows.len()) " are shown; the graph and the events have the rest." } }
+                @if steps.len() > rows.len() { p.muted { "The first " (rows.len()) " are shown. See the graph and the events for the rest." } }
             }
         }
     }
 }
 
-/// A part of the time, on a scale that all rows share.
+/// A bar on a time scale that all rows share.
 fn bar(status: &str, from: u64, width: u64) -> Markup {
     html! {
         div.bars { svg viewBox={ "0 0 " (SCALE) " 14" } preserveAspectRatio="none" aria-hidden="true" {
@@ -297,13 +295,13 @@ fn bar(status: &str, from: u64, width: u64) -> Markup {
     }
 }
 
-/// One node, with what came of it.
+/// One node with its result.
 fn node_panel(id: &str, state: &Map<String, Value>) -> Markup {
     html! {
         section.panel #node tabindex="-1" {
             h2 { "Node " code { (id) } " " (parts::status(state.get("status").and_then(Value::as_str).unwrap_or("pending"))) }
             @if let Some(error) = state.get("error") { h3 { "Error" } (parts::json(error)) }
-            @match state.get("outputs") { Some(outputs) => { h3 { "Outputs" } (parts::json(outputs)) }, None => p.muted { "It has given nothing." } }
+            @match state.get("outputs") { Some(outputs) => { h3 { "Outputs" } (parts::json(outputs)) }, None => p.muted { "No outputs." } }
         }
     }
 }
@@ -323,7 +321,7 @@ fn values(view: &View) -> Markup {
     html! {
         section.panel {
             h2 { "Values" }
-            @if present.is_empty() { p.muted { "The run was given nothing, and holds nothing." } }
+            @if present.is_empty() { p.muted { "The run has no inputs and no values." } }
             @for (name, title, value) in present {
                 details id={ "values-" (name) } open[matches!(name, "inputs" | "variables")] { summary { (title) } (members(value, &mut room)) }
             }
@@ -331,7 +329,7 @@ fn values(view: &View) -> Markup {
     }
 }
 
-/// The members of an object, each by its name, as far as there is room.
+/// The members of an object, within the byte budget of the page.
 fn members(value: &Value, room: &mut usize) -> Markup {
     let Value::Object(members) = value else { return parts::json(value) };
     let mut shown = Vec::new();
@@ -343,24 +341,24 @@ fn members(value: &Value, room: &mut usize) -> Markup {
     }
     html! {
         @for member in &shown { (member) }
-        @if members.len() > shown.len() { p.muted { "And " (members.len() - shown.len()) " more, for which there is no room here." } }
+        @if members.len() > shown.len() { p.muted { "And " (members.len() - shown.len()) " more that do not fit on this page." } }
     }
 }
 
-fn relations(call: &Call, view: &View) -> Markup {
+fn relations(call: &PageRequest, view: &View) -> Markup {
     let children = view.member("childRuns").and_then(Value::as_array);
     let link = |run_id: &str| call.anchor(RUN, &[("runId", run_id)], html! { span.mono { (run_id) } });
     html! {
         section.panel {
             h2 { "Artifacts" }
-            @if view.artifacts.is_empty() { p.muted { "None so far." } }
+            @if view.artifacts.is_empty() { p.muted { "None." } }
             ul.plain { @for id in &view.artifacts {
                 @let href = call.link("builtin-interlock-runs:routes/artifact", &[("runId", &view.run.run_id)]);
                 li { @match href { Some(href) => a href={ (href) (parts::query(&[("id", id.as_str())])) } { (id.as_str()) }, None => (id.as_str()) } }
             } }
         }
         section.panel {
-            h2 { "Belongs to" }
+            h2 { "Details" }
             dl.facts {
                 dt { "Workflow" } dd { (view.run.workflow_id) " " span.muted { (view.definition.version) } }
                 dt { "Definition" } dd { code { (parts::cut(&view.definition.digest.to_string(), 23)) } }

@@ -1,4 +1,4 @@
-//! Runs in a table, as several pages show them.
+//! The table of runs that several pages share.
 
 use canon::time::Timestamp;
 use flow::store::{Bytes, RunFilter};
@@ -7,13 +7,11 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::call::Call;
+use crate::call::PageRequest;
 use crate::parts;
 
-/// The page of one run.
 pub(super) const RUN: &str = "builtin-interlock-runs:routes/run";
 
-/// What a list shows of a run.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RunRow {
@@ -34,7 +32,6 @@ pub(super) struct RunRow {
     pub(super) tags: Vec<String>,
 }
 
-/// What a run waits for.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Waiting {
@@ -49,12 +46,12 @@ pub(super) struct Waiting {
 }
 
 impl RunRow {
-    /// A run out of its snapshot.
+    /// A row from a run's snapshot.
     pub(super) fn read(snapshot: &Bytes) -> Option<Self> {
         serde_json::from_slice(snapshot).ok()
     }
 
-    /// Why it failed, in a line.
+    /// The error in one line.
     pub(super) fn reason(&self) -> Option<String> {
         let error = self.error.as_ref()?;
         let text = error
@@ -72,18 +69,18 @@ impl RunRow {
 }
 
 impl Waiting {
-    /// What is asked, in a line.
+    /// The question in one line.
     pub(super) fn question(&self) -> String {
         asked(&self.data)
             .map_or_else(|| format!("{} at {}", self.kind, self.node_id), |text| parts::cut(text, 160))
     }
 }
 
-/// What a question says of itself first: the members that the kinds of questions have for that.
+/// The title of a request, from the field that its kind uses for it.
 pub(super) fn asked(data: &Value) -> Option<&str> {
-    // Nobody is asked: the run goes on when its agent is done.
+    // No response is needed: the run continues when the agent is done.
     if data.get("eventType").and_then(Value::as_str) == Some(flow::engine::guide::EVENT_TYPE) {
-        return Some("An agent is being guided");
+        return Some("An agent is working");
     }
     let named = ["title", "prompt", "question", "message", "description", "initialPrompt", "eventType"];
     let pointers = [
@@ -98,9 +95,9 @@ pub(super) fn asked(data: &Value) -> Option<&str> {
     direct.or_else(|| pointers.iter().find_map(|pointer| data.pointer(pointer)?.as_str()))
 }
 
-/// A page of runs, and where the next one begins.
+/// A page of runs, and the cursor of the next.
 pub(super) fn read(
-    call: &Call,
+    call: &PageRequest,
     filter: &RunFilter,
     limit: usize,
 ) -> Result<(Vec<RunRow>, Option<u64>), Refusal> {
@@ -108,12 +105,11 @@ pub(super) fn read(
     Ok((found.iter().filter_map(RunRow::read).collect(), next))
 }
 
-/// The table.
-pub(super) fn table(call: &Call, runs: &[RunRow]) -> Markup {
+pub(super) fn table(call: &PageRequest, runs: &[RunRow]) -> Markup {
     html! {
         div.scroll.cards {
             table {
-                thead { tr { th { "Run" } th { "Workflow" } th { "State" } th { "At" } th { "Started" } th.number { "Took" } } }
+                thead { tr { th { "Run" } th { "Workflow" } th { "State" } th { "Current node" } th { "Started" } th.number { "Duration" } } }
                 tbody {
                     @for run in runs {
                         tr {

@@ -1,4 +1,4 @@
-//! Runs, with filters and paging.
+//! The list of runs, with filters and paging.
 
 use std::sync::Arc;
 
@@ -9,21 +9,20 @@ use host::runs::Refusal;
 use maud::{Markup, html};
 
 use super::run_list::{self, RunRow};
-use crate::call::Call;
-use crate::page::{Answer, Page, Wake};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse, Wake};
 use crate::parts;
 
-/// How many runs are on a page.
 const PAGE: usize = 50;
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let filter = filter(&call);
     let (runs, next) = run_list::read(&call, &filter, PAGE)?;
     let page = Page::new("Runs", body(&call, &filter, &runs, next));
     Ok(page.awake(if filter.before.is_none() { Wake::Runs } else { Wake::Never }).into())
 }
 
-fn filter(call: &Call) -> RunFilter {
+fn filter(call: &PageRequest) -> RunFilter {
     let status = call.query.text("status");
     RunFilter {
         status: status.and_then(RunStatus::parse),
@@ -34,7 +33,7 @@ fn filter(call: &Call) -> RunFilter {
     }
 }
 
-fn body(call: &Call, filter: &RunFilter, runs: &[RunRow], next: Option<u64>) -> Markup {
+fn body(call: &PageRequest, filter: &RunFilter, runs: &[RunRow], next: Option<u64>) -> Markup {
     let older = next.map(|next| call.query.with("before", Some(&next.to_string())));
     let is_filtered = *filter != RunFilter::default();
     html! {
@@ -43,7 +42,7 @@ fn body(call: &Call, filter: &RunFilter, runs: &[RunRow], next: Option<u64>) -> 
                 label for="status" { "State" }
                 select #status name="status" {
                     option value="" selected[filter.status.is_none() && !filter.waiting] { "Any" }
-                    option value="waiting" selected[filter.waiting] { "waiting for somebody" }
+                    option value="waiting" selected[filter.waiting] { "waiting for a response" }
                     @for status in RunStatus::ALL {
                         option value=(status) selected[filter.status == Some(status)] { (parts::status_word(status.as_str())) }
                     }
@@ -68,12 +67,12 @@ fn body(call: &Call, filter: &RunFilter, runs: &[RunRow], next: Option<u64>) -> 
 
 fn nothing(is_filtered: bool) -> Markup {
     if is_filtered {
-        return parts::empty("No run is like that.", &html! { p { "Take a filter away to see more." } });
+        return parts::empty("No runs match these filters.", &html! { p { "Remove a filter to see more." } });
     }
     let help = html! {
-        p { "A run is one execution of a workflow. Begin one from a shell on this machine:" }
+        p { "A run is one execution of a workflow. Start one from a shell on this machine:" }
         pre { code { "interlock run examples/runs/hello.json" } }
         p { "or with " code { "POST /v1/runs" } " and your key." }
     };
-    parts::empty("No run yet.", &help)
+    parts::empty("No runs yet.", &help)
 }

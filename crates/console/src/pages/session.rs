@@ -1,4 +1,4 @@
-//! One guided session: what it is about, the picture of a run, and its turns.
+//! A guided session: facts, graph and turns.
 
 use std::sync::Arc;
 
@@ -11,30 +11,28 @@ use host::runs::Refusal;
 use maud::{Markup, PreEscaped, html};
 
 use super::guided::{self, NODE, PIN, SESSION, SESSIONS};
-use crate::call::Call;
-use crate::page::{Answer, Page, Wake};
+use super::session_answer;
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse, Wake};
 use crate::parts;
 
-/// How much of the notes of a turn is shown.
 const NOTES: usize = 110;
-/// How many artifacts, blockers and gaps of a turn are shown; the page of the node has the others.
+/// The most artifacts, blockers and gaps shown per turn; the node's page shows all.
 const FEW: usize = 2;
-/// How much of the context is shown, in bytes.
 const CONTEXT_BYTES: usize = 4 << 10;
-/// How many runs of a session are offered.
 const RUNS: usize = 20;
 
-/// What a run would be pinned to if it began now.
-struct Today {
-    /// Whether that is what it is pinned to; nothing when no run could begin.
+/// The workflow that a new run would be pinned to.
+struct CurrentWorkflow {
+    /// Whether that equals this run's pin; `None` if no new run can start.
     is_same: Option<bool>,
 }
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let id = guided::session_id(&call)?;
     let run = guided::run_id(&call)?;
     let page = call.query.number("turns").and_then(|page| usize::try_from(page).ok());
-    let (look, today) = guided::read(&call, move |call, guided| {
+    let (look, today, waiting) = guided::read(&call, move |call, guided| {
         let address = |node: &NodeId| {
             let params = [("sessionId", id.as_str()), ("nodeId", node.as_str())];
             call.link(NODE, &params).unwrap_or_default()
@@ -42,9 +40,11 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
         let look = guided.look(&id, run.as_ref(), page, &address)?;
         let today = shown_run(&look).map(|run| {
             let found = guided.today(run, &|path| guided::is_open(call, path));
-            Today { is_same: found.ok().map(|found| found.hash == run.workflow_hash) }
+            CurrentWorkflow { is_same: found.ok().map(|found| found.hash == run.workflow_hash) }
         });
-        Ok((look, today))
+        // A damaged session cannot be continued, so it waits for no response.
+        let waiting = if look.damage.is_none() { guided.waiting_for_people(&id)? } else { Vec::new() };
+        Ok((look, today, waiting))
     })
     .await?;
     let run = shown_run(&look);
@@ -52,10 +52,12 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     let body = html! {
         @if let Some(damage) = &look.damage { (guided::damage(&look.session_id, damage)) }
         @if let Some(part) = &look.salvaged {
-            p.notice.wait { "Partial data: it is the sound part of session " (part.session_id) "; what followed was not: " (part.problem) }
+            p.notice.wait { "Partial data: this is the valid part of session " (part.session_id) ". The rest is damaged: " (part.problem) }
         }
         @if let (Some(run), Some(today)) = (run, &today) { (drift(&call, &look, run, today)) }
         (runs(&look))
+        // Apart from the rest, which changes often: a form that is being filled in is left alone.
+        (call.live("waiting", &session_answer::panel(&call, look.session_id.as_str(), &waiting)))
         (call.live("session", &html! {
             (facts(&call, &look))
             @if let Some(shown) = &look.shown { (picture(shown)) (turns(&call, &look, shown)) }
@@ -71,30 +73,30 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     })
 }
 
-/// The summary of the run that is shown.
+/// The summary of the shown run.
 fn shown_run(look: &SessionLook) -> Option<&SessionSummary> {
     let shown = look.shown.as_ref()?;
     look.runs.iter().find(|run| run.run_id == shown.replay.run_id)
 }
 
-fn drift(call: &Call, look: &SessionLook, run: &SessionSummary, today: &Today) -> Markup {
+fn drift(call: &PageRequest, look: &SessionLook, run: &SessionSummary, today: &CurrentWorkflow) -> Markup {
     let href = call.link(PIN, &[("sessionId", look.session_id.as_str())]);
     let href = href.map(|href| href + &parts::query(&[("run", run.run_id.as_str())]));
-    let see = html! { @if let Some(href) = &href { " " a href=(href) { "Compare them" } } };
+    let see = html! { @if let Some(href) = &href { " " a href=(href) { "Compare" } } };
     html! {
         @match today.is_same {
             Some(true) => {},
             Some(false) => p.notice.wait {
-                "The workflow has changed since this run began. The run goes on with what it is pinned to; a new one would get today's." (see)
+                "The workflow has changed since this run started. This run keeps its pinned version; a new run uses the current version." (see)
             },
             None => p.notice.wait {
-                "No new run could begin: the source of " code { (run.workflow_id) } " cannot be found from here, or is not valid. This run goes on with what it is pinned to." (see)
+                "No new run can start: the source of " code { (run.workflow_id) } " was not found or is invalid. This run keeps its pinned version." (see)
             },
         }
     }
 }
 
-/// The runs of a session that has several.
+/// Tabs, if the session has several runs.
 fn runs(look: &SessionLook) -> Markup {
     if look.runs.len() < 2 {
         return Markup::default();
@@ -110,7 +112,7 @@ fn runs(look: &SessionLook) -> Markup {
     }
 }
 
-fn facts(call: &Call, look: &SessionLook) -> Markup {
+fn facts(call: &PageRequest, look: &SessionLook) -> Markup {
     let run = shown_run(look);
     let time = |at: Option<u64>| at.map(|at| call.time(Timestamp(at)));
     let at_pin = run.and_then(|run| {
@@ -129,21 +131,21 @@ fn facts(call: &Call, look: &SessionLook) -> Markup {
                     dd {
                         (call.anchor(super::workflows::GUIDED, &[("workflowId", &run.workflow_id)], &run.workflow_id))
                         ", pinned to " (guided::digest(&run.workflow_hash.to_string()))
-                        @if let Some(href) = &at_pin { " " a href=(href) { "pinned, compiled and source" } }
+                        @if let Some(href) = &at_pin { " " a href=(href) { "Compare versions" } }
                     }
                     @if let Some(root) = &run.repo_root { dt { "Workspace" } dd { (root) } }
                     @if let Some(branch) = &run.git_branch {
                         dt { "Branch" } dd { (branch) @if let Some(head) = &run.git_head_sha { " at " code { (parts::cut(head, 12)) } } }
                     }
-                    dt { @if look.damage.is_some() { "Was last at" } @else { "Goes on at" } }
+                    dt { @if look.damage.is_some() { "Last step" } @else { "Current step" } }
                     dd { @match &run.tip_node_id {
-                        Some(tip) if !run.is_complete => { (run.place.as_deref().unwrap_or("its pending step")) ", node " (guided::node_link(call, &look.session_id, tip)) },
-                        Some(tip) => { "nowhere, it is complete; the last node is " (guided::node_link(call, &look.session_id, tip)) },
-                        None => "nothing was made yet",
+                        Some(tip) if !run.is_complete => { (run.place.as_deref().unwrap_or("pending step")) ", node " (guided::node_link(call, &look.session_id, tip)) },
+                        Some(tip) => { "complete; the last node is " (guided::node_link(call, &look.session_id, tip)) },
+                        None => "no nodes yet",
                     } }
                     dt { "Gaps" }
                     dd { (run.open_gaps) " open" @if run.open_critical_gaps > 0 { ", " (run.open_critical_gaps) " critical" } }
-                    dt { "Began" } dd { (time(run.created_ms).unwrap_or_default()) ", last active " (time(run.last_modified_ms).unwrap_or_default()) }
+                    dt { "Started" } dd { (time(run.created_ms).unwrap_or_default()) ", last active " (time(run.last_modified_ms).unwrap_or_default()) }
                 }
                 @if let Some(metrics) = look.shown.as_ref().and_then(|shown| shown.replay.metrics_line()) {
                     dt { "Metrics" } dd { (parts::cut(&metrics, 400)) }
@@ -160,25 +162,25 @@ fn picture(shown: &RunLook) -> Markup {
             div.graph tabindex="0" { (PreEscaped(&shown.picture)) }
             figcaption.legend {
                 span.key.step { "step" } span.key.blocked { "blocked attempt" } span.key.checkpoint { "checkpoint" } span.key.complete { "complete" }
-                span { "Thick border: where the run goes on. Thick line: the way there. Dashed line: a fork." }
+                span { "Thick border: current node. Thick line: path to it. Dashed line: fork." }
             }
         }
     }
 }
 
-fn turns(call: &Call, look: &SessionLook, shown: &RunLook) -> Markup {
+fn turns(call: &PageRequest, look: &SessionLook, shown: &RunLook) -> Markup {
     html! {
         div.scroll {
             table {
                 caption.muted { "Turns " (shown.window.start + 1) " to " (shown.window.end) " of " (shown.nodes) ", oldest first" }
-                thead { tr { th { "Node" } th { "Kind" } th { "Pending step" } th { "Handed in before" } th { "When" } } }
+                thead { tr { th { "Node" } th { "Kind" } th { "Pending step" } th { "Submitted" } th { "When" } } }
                 tbody { @for turn in &shown.replay.turns { (row(call, look, turn)) } }
             }
         }
     }
 }
 
-fn row(call: &Call, look: &SessionLook, turn: &Turn) -> Markup {
+fn row(call: &PageRequest, look: &SessionLook, turn: &Turn) -> Markup {
     let kind = match turn.kind {
         NodeKind::Step if turn.is_complete => "complete",
         kind => guided::kind_word(kind),
@@ -196,15 +198,16 @@ fn row(call: &Call, look: &SessionLook, turn: &Turn) -> Markup {
                         (parts::cut(title, 60))
                         @if let Some(place) = &turn.place { " " span.muted { (place) } }
                     },
-                    None if turn.is_complete => span.muted { "nothing is left to do" },
-                    None if !turn.is_readable => span.muted { "its state cannot be read" },
+                    None if turn.is_complete => span.muted { "complete" },
+                    None if !turn.is_readable => span.muted { "unreadable state" },
                     None => span.muted { "none" },
                 }
                 @for around in &turn.loops { " " span.muted { "[" (around) "]" } }
             }
             td.wide {
                 @if let Some(notes) = &turn.notes { (guided::first_line(notes, NOTES)) }
-                @for artifact in turn.artifacts.iter().take(FEW) { div.muted { "artifact " (parts::cut(artifact.kind.as_deref().unwrap_or("of no kind"), 40)) } }
+                @for artifact in turn.artifacts.iter().take(FEW) { div.muted { "artifact " (parts::cut(artifact.kind.as_deref().unwrap_or("without a kind"), 40)) @if let Some(answer) = &artifact.answer { " " (parts::cut(answer, 80)) } } }
+                @for check in turn.verified.iter().take(FEW) { div { (parts::status(if check.passed { "verified" } else { "refuted" })) " " (parts::cut(&check.words, NOTES)) } }
                 @for skipped in turn.skipped.iter().take(FEW) { div { (parts::status("skipped")) " " (parts::cut(&skipped.title, 60)) span.muted { " " (parts::cut(&skipped.reason(), NOTES)) } } }
                 @for blocker in turn.blockers.iter().take(FEW) { div { (parts::status("blocked")) " " (parts::cut(&blocker.message, NOTES)) } }
                 @for gap in turn.gaps.iter().filter(|gap| gap.is_open).take(FEW) { div { (parts::status("gap")) " " (parts::cut(&gap.summary, NOTES)) } }
@@ -214,7 +217,7 @@ fn row(call: &Call, look: &SessionLook, turn: &Turn) -> Markup {
     }
 }
 
-fn turning(call: &Call, shown: &RunLook) -> Markup {
+fn turning(call: &PageRequest, shown: &RunLook) -> Markup {
     let page = shown.window.start / TURNS;
     let earlier = page.checked_sub(1).map(|page| page.to_string());
     let later = (shown.window.end < shown.nodes).then(|| (page + 1).to_string());
@@ -233,7 +236,7 @@ fn context(shown: &RunLook) -> Markup {
     html! {
         details.box {
             summary { "Context of the run" }
-            p.muted { "What the run was given, as it was last set." }
+            p.muted { "The latest context values of the run." }
             pre.json tabindex="0" { (truncate(&context, CONTEXT_BYTES)) }
         }
     }

@@ -1,4 +1,4 @@
-//! One node of a session: what the agent was told, what it handed in, and why the engine went where it went.
+//! One node of a session: the prompt, the submission, and the decisions of the engine.
 
 use std::sync::Arc;
 
@@ -10,18 +10,16 @@ use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
 
 use super::guided::{self, SESSION, SESSIONS};
-use crate::call::Call;
-use crate::page::{Answer, Page};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse};
 use crate::parts;
 
-/// How much of a prompt is shown, in bytes.
 const PROMPT_BYTES: usize = 16 << 10;
-/// How many gaps, checks and the like are shown.
 const MANY: usize = 20;
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let missing = || {
-        let message = "the session has no such node, or it is in the part that could not be validated";
+        let message = "Node not found, or it is in the damaged part of the session.";
         Refusal::new(ApiCode::NotFound, message)
     };
     let id = guided::session_id(&call)?;
@@ -60,16 +58,16 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(page.into())
 }
 
-fn facts(call: &Call, look: &NodeLook) -> Markup {
+fn facts(call: &PageRequest, look: &NodeLook) -> Markup {
     let turn = &look.turn;
     html! {
         section.panel {
             dl.facts {
                 dt { "Node" } dd { code { (turn.node_id) } @if turn.is_fork { ", a fork" } }
                 @if let Some(step) = &turn.step_id { dt { "Step" } dd { code { (step) } @if let Some(place) = &turn.place { ", " (place) } @for around in &turn.loops { ", in loop " (around) } } }
-                @if let Some(parent) = &turn.parent_node_id { dt { "Made from" } dd { (guided::node_link(call, &look.session_id, parent)) } }
+                @if let Some(parent) = &turn.parent_node_id { dt { "Parent" } dd { (guided::node_link(call, &look.session_id, parent)) } }
                 @if !look.children.is_empty() {
-                    dt { "Went on to" }
+                    dt { "Children" }
                     dd {
                         @for (place, (child, kind)) in look.children.iter().enumerate() {
                             @if place > 0 { ", " }
@@ -78,7 +76,7 @@ fn facts(call: &Call, look: &NodeLook) -> Markup {
                         @if look.children_total > look.children.len() { " and " (look.children_total - look.children.len()) " more" }
                     }
                 }
-                dt { "Made" } dd { (call.time(Timestamp(turn.created_ms))) }
+                dt { "Created" } dd { (call.time(Timestamp(turn.created_ms))) }
             }
         }
     }
@@ -87,14 +85,14 @@ fn facts(call: &Call, look: &NodeLook) -> Markup {
 fn prompt(look: &NodeLook) -> Markup {
     html! {
         section.panel {
-            h2 { "What the agent was told" }
+            h2 { "Prompt" }
             @match &look.prompt {
                 Some(prompt) => {
                     @if let Some(role) = &prompt.agent_role { p.muted { "As " (parts::cut(role, 400)) } }
                     div.markdown.quoted { (parts::markdown(&truncate(&prompt.text, PROMPT_BYTES))) }
                 },
-                None if look.turn.is_complete => p.muted { "Nothing: the run is complete here." },
-                None => p.muted { "This cannot be said: the state of the node, or the workflow that the run is pinned to, cannot be read." },
+                None if look.turn.is_complete => p.muted { "None: the run is complete." },
+                None => p.muted { "Unavailable: the state of the node or the pinned workflow cannot be read." },
             }
         }
     }
@@ -103,30 +101,39 @@ fn prompt(look: &NodeLook) -> Markup {
 fn handed_in(look: &NodeLook) -> Markup {
     let turn = &look.turn;
     html! {
+        @if !turn.verified.is_empty() {
+            section.panel {
+                h2 { "Verified by the host" }
+                p.muted { "What the host checked itself. Everything that was handed in is a claim of the agent." }
+                ul.plain { @for check in turn.verified.iter().take(MANY) {
+                    li { (parts::status(if check.passed { "verified" } else { "refuted" })) " " (check.words) }
+                } }
+            }
+        }
         section.panel {
-            h2 { "Handed in" @if let Some(step) = &turn.answered_step_title { span.muted { " for " (parts::cut(step, 120)) } } }
+            h2 { "Submitted" @if let Some(step) = &turn.answered_step_title { span.muted { " for " (parts::cut(step, 120)) } } }
             @if turn.notes.is_none() && turn.artifacts.is_empty() {
                 p.muted { @match turn.kind {
-                    NodeKind::Step if turn.parent_node_id.is_none() => "Nothing: the run begins here.",
+                    NodeKind::Step if turn.parent_node_id.is_none() => "None: this is the first node of the run.",
                     NodeKind::Step => "Nothing.",
-                    NodeKind::Checkpoint => "Nothing: this is a bookmark of the node before it.",
-                    NodeKind::BlockedAttempt => "Nothing that could be taken; what was missing stands above.",
+                    NodeKind::Checkpoint => "None: a checkpoint bookmarks its parent node.",
+                    NodeKind::BlockedAttempt => "The submission was not accepted. See the blockers above.",
                 } }
             }
             @if let Some(notes) = &turn.notes { div.markdown.quoted { (parts::markdown(notes)) } }
             @for (artifact, text) in turn.artifacts.iter().zip(&look.artifacts) {
                 details.box open[turn.artifacts.len() == 1] {
-                    summary { "Artifact " (parts::cut(artifact.kind.as_deref().unwrap_or("of no kind"), 80)) ", " (artifact.bytes) " bytes" }
+                    summary { "Artifact " (parts::cut(artifact.kind.as_deref().unwrap_or("without a kind"), 80)) @if let Some(answer) = &artifact.answer { " " (parts::cut(answer, 80)) } ", " (artifact.bytes) " bytes" }
                     p.muted { "sha256 " (guided::digest(&artifact.sha256)) }
                     @match text {
                         Some(text) => pre.json tabindex="0" { (text) },
-                        None => p { "Its bytes cannot be read; " code { "interlock session verify" } " says why." },
+                        None => p { "The content cannot be read. Run " code { "interlock session verify" } " for the reason." },
                     }
                 }
             }
             @for assessment in turn.assessments.iter().take(MANY) { p { span.muted { "Assessed " } (assessment) } }
             @for divergence in turn.divergences.iter().take(MANY) {
-                p { span.muted { "Left the path (" (guided::word(&divergence.reason)) "): " } (divergence.summary) }
+                p { span.muted { "Diverged (" (guided::word(&divergence.reason)) "): " } (divergence.summary) }
             }
         }
     }
@@ -148,7 +155,7 @@ fn skipped(look: &NodeLook) -> Markup {
         @if !look.turn.skipped.is_empty() {
             section.panel {
                 h2 { "Skipped" }
-                p.muted { "Steps that did not run on the way here, and the recorded context that decided it." }
+                p.muted { "Steps that were skipped before this node, and the context values that decided it." }
                 ul.plain { @for skipped in look.turn.skipped.iter().take(MANY) {
                     li {
                         (parts::cut(&skipped.title, 120)) " " code { (skipped.kind) " " (skipped.id) } ": "
@@ -182,7 +189,7 @@ fn checks(checks: &[Check], consequences: &[String]) -> Markup {
     }
     html! {
         section.panel {
-            h2 { "How it was judged" }
+            h2 { "Validation" }
             ul.plain {
                 @for check in checks.iter().take(MANY) {
                     li {
@@ -190,27 +197,27 @@ fn checks(checks: &[Check], consequences: &[String]) -> Markup {
                         @for issue in check.issues.iter().take(MANY) { div { (issue) } }
                     }
                 }
-                @for guidance in consequences { li { span.muted { "The assessment asks: " } (guidance) } }
+                @for guidance in consequences { li { span.muted { "Assessment: " } (guidance) } }
             }
         }
     }
 }
 
-/// What a decision was about.
+/// The subject of a decision.
 fn about_words(about: &TraceRef) -> String {
     match about {
         TraceRef::StepId { step_id } => format!("step {step_id}"),
         TraceRef::LoopId { loop_id } => format!("loop {loop_id}"),
         TraceRef::ConditionId { condition_id } => format!("condition {condition_id}"),
-        TraceRef::Iteration { value } => format!("time round {}", u64::from(*value) + 1),
+        TraceRef::Iteration { value } => format!("iteration {}", u64::from(*value) + 1),
     }
 }
 
 fn trace(entries: &[TraceEntry]) -> Markup {
     html! {
         section.panel {
-            h2 { "Why the engine went on like this" }
-            @if entries.is_empty() { p.muted { "No decision is recorded here." } }
+            h2 { "Engine decisions" }
+            @if entries.is_empty() { p.muted { "No decisions recorded." } }
             ol.trace { @for entry in entries {
                 li {
                     span.muted { (parts::status_word(&guided::word(&entry.kind))) ": " } (entry.summary)

@@ -1,4 +1,4 @@
-//! What a run is pinned to, beside what its workflow compiles to today and the source of that.
+//! The workflow that a run is pinned to, next to its current compiled form and source.
 
 use std::sync::Arc;
 
@@ -9,26 +9,23 @@ use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
 
 use super::guided::{self, SESSION, SESSIONS};
-use crate::call::Call;
-use crate::page::{Answer, Page};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse};
 use crate::parts;
 
-/// How much of the source is shown, in bytes.
 const SOURCE_BYTES: usize = 16 << 10;
-/// How much of the prompts that differ is shown on one page, in bytes.
+/// The bytes of differing prompts shown on one page.
 const PROMPT_BYTES: usize = 24 << 10;
-/// How many steps an outline has.
 const OUTLINED: usize = 80;
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let id = guided::session_id(&call)?;
     let run = guided::run_id(&call)?;
     let pin = guided::read(&call, move |call, guided| {
         guided.pin(&id, run.as_ref(), &|path| guided::is_open(call, path))
     })
     .await?;
-    let none =
-        || Refusal::new(ApiCode::NotFound, "the session has no such run, as far as it could be validated");
+    let none = || Refusal::new(ApiCode::NotFound, "Run not found in the valid part of this session.");
     let pin = pin.ok_or_else(none)?;
     let back = call.link(SESSION, &[("sessionId", pin.session_id.as_str())]);
     let back = back.map(|href| href + &parts::query(&[("run", pin.run_id.as_str())]));
@@ -50,13 +47,13 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
 fn verdict(pin: &Pin) -> Markup {
     html! {
         @match pin.sides() {
-            Sides::Same => p.notice.good { "The source compiles to exactly what this run is pinned to." },
+            Sides::Same => p.notice.good { "The current source compiles to the version that this run is pinned to." },
             Sides::Drifted => div.notice.wait role="alert" {
-                p { strong { "The workflow has drifted." } " Its source compiles to another hash than the one that this run is pinned to." }
-                p { "The run is not affected: it goes on with the pinned form to its end. Start a new run to use today's." }
+                p { strong { "The workflow has drifted." } " Its source compiles to a different hash than the one this run is pinned to." }
+                p { "This run is not affected: it keeps the pinned version. Start a new run to use the current version." }
             },
             Sides::NoSource => div.notice.wait role="alert" {
-                p { strong { "There is no valid source today." } " The run is not affected; a new one could not begin." }
+                p { strong { "No valid source." } " This run is not affected, but no new run can start." }
                 @if let Err(envelope) = &pin.today {
                     p { (envelope.message()) " " (envelope.suggestion()) }
                 }
@@ -76,7 +73,7 @@ fn pinned(pin: &Pin) -> Markup {
             }
             @match &pin.pinned {
                 Ok(workflow) => (outline(workflow)),
-                Err(refusal) => p { "It cannot be read: " (refusal.envelope().message()) },
+                Err(refusal) => p { "Cannot be read: " (refusal.envelope().message()) },
             }
         }
     }
@@ -85,18 +82,18 @@ fn pinned(pin: &Pin) -> Markup {
 fn today(pin: &Pin) -> Markup {
     html! {
         section.panel {
-            h2 { "Compiled today" }
+            h2 { "Current version" }
             @match &pin.today {
                 Ok(found) => {
                     dl.facts {
                         dt { "Hash" } dd { (guided::digest(&found.hash.to_string()))
-                            @if found.hash == pin.pinned_hash { " " span.muted { "the same" } } @else { " " strong { "another" } } }
+                            @if found.hash == pin.pinned_hash { " " span.muted { "same as pinned" } } @else { " " strong { "different" } } }
                         dt { "From" } dd { (guided::word(&found.source_kind)) " " (found.source_ref) }
                         (about(&found.workflow))
                     }
                     (outline(&found.workflow))
                 },
-                Err(_) => p.muted { "Nothing: there is no valid source." },
+                Err(_) => p.muted { "None: no valid source." },
             }
         }
     }
@@ -105,13 +102,13 @@ fn today(pin: &Pin) -> Markup {
 fn source(pin: &Pin) -> Markup {
     html! {
         section.panel {
-            h2 { "Source today" }
+            h2 { "Current source" }
             @match &pin.source {
                 Some(source) => {
                     @if source.len() > SOURCE_BYTES { p.muted { "The first " (SOURCE_BYTES >> 10) " kB of " (source.len()) " bytes." } }
                     pre.source tabindex="0" { (truncate(source, SOURCE_BYTES)) }
                 },
-                None => p.muted { "It cannot be shown: there is none, or it is in a repository that is not a folder here." },
+                None => p.muted { "Not available: there is no source, or it is in a remote repository." },
             }
         }
     }
@@ -132,7 +129,7 @@ fn outline(workflow: &CompiledWorkflow) -> Markup {
     }
 }
 
-/// What became of a step, in a word.
+/// How a step differs, as a status word.
 fn change(pair: &StepPair<'_>) -> &'static str {
     match (pair.pinned, pair.today) {
         _ if pair.is_same() => "same",
@@ -142,7 +139,7 @@ fn change(pair: &StepPair<'_>) -> &'static str {
     }
 }
 
-/// The steps that differ, with their prompts as far as there is room.
+/// The differing steps with their prompts, within the byte budget.
 fn steps(pin: &Pin) -> Markup {
     let pairs = pin.steps();
     let differing: Vec<&StepPair<'_>> = pairs.iter().filter(|pair| !pair.is_same()).collect();
@@ -164,20 +161,20 @@ fn steps(pin: &Pin) -> Markup {
     }
     html! {
         section.panel {
-            h2 { "What differs" }
+            h2 { "Differences" }
             @if shown.is_empty() && unshown == 0 {
-                p { "The steps are the same. Something around them differs: the name, the rules, the contracts, the loops or what is bound." }
+                p { "The steps are equal. The name, rules, contracts, loops or bindings differ." }
             }
             @for pair in &shown {
                 @if let Some(step) = pair.pinned.or(pair.today) {
                     h3 { code { (step.step_id) } " " (parts::status(change(pair))) }
                     div.columns {
                         div { p.muted { "Pinned" } (side(pair.pinned)) }
-                        div { p.muted { "Today" } (side(pair.today)) }
+                        div { p.muted { "CurrentWorkflow" } (side(pair.today)) }
                     }
                 }
             }
-            @if unshown > 0 { p.muted { (unshown) " more steps differ; " code { "interlock workflow show " (pin.workflow_id) " --json" } " has all of today's." } }
+            @if unshown > 0 { p.muted { (unshown) " more steps differ. Run " code { "interlock workflow show " (pin.workflow_id) " --json" } " for the current version." } }
         }
     }
 }
@@ -186,7 +183,7 @@ fn side(step: Option<&guide::workflow::compiled::Step>) -> Markup {
     html! {
         @match step {
             Some(step) => { p { strong { (step.title) } } pre tabindex="0" { (step.prompt) } },
-            None => p.muted { "It does not have this step." },
+            None => p.muted { "No such step." },
         }
     }
 }

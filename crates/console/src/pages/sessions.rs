@@ -1,4 +1,4 @@
-//! Guided sessions, by workspace and branch.
+//! Guided sessions, grouped by workspace and branch.
 
 use std::sync::Arc;
 
@@ -9,16 +9,14 @@ use host::runs::Refusal;
 use maud::{Markup, html};
 
 use super::guided::{self, SESSION};
-use crate::call::Call;
-use crate::page::{Answer, Page, Wake};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse, Wake};
 use crate::parts;
 
-/// How many sessions are on a page.
 const PAGE: usize = 30;
-/// How many runs of each are listed.
 const RUNS: usize = 5;
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let first = call.query.number("from").and_then(|from| usize::try_from(from).ok()).unwrap_or_default();
     let shelf = guided::read(&call, move |_, guided| guided.shelf(first, PAGE)).await?;
     let list = if shelf.total == 0 { nothing(&call) } else { folders(&call, &shelf) };
@@ -30,21 +28,21 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(Page::new("Sessions", body).awake(Wake::Often).into())
 }
 
-fn nothing(call: &Call) -> Markup {
+fn nothing(call: &PageRequest) -> Markup {
     let help = html! {
-        p { "A session walks an agent through a workflow, step by step, and keeps what it did: its notes, where it was stopped, "
-            "which way it went. Connect an agent over MCP, to " code { (call.runs().public_url()) "/mcp" } " with a key, or on this machine with" }
+        p { "A session guides an agent through a workflow step by step, and records its notes, blocked attempts "
+            "and decisions. Connect an agent over MCP to " code { (call.runs().public_url()) "/mcp" } " with a key, or on this machine with" }
         pre { code { "interlock mcp" } }
-        p { "and ask it to start one of the " (call.anchor(super::workflows::LIST, &[], "workflows")) ". Its session appears here at once." }
+        p { "and ask it to start one of the " (call.anchor(super::workflows::LIST, &[], "workflows")) ". The session appears here." }
     };
-    parts::empty("No agent was guided yet.", &help)
+    parts::empty("No sessions yet.", &help)
 }
 
-fn folders(call: &Call, shelf: &ShelfPage) -> Markup {
+fn folders(call: &PageRequest, shelf: &ShelfPage) -> Markup {
     html! { @for folder in &shelf.folders { (workspace(call, folder)) } }
 }
 
-fn workspace(call: &Call, folder: &Folder) -> Markup {
+fn workspace(call: &PageRequest, folder: &Folder) -> Markup {
     html! {
         section.panel {
             h2 { @match &folder.workspace {
@@ -56,7 +54,7 @@ fn workspace(call: &Call, folder: &Folder) -> Markup {
     }
 }
 
-fn sessions(call: &Call, branch: &Branch) -> Markup {
+fn sessions(call: &PageRequest, branch: &Branch) -> Markup {
     html! {
         h3 { @match &branch.name {
             Some(name) => { span.muted { "Branch " } (name) },
@@ -73,12 +71,12 @@ fn sessions(call: &Call, branch: &Branch) -> Markup {
     }
 }
 
-fn rows(call: &Call, session: &ShelfEntry) -> Markup {
+fn rows(call: &PageRequest, session: &ShelfEntry) -> Markup {
     html! {
         @if session.runs.is_empty() {
             tr {
                 th scope="row" { (link(call, session, session.session_id.as_str(), None)) }
-                td colspan="5" { (parts::status("damaged")) " " (session.damage.as_deref().unwrap_or("It has no run yet.")) }
+                td colspan="5" { (parts::status("damaged")) " " (session.damage.as_deref().unwrap_or("No run yet.")) }
             }
         }
         @for (place, run) in session.runs.iter().enumerate().take(RUNS) {
@@ -101,7 +99,7 @@ fn rows(call: &Call, session: &ShelfEntry) -> Markup {
     }
 }
 
-fn link(call: &Call, session: &ShelfEntry, text: &str, run: Option<&SessionSummary>) -> Markup {
+fn link(call: &PageRequest, session: &ShelfEntry, text: &str, run: Option<&SessionSummary>) -> Markup {
     let query = run.map(|run| parts::query(&[("run", run.run_id.as_str())])).unwrap_or_default();
     match call.link(SESSION, &[("sessionId", session.session_id.as_str())]) {
         Some(href) => html! { a href={ (href) (query) } { (text) } },
@@ -119,16 +117,16 @@ fn gaps(run: &SessionSummary) -> Markup {
     }
 }
 
-/// Sessions of which not even the beginning could be read: they are in no workspace that anybody knows.
-fn unreadable(call: &Call, shelf: &ShelfPage) -> Markup {
+/// Sessions whose first event cannot be read, so that their workspace is unknown.
+fn unreadable(call: &PageRequest, shelf: &ShelfPage) -> Markup {
     if shelf.unreadable_total == 0 {
         return Markup::default();
     }
     html! {
         section.panel {
             h2 { "Damaged sessions " span.muted { (shelf.unreadable_total) } }
-            p.muted { "They cannot be gone on with. Each shows what could be validated of it; "
-                code { "interlock session verify" } " looks at all of them." }
+            p.muted { "These sessions cannot be continued. Open one to see its valid part; "
+                code { "interlock session verify" } " checks all of them." }
             ul.plain { @for id in &shelf.unreadable {
                 li { (call.anchor(SESSION, &[("sessionId", id.as_str())], id.as_str())) }
             } }
@@ -136,7 +134,7 @@ fn unreadable(call: &Call, shelf: &ShelfPage) -> Markup {
     }
 }
 
-fn turning(call: &Call, shelf: &ShelfPage) -> Markup {
+fn turning(call: &PageRequest, shelf: &ShelfPage) -> Markup {
     let newer = (shelf.first > 0).then(|| shelf.first.saturating_sub(PAGE).to_string());
     let older = (shelf.first + PAGE < shelf.total).then(|| (shelf.first + PAGE).to_string());
     html! {

@@ -1,4 +1,4 @@
-//! Settings: what the process runs with, and what it would run with if it began now.
+//! The settings in use, and those that a restart would apply.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use host::runs::Refusal;
 use maud::{Markup, html};
 
 use super::guided;
-use crate::call::Call;
-use crate::page::{Answer, Page};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse};
 use crate::parts;
 use crate::setting::{Desired, Setting};
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let reading = Arc::clone(&call);
     let desired = guided::blocking(move || Ok((reading.console.facts.settings)())).await?;
     let body = html! {
         (verdict(&desired))
         (table(&desired))
         (surfaces(&call))
-        p.muted { "Flag over environment over file over default. " code { "interlock doctor" } " prints the same at the command line." }
+        p.muted { "Precedence: flag, environment, file, default. " code { "interlock doctor" } " prints the same list." }
     };
     Ok(Page::new("Settings", body).into())
 }
@@ -28,13 +28,13 @@ fn verdict(desired: &Desired) -> Markup {
     html! {
         @if let Some(problem) = &desired.problem {
             div.notice.bad role="alert" {
-                p { strong { "The settings file is not valid now." } " " (problem) }
-                p { "The process goes on with what it began with. It would not begin with this file." }
+                p { strong { "The settings file is invalid." } " " (problem) }
+                p { "The host keeps its current settings. It would not start with this file." }
             }
         } @else if differing > 0 {
-            p.notice.wait role="status" { "What is written differs from what runs: " (differing) @if differing == 1 { " setting" } @else { " settings" } ". Restart the host to apply it." }
+            p.notice.wait role="status" { "Pending changes: " (differing) @if differing == 1 { " setting" } @else { " settings" } ". Restart the host to apply them." }
         } @else {
-            p.notice.good role="status" { "The host runs with what is written." }
+            p.notice.good role="status" { "All settings are applied." }
         }
     }
 }
@@ -42,7 +42,7 @@ fn verdict(desired: &Desired) -> Markup {
 fn table(desired: &Desired) -> Markup {
     html! {
         div.scroll { table {
-            thead { tr { th { "Setting" } th { "Applied" } th { "From" } th { "Desired" } th { "From" } } }
+            thead { tr { th { "Setting" } th { "Applied" } th { "From" } th { "Configured" } th { "From" } } }
             tbody { @for setting in &desired.settings { (row(setting)) } }
         } }
     }
@@ -55,9 +55,9 @@ fn row(setting: &Setting) -> Markup {
             td.wide { (value(&setting.applied.value)) }
             td { span.muted { (setting.applied.origin) } }
             @match &setting.desired {
-                Some(_) if !setting.is_pending() => { td { span.muted { "the same" } } td {} },
+                Some(_) if !setting.is_pending() => { td { span.muted { "unchanged" } } td {} },
                 Some(desired) => { td.wide { (parts::status("after restart")) " " (value(&desired.value)) } td { span.muted { (desired.origin) } } },
-                None => { td { span.muted { "not known" } } td {} },
+                None => { td { span.muted { "unknown" } } td {} },
             }
         }
     }
@@ -70,7 +70,7 @@ fn value(lines: &[String]) -> Markup {
     }
 }
 
-/// What modules and the product offer to configure.
-fn surfaces(call: &Call) -> Markup {
+/// Settings surfaces of modules and built-ins.
+fn surfaces(call: &PageRequest) -> Markup {
     html! { @for surface in &call.shell.configuration { (crate::layout::surface_panel(call, surface)) } }
 }

@@ -1,4 +1,4 @@
-//! Pages about sessions, workflows, workspaces and the host, rendered whole from a real data directory.
+//! Pages about sessions, workflows, workspaces and the host, rendered from a real data directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use axum::body::{Body, to_bytes};
 use canon::time::Timestamp;
 use flow::definition::Capabilities;
 use flow::engine::Limits;
-use flow::id::{Principal, Tenant};
+use flow::id::{Principal, Tenant, WorkflowId};
 use guide::record::{Autonomy, RiskPolicy};
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::console_sessions::EndedSessions;
@@ -15,7 +15,7 @@ use host::guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, Reply,
 use host::guided::{Guided, Tenants};
 use host::runs::create::Creation;
 use host::runs::secrets::NoSecrets;
-use host::runs::{ApiKey, AuditKey, Caller, Runs, Scope, keys};
+use host::runs::{ApiKey, AuditKey, Caller, Direct, NewRun, Runs, Scope, keys};
 use host::system::{Clock as _, SystemClock, SystemEntropy};
 use http::Request;
 use http::header::COOKIE;
@@ -28,24 +28,24 @@ use workspace::apply::{Applier, ApplyRequest, LeaseScope};
 use workspace::library::Library;
 use workspace::plan::ValidPlan;
 
-use crate::door::Sessions;
-use crate::setting::{Desired, Setting, Stated};
+use crate::setting::{Desired, Setting, SettingValue};
+use crate::sign_in::Sessions;
 use crate::{Console, Facts, Options, SignInLinks};
 
 const SECRET: [u8; 32] = [3; 32];
 
-/// A host on a folder of its own.
-struct Room {
+/// A host on a temporary directory.
+struct TestHost {
     folder: TempDir,
     console: Console,
     runs: Runs,
     guided: Arc<Tenants>,
 }
 
-/// Somebody who is signed in.
-struct Visitor(String);
+/// A signed-in user, by cookie.
+struct SignedIn(String);
 
-impl Room {
+impl TestHost {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
         let data = folder.path().join("data");
@@ -87,7 +87,7 @@ impl Room {
         std::fs::write(self.folder.path().join("flows").join(name), workflow.to_string()).unwrap();
     }
 
-    async fn visitor(&self, id: &str, tenant: &str, scopes: &[Scope]) -> Visitor {
+    async fn visitor(&self, id: &str, tenant: &str, scopes: &[Scope]) -> SignedIn {
         let hash = keys::hash(&format!("key of {id} in {tenant}"));
         let key = ApiKey {
             id: id.to_owned(),
@@ -103,25 +103,25 @@ impl Room {
         let sessions =
             Sessions::new(vec![SECRET], false, Arc::new(SystemEntropy), EndedSessions::in_memory());
         let cookie = sessions.begin(hash, Timestamp(SystemClock.now_ms())).unwrap();
-        Visitor(cookie.to_str().unwrap().split(';').next().unwrap().to_owned())
+        SignedIn(cookie.to_str().unwrap().split(';').next().unwrap().to_owned())
     }
 
-    async fn admin(&self) -> Visitor {
+    async fn admin(&self) -> SignedIn {
         self.visitor("boss", "default", Scope::ALL).await
     }
 
-    async fn get(&self, visitor: &Visitor, path: &str) -> (u16, String) {
+    async fn get(&self, visitor: &SignedIn, path: &str) -> (u16, String) {
         let request = Request::get(path).header(COOKIE, &visitor.0).body(Body::empty()).unwrap();
         let response = self.console.router().oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
         let page = String::from_utf8(bytes.to_vec()).unwrap();
-        assert!(page.len() < 100_000, "{path} has {} bytes", page.len());
+        assert!(page.len() < 100_000, "{path} is {} bytes", page.len());
         assert_inert(path, &page);
         (status, page)
     }
 
-    async fn page(&self, visitor: &Visitor, path: &str) -> String {
+    async fn page(&self, visitor: &SignedIn, path: &str) -> String {
         let (status, page) = self.get(visitor, path).await;
         assert_eq!(status, 200, "{path}: {page}");
         page
@@ -134,7 +134,7 @@ fn facts() -> Facts {
 
 fn settings() -> Desired {
     let stated =
-        |value: &str, origin: &str| Stated { value: vec![value.to_owned()], origin: origin.to_owned() };
+        |value: &str, origin: &str| SettingValue { value: vec![value.to_owned()], origin: origin.to_owned() };
     let setting = |name, applied: &str, desired: &str| Setting {
         name,
         applied: stated(applied, "default"),
@@ -149,39 +149,39 @@ fn settings() -> Desired {
     }
 }
 
-/// A page can do nothing that the product does not do: no tag, attribute or address in it is anybody else's.
+/// Checks that a page contains only tags, attributes and addresses that the console itself writes.
 fn assert_inert(path: &str, page: &str) {
     let mut rest = page;
     while let Some(start) = rest.find('<') {
         let (tag, attributes, after) = read_tag(&rest[start + 1..]);
         rest = after;
-        let told = || format!("{path}: <{tag} {attributes:?}>");
+        let context = || format!("{path}: <{tag} {attributes:?}>");
         assert!(
             !matches!(tag.as_str(), "iframe" | "object" | "embed" | "base" | "style" | "template"),
             "{}",
-            told()
+            context()
         );
         for (name, value) in &attributes {
             assert!(
                 !name.starts_with("on") && !matches!(name.as_str(), "style" | "srcdoc" | "formaction"),
                 "{}",
-                told()
+                context()
             );
             if matches!(name.as_str(), "href" | "src" | "action" | "xlink:href") {
                 let ours =
                     ["/", "?", "#"].iter().any(|start| value.starts_with(start)) && !value.starts_with("//");
                 let elsewhere = tag == "a" && (value.starts_with("https://") || value.starts_with("http://"));
-                assert!(ours || elsewhere, "{}", told());
+                assert!(ours || elsewhere, "{}", context());
             }
         }
         if matches!(tag.as_str(), "script" | "img") {
             let source = attributes.iter().find(|(name, _)| name == "src");
-            assert!(source.is_some_and(|(_, source)| source.starts_with("/assets/")), "{}", told());
+            assert!(source.is_some_and(|(_, source)| source.starts_with("/assets/")), "{}", context());
         }
     }
 }
 
-/// The name and the attributes of a tag, in lower case, and what stands behind it; as a browser would read it.
+/// Parses a tag as a browser would: its lower-case name, its attributes, and the rest of the text.
 fn read_tag(text: &str) -> (String, Vec<(String, String)>, &str) {
     let is_end = |found: char| found == '>' || found == '/' || found.is_whitespace();
     let end = text.find(is_end).unwrap_or(text.len());
@@ -211,7 +211,7 @@ fn read_tag(text: &str) -> (String, Vec<(String, String)>, &str) {
 }
 
 #[test]
-fn the_guard_of_these_tests_sees_what_acts() {
+fn assert_inert_rejects_active_content() {
     for attack in [
         "<script>x</script>",
         "<p onclick=x>",
@@ -229,7 +229,7 @@ fn the_guard_of_these_tests_sees_what_acts() {
     );
 }
 
-/// What an agent might write to take over whoever looks.
+/// Content that an agent might write to attack the viewer.
 const ATTACKS: [&str; 7] = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror=alert(1)>",
@@ -273,13 +273,14 @@ fn rehydrated(guided: &Guided, reply: &Reply) -> Reply {
         .unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
-/// A session with a block, a checkpoint and a fork, in a workspace with a branch, in which everything says `text`.
-fn branched(room: &Room, tenant: &str, text: &str) -> String {
-    let workspace = room.folder.path().join("work");
+/// A session with a blocked attempt, a checkpoint and a fork, in a workspace with a branch; every
+/// text in it is `text`.
+fn branched(site: &TestHost, tenant: &str, text: &str) -> String {
+    let workspace = site.folder.path().join("work");
     std::fs::create_dir_all(workspace.join(".git")).unwrap();
     let branch: String = text.chars().filter(|found| !found.is_whitespace() && !found.is_control()).collect();
     std::fs::write(workspace.join(".git/HEAD"), format!("ref: refs/heads/fix/{branch}\n")).unwrap();
-    let guided = room.guided.guided(tenant).unwrap();
+    let guided = site.guided.guided(tenant).unwrap();
     let mut context = Map::new();
     context.insert("reviewer".into(), text.into());
     let first = guided
@@ -293,6 +294,8 @@ fn branched(room: &Room, tenant: &str, text: &str) -> String {
                 risk_policy: Some(RiskPolicy::Balanced),
             }),
             parent_session_id: None,
+            child_handle: None,
+            equipped_root: None,
         })
         .unwrap_or_else(|refusal| panic!("{refusal}"));
     let blocked = proceed(&guided, &first, None, Vec::new());
@@ -306,11 +309,11 @@ fn branched(room: &Room, tenant: &str, text: &str) -> String {
     guided.checkpoint(second.checkpoint_token.as_deref().unwrap(), Some(text)).unwrap();
     proceed(&guided, &second, Some(text), Vec::new());
     let back = rehydrated(&guided, &second);
-    proceed(&guided, &back, Some("another way"), Vec::new());
+    proceed(&guided, &back, Some("a second approach"), Vec::new());
     first.run.session_id
 }
 
-/// The addresses of nodes on a page.
+/// The links to nodes on a page.
 fn node_paths(page: &str) -> Vec<String> {
     let mut paths: Vec<String> = page
         .split("href=\"")
@@ -325,41 +328,41 @@ fn node_paths(page: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_page_without_anything_says_what_it_is_for_and_how_to_fill_it() {
-    let room = Room::new();
-    let admin = room.admin().await;
+async fn empty_pages_explain_what_to_do() {
+    let site = TestHost::new();
+    let admin = site.admin().await;
     for (path, what) in [
         ("/sessions", "interlock mcp"),
         ("/workflows", "interlock serve --workflows"),
         ("/workspaces", "interlock.guided"),
-        ("/modules", "No module is installed"),
+        ("/modules", "No modules installed"),
         ("/keys", "interlock key new-api-key"),
         ("/settings", "Restart the host"),
     ] {
-        let page = room.page(&admin, path).await;
+        let page = site.page(&admin, path).await;
         assert!(page.contains(what), "{path} should say {what}: {page}");
     }
 }
 
 #[tokio::test]
-async fn a_session_is_shown_with_its_picture_turns_and_nodes() {
-    let room = Room::new();
-    room.flow("release.json", &release("Release"));
-    let id = branched(&room, "default", "Release 2.4");
-    let admin = room.admin().await;
-    let list = room.page(&admin, "/sessions").await;
+async fn a_session_page_shows_graph_turns_and_nodes() {
+    let site = TestHost::new();
+    site.flow("release.json", &release("Release"));
+    let id = branched(&site, "default", "Release 2.4");
+    let admin = site.admin().await;
+    let list = site.page(&admin, "/sessions").await;
     for shown in ["Release 2.4", "fix/Release2.4", &id, "project.release", "work"] {
         assert!(list.contains(shown), "{shown} in {list}");
     }
-    let session = room.page(&admin, &format!("/sessions/{id}")).await;
-    for shown in ["session-graph", "blocked", "checkpoint", "fork", "tip", "Turns 1 to 6 of 6", "the same"] {
-        assert!(session.contains(shown) || shown == "the same", "{shown} in {session}");
+    let session = site.page(&admin, &format!("/sessions/{id}")).await;
+    for shown in ["session-graph", "blocked", "checkpoint", "fork", "tip", "Turns 1 to 6 of 6", "unchanged"] {
+        assert!(session.contains(shown) || shown == "unchanged", "{shown} in {session}");
     }
     let nodes = node_paths(&session);
     assert_eq!(nodes.len(), 6, "{nodes:?}");
-    let mut told = String::new();
+    let mut node_pages = String::new();
     for node in nodes {
-        told += &room.page(&admin, &node).await;
+        node_pages += &site.page(&admin, &node).await;
     }
     for shown in [
         "Do collect for Release 2.4.",
@@ -368,26 +371,27 @@ async fn a_session_is_shown_with_its_picture_turns_and_nodes() {
         "selected next step",
         "Artifact notes",
     ] {
-        assert!(told.contains(shown), "{shown}");
+        assert!(node_pages.contains(shown), "{shown}");
     }
-    let pin = room.page(&admin, &format!("/sessions/{id}/workflow")).await;
-    assert!(pin.contains("exactly what this run is pinned to"), "{pin}");
-    room.flow("release.json", &release("Another"));
-    let pin = room.page(&admin, &format!("/sessions/{id}/workflow")).await;
+    let pin = site.page(&admin, &format!("/sessions/{id}/workflow")).await;
+    assert!(pin.contains("the version that this run is pinned to"), "{pin}");
+    site.flow("release.json", &release("Another"));
+    let pin = site.page(&admin, &format!("/sessions/{id}/workflow")).await;
     assert!(pin.contains("has drifted") && pin.contains("changed"), "{pin}");
-    let session = room.page(&admin, &format!("/sessions/{id}")).await;
-    assert!(session.contains("has changed since this run began"), "{session}");
+    let session = site.page(&admin, &format!("/sessions/{id}")).await;
+    assert!(session.contains("has changed since this run started"), "{session}");
 }
 
 #[tokio::test]
-async fn nothing_that_an_agent_or_an_author_writes_acts_on_a_page() {
-    let room = Room::new();
-    let admin = room.admin().await;
+async fn content_of_agents_and_authors_is_inert() {
+    let site = TestHost::new();
+    let admin = site.admin().await;
     for attack in ATTACKS {
-        // A title is on one line and without control characters; what the format refuses cannot be shown either.
+        // A title has one line and no control characters; text that the format rejects cannot
+        // appear on a page.
         let title: String = attack.chars().filter(|found| !found.is_control()).collect();
-        room.flow("release.json", &release(&title));
-        let id = branched(&room, "default", attack);
+        site.flow("release.json", &release(&title));
+        let id = branched(&site, "default", attack);
         let mut paths = vec![
             "/sessions".to_owned(),
             format!("/sessions/{id}"),
@@ -399,75 +403,75 @@ async fn nothing_that_an_agent_or_an_author_writes_acts_on_a_page() {
                 form_urlencoded::byte_serialize(attack.as_bytes()).collect::<String>()
             ),
         ];
-        paths.extend(node_paths(&room.page(&admin, &format!("/sessions/{id}")).await));
+        paths.extend(node_paths(&site.page(&admin, &format!("/sessions/{id}")).await));
         for path in paths {
-            // Every page that is read is checked for what it could do.
-            room.page(&admin, &path).await;
+            // `page` checks every page for injected content.
+            site.page(&admin, &path).await;
         }
     }
 }
 
 #[tokio::test]
-async fn no_page_grows_with_its_session() {
-    let room = Room::new();
+async fn session_pages_have_bounded_size() {
+    let site = TestHost::new();
     let title = "<&\"".repeat(40);
-    room.flow("release.json", &release(&title));
-    let guided = room.guided.guided("default").unwrap();
+    site.flow("release.json", &release(&title));
+    let guided = site.guided.guided("default").unwrap();
     let request =
         StartRequest { workflow_id: "project.release".into(), goal: title, ..StartRequest::default() };
     let first = guided.start(request).unwrap_or_else(|refusal| panic!("{refusal}"));
-    // What is escaped is five times as long as it was.
+    // Escaped text is up to five times longer.
     let notes = "<&\"".repeat(1300);
     let artifacts = || (0..8).map(|n| json!({"kind": notes, "text": notes, "n": n})).collect::<Vec<_>>();
     for _ in 0..host::guided::view::TURNS + 2 {
         let back = rehydrated(&guided, &first);
         proceed(&guided, &back, Some(&notes), artifacts());
     }
-    let admin = room.admin().await;
+    let admin = site.admin().await;
     let path = format!("/sessions/{}", first.run.session_id);
-    // Each page that is read is measured.
-    let last = room.page(&admin, &path).await;
-    let begin = room.page(&admin, &format!("{path}?turns=0")).await;
+    // `page` checks the size of every page.
+    let last = site.page(&admin, &path).await;
+    let begin = site.page(&admin, &format!("{path}?turns=0")).await;
     assert!(begin.contains("Later turns") && last.contains("Earlier turns"));
     for node in node_paths(&begin).iter().take(3) {
-        room.page(&admin, node).await;
+        site.page(&admin, node).await;
     }
-    room.page(&admin, "/sessions").await;
+    site.page(&admin, "/sessions").await;
 }
 
 #[tokio::test]
-async fn a_damaged_session_is_shown_as_far_as_it_is_sound_and_says_so() {
-    let room = Room::new();
-    room.flow("release.json", &release("Release"));
-    let id = branched(&room, "default", "Release 2.4");
-    let segment = segments(&room, &id).pop().unwrap();
+async fn a_damaged_session_shows_its_valid_part_and_a_warning() {
+    let site = TestHost::new();
+    site.flow("release.json", &release("Release"));
+    let id = branched(&site, "default", "Release 2.4");
+    let segment = segments(&site, &id).pop().unwrap();
     let mut bytes = std::fs::read(&segment).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&segment, bytes).unwrap();
-    // A host that has nothing of it in memory.
-    let room = Room { guided: reopened(room.folder.path()), ..room };
+    // A second host on the same directory, without cached state.
+    let site = TestHost { guided: reopened(site.folder.path()), ..site };
     let console = Console::with_facts(
         Options {
-            runs: room.runs.clone(),
-            guided: Arc::clone(&room.guided),
+            runs: site.runs.clone(),
+            guided: Arc::clone(&site.guided),
             cookie_secrets: vec![SECRET],
-            data_dir: room.folder.path().join("data"),
+            data_dir: site.folder.path().join("data"),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             sign_in_links: SignInLinks::default(),
         },
         facts(),
     );
-    let room = Room { console, ..room };
-    let admin = room.admin().await;
-    assert!(room.page(&admin, "/sessions").await.contains("damaged"));
-    let session = room.page(&admin, &format!("/sessions/{id}")).await;
+    let site = TestHost { console, ..site };
+    let admin = site.admin().await;
+    assert!(site.page(&admin, "/sessions").await.contains("damaged"));
+    let session = site.page(&admin, &format!("/sessions/{id}")).await;
     for shown in ["This session is damaged", "interlock session verify", "Turns 1 to 5 of 5"] {
         assert!(session.contains(shown), "{shown} in {session}");
     }
     let node = node_paths(&session).remove(0);
-    assert!(room.page(&admin, &node).await.contains("This session is damaged"));
+    assert!(site.page(&admin, &node).await.contains("This session is damaged"));
 }
 
 fn reopened(folder: &Path) -> Arc<Tenants> {
@@ -479,8 +483,8 @@ fn reopened(folder: &Path) -> Arc<Tenants> {
     Arc::new(Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap())
 }
 
-fn segments(room: &Room, id: &str) -> Vec<PathBuf> {
-    let folder = room.folder.path().join("data/sessions").join(id).join("events");
+fn segments(site: &TestHost, id: &str) -> Vec<PathBuf> {
+    let folder = site.folder.path().join("data/sessions").join(id).join("events");
     let mut segments: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     segments.sort();
@@ -488,74 +492,71 @@ fn segments(room: &Room, id: &str) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn a_tenant_sees_its_own_and_nothing_else() {
-    let room = Room::new();
-    room.flow("release.json", &release("Release"));
-    let id = branched(&room, "acme", "acme-only");
-    let acme = room.visitor("key-of-acme", "acme", Scope::ALL).await;
-    let other = room.visitor("key-of-other", "other", Scope::ALL).await;
-    assert!(room.page(&acme, "/sessions").await.contains("acme-only"));
-    let session = room.page(&acme, &format!("/sessions/{id}")).await;
-    assert!(!room.page(&other, "/sessions").await.contains("acme-only"));
+async fn a_tenant_sees_only_its_own_data() {
+    let site = TestHost::new();
+    site.flow("release.json", &release("Release"));
+    let id = branched(&site, "acme", "acme-only");
+    let acme = site.visitor("key-of-acme", "acme", Scope::ALL).await;
+    let other = site.visitor("key-of-other", "other", Scope::ALL).await;
+    assert!(site.page(&acme, "/sessions").await.contains("acme-only"));
+    let session = site.page(&acme, &format!("/sessions/{id}")).await;
+    assert!(!site.page(&other, "/sessions").await.contains("acme-only"));
     let mut paths = vec![format!("/sessions/{id}"), format!("/sessions/{id}/workflow")];
     paths.extend(node_paths(&session));
     for path in paths {
-        let (status, page) = room.get(&other, &path).await;
+        let (status, page) = site.get(&other, &path).await;
         assert_eq!(status, 404, "{path}");
         assert!(!page.contains("acme-only"), "{path}");
     }
-    let keys = room.page(&other, "/keys").await;
+    let keys = site.page(&other, "/keys").await;
     assert!(keys.contains("key-of-other") && !keys.contains("key-of-acme"), "{keys}");
 }
 
 #[tokio::test]
-async fn a_key_that_may_only_look_sees_no_button_that_would_fail() {
-    let room = Room::new();
-    room.flow("release.json", &release("Release"));
-    let id = branched(&room, "default", "Release 2.4");
-    room.admin().await;
-    let reader = room.visitor("reader", "default", &[Scope::RunsRead, Scope::ManifestRead]).await;
+async fn a_read_only_key_sees_no_forms_that_would_fail() {
+    let site = TestHost::new();
+    site.flow("release.json", &release("Release"));
+    let id = branched(&site, "default", "Release 2.4");
+    site.admin().await;
+    let reader = site.visitor("reader", "default", &[Scope::RunsRead, Scope::ManifestRead]).await;
     for path in ["/sessions", &format!("/sessions/{id}"), "/workflows", "/workspaces", "/modules"] {
-        let page = room.page(&reader, path).await;
-        assert_eq!(page.matches("method=\"post\"").count(), 1, "only the way out: {path}");
+        let page = site.page(&reader, path).await;
+        assert_eq!(page.matches("method=\"post\"").count(), 1, "only the sign-out form: {path}");
         assert!(!page.contains("href=\"/keys\"") && !page.contains("href=\"/settings\""), "{path}");
-        let folder = room.folder.path().join("flows");
-        assert!(
-            !page.contains(folder.to_str().unwrap()),
-            "where files lie is for those who run the host: {path}"
-        );
+        let folder = site.folder.path().join("flows");
+        assert!(!page.contains(folder.to_str().unwrap()), "file paths are for operators: {path}");
     }
     for path in ["/keys", "/settings"] {
-        assert_eq!(room.get(&reader, path).await.0, 403, "{path}");
+        assert_eq!(site.get(&reader, path).await.0, 403, "{path}");
     }
-    let admin = room.admin().await;
-    assert!(room.page(&admin, "/keys").await.contains("Revoke"));
+    let admin = site.admin().await;
+    assert!(site.page(&admin, "/keys").await.contains("Revoke"));
 }
 
 #[tokio::test]
-async fn workflows_of_both_kinds_are_listed_with_what_is_wrong_with_them() {
-    let room = Room::new();
-    room.flow("a.json", &release("Release"));
-    room.flow("b.json", &release("Shadowed"));
-    std::fs::write(room.folder.path().join("flows/broken.json"), "{\"id\": \"project.broken\"}").unwrap();
-    let admin = room.admin().await;
+async fn run_and_guided_workflows_are_listed_with_their_problems() {
+    let site = TestHost::new();
+    site.flow("a.json", &release("Release"));
+    site.flow("b.json", &release("Shadowed"));
+    std::fs::write(site.folder.path().join("flows/broken.json"), "{\"id\": \"project.broken\"}").unwrap();
+    let admin = site.admin().await;
     let caller = boss();
-    room.runs.register(&caller, &hello()).await.unwrap_or_else(|refusal| panic!("{refusal:?}"));
-    let list = room.page(&admin, "/workflows").await;
-    for shown in ["hello", "wr.change_review", "project.release", "wins over 1", "broken.json", "invalid"] {
+    site.runs.register(&caller, &hello()).await.unwrap_or_else(|refusal| panic!("{refusal:?}"));
+    let list = site.page(&admin, "/workflows").await;
+    for shown in ["hello", "wr.change_review", "project.release", "shadows 1", "broken.json", "invalid"] {
         assert!(list.contains(shown), "{shown} in {list}");
     }
-    let run = room.page(&admin, "/workflows/runs/hello").await;
+    let run = site.page(&admin, "/workflows/runs/hello").await;
     assert!(run.contains("core.noop") && run.contains("valid"), "{run}");
-    let guided = room.page(&admin, "/workflows/guided/project.release").await;
+    let guided = site.page(&admin, "/workflows/guided/project.release").await;
     assert!(
-        guided.contains("Not taken") && guided.contains("b.json") && guided.contains("collect"),
+        guided.contains("Shadowed") && guided.contains("b.json") && guided.contains("collect"),
         "{guided}"
     );
-    let bundled = room.page(&admin, "/workflows/guided/wr.change_review").await;
+    let bundled = site.page(&admin, "/workflows/guided/wr.change_review").await;
     assert!(bundled.contains("Steps"), "{bundled}");
-    assert_eq!(room.get(&admin, "/workflows/guided/none").await.0, 404);
-    assert_eq!(room.get(&admin, "/workflows/runs/none").await.0, 404);
+    assert_eq!(site.get(&admin, "/workflows/guided/none").await.0, 404);
+    assert_eq!(site.get(&admin, "/workflows/runs/none").await.0, 404);
 }
 
 fn boss() -> Caller {
@@ -567,7 +568,6 @@ fn boss() -> Caller {
     }
 }
 
-/// The smallest workflow.
 fn hello() -> Value {
     let node = json!({"id": "a", "typeId": "core.noop", "name": "A", "config": {}, "inputs": {}, "position": {"x": 0, "y": 0}});
     json!({"id": "hello", "name": "Hello", "version": "1", "nodes": [node], "edges": [], "triggers": [], "variables": [],
@@ -575,35 +575,36 @@ fn hello() -> Value {
 }
 
 #[tokio::test]
-async fn a_workspace_is_shown_to_who_may_see_its_run() {
-    let room = Room::new();
-    let admin = room.admin().await;
-    room.runs.register(&boss(), &hello()).await.unwrap_or_else(|refusal| panic!("{refusal:?}"));
-    let body = json!({"workflowId": "hello", "inputs": {}});
-    let reply = room.runs.create(&boss(), &body, Creation::default(), None).await.unwrap();
-    let created: Value = serde_json::from_slice(&reply.body).unwrap();
-    let run = created["runId"].as_str().unwrap();
-    let root = room.folder.path().join("data/workspaces").join(run).join("review");
+async fn a_workspace_is_visible_to_callers_who_may_see_its_run() {
+    let site = TestHost::new();
+    let admin = site.admin().await;
+    site.runs.register(&boss(), &hello()).await.unwrap_or_else(|refusal| panic!("{refusal:?}"));
+    let new = NewRun::of(WorkflowId::new("hello"));
+    let created = site.runs.create(&boss(), new, Creation::default(), Direct).await.unwrap();
+    let run = created.run_id.as_str();
+    let root = site.folder.path().join("data/workspaces").join(run).join("review");
     apply(&root);
-    std::fs::create_dir_all(room.folder.path().join("data/workspaces/run_of_nobody/review")).unwrap();
-    let list = room.page(&admin, "/workspaces").await;
-    assert!(list.contains(&run[..20]) && !list.contains("run_of_nobody"), "{list}");
+    std::fs::create_dir_all(site.folder.path().join("data/workspaces/run_that_is_unknown/review")).unwrap();
+    let list = site.page(&admin, "/workspaces").await;
+    assert!(list.contains(&run[..20]) && !list.contains("run_that_is_unknown"), "{list}");
     let path = format!("/workspaces/{run}/review");
-    let page = room.page(&admin, &path).await;
-    for shown in ["brief.md", "inputs:brief", "read-only", "a test", "clean", "It is what was applied"] {
+    let page = site.page(&admin, &path).await;
+    for shown in
+        ["brief.md", "inputs:brief", "read-only", "a test", "clean", "No changes since the plan was applied"]
+    {
         assert!(page.contains(shown), "{shown} in {page}");
     }
     let brief = root.join("inputs/notes/brief.md");
     std::fs::set_permissions(&brief, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     std::fs::write(&brief, "tampered").unwrap();
-    let tampered = room.page(&admin, &path).await;
+    let tampered = site.page(&admin, &path).await;
     assert!(tampered.contains("critical") && tampered.contains("inputs/notes/brief.md"), "{tampered}");
-    let other = room.visitor("key-of-other", "other", Scope::ALL).await;
-    assert_eq!(room.get(&other, &path).await.0, 404);
-    assert!(!room.page(&other, "/workspaces").await.contains(&run[..20]));
+    let other = site.visitor("key-of-other", "other", Scope::ALL).await;
+    assert_eq!(site.get(&other, &path).await.0, 404);
+    assert!(!site.page(&other, "/workspaces").await.contains(&run[..20]));
 }
 
-/// Applies a plan of two literals to a root.
+/// Applies a plan with two literals to a root.
 fn apply(root: &Path) {
     std::fs::create_dir_all(root).unwrap();
     let applier = Applier::new(root).unwrap();
@@ -624,38 +625,38 @@ fn apply(root: &Path) {
 
 #[tokio::test]
 async fn a_key_of_the_composition_is_explained() {
-    let room = Room::new();
-    let admin = room.admin().await;
+    let site = TestHost::new();
+    let admin = site.admin().await;
     for (key, said) in [
         ("builtin-interlock-sessions:routes/list", "is shown"),
-        ("builtin-interlock-sessions:routes/nothing", "nobody declares it"),
-        ("nonsense", "is no canonical key"),
+        ("builtin-interlock-sessions:routes/nothing", "it is not declared"),
+        ("nonsense", "is not a canonical key"),
     ] {
-        let page = room.page(&admin, &format!("/modules?key={key}")).await;
+        let page = site.page(&admin, &format!("/modules?key={key}")).await;
         assert!(page.contains(said), "{key}: {page}");
     }
 }
 
 #[tokio::test]
-async fn what_is_desired_stands_beside_what_is_applied() {
-    let room = Room::new();
-    let admin = room.admin().await;
-    let page = room.page(&admin, "/settings").await;
-    for shown in ["differs from what runs: 1 setting.", "http://b", "the same"] {
+async fn settings_show_applied_and_configured_values() {
+    let site = TestHost::new();
+    let admin = site.admin().await;
+    let page = site.page(&admin, "/settings").await;
+    for shown in ["Pending changes: 1 setting.", "http://b", "unchanged"] {
         assert!(page.contains(shown), "{shown} in {page}");
     }
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_found() {
-    let room = Room::new();
-    let admin = room.admin().await;
+async fn unknown_pages_are_not_found() {
+    let site = TestHost::new();
+    let admin = site.admin().await;
     for path in [
         "/sessions/nonsense",
         "/sessions/sess_aaaaaaaaaaaaaaaaaaaaaaaaaa",
         "/workspaces/run_1/none",
         "/workspaces/%2e%2e/x",
     ] {
-        assert_eq!(room.get(&admin, path).await.0, 404, "{path}");
+        assert_eq!(site.get(&admin, path).await.0, 404, "{path}");
     }
 }

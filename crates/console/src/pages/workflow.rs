@@ -1,4 +1,4 @@
-//! One workflow: that is run, or that guides.
+//! One workflow: a run workflow or a guided workflow.
 
 use std::sync::Arc;
 
@@ -11,22 +11,19 @@ use host::runs::{ApiCode, Refusal, WorkflowLook};
 use maud::{Markup, html};
 
 use super::guided;
-use super::workflows::{LIST, sees_places};
-use crate::call::Call;
-use crate::page::{Answer, Page};
+use super::workflows::{LIST, may_see_paths};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse};
 use crate::parts;
 
-/// How much of a document is shown, in bytes.
 const SHOWN_BYTES: usize = 28 << 10;
-/// How many nodes are listed, at most.
 const NODES: usize = 100;
-/// How many bytes their rows may have.
+/// The most bytes of table rows.
 const NODE_BYTES: usize = 36 << 10;
-/// How many problems are listed.
 const PROBLEMS: usize = 40;
 
-/// A workflow that is run.
-pub(crate) async fn run(call: Arc<Call>) -> Result<Answer, Refusal> {
+/// A workflow with nodes and edges, run by the host.
+pub(crate) async fn run(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let id = WorkflowId::new(call.param("workflowId")?);
     let reading = Arc::clone(&call);
     let look = guided::blocking(move || reading.runs().workflow_look(&reading.caller, &id)).await?;
@@ -34,7 +31,7 @@ pub(crate) async fn run(call: Arc<Call>) -> Result<Answer, Refusal> {
         (checked(&look))
         section.panel {
             h2 { "Document" }
-            p.muted { "As it was registered." @if look.document.len() > SHOWN_BYTES { " The first " (SHOWN_BYTES >> 10) " kB of " (look.document.len()) " bytes." } }
+            p.muted { "The registered document." @if look.document.len() > SHOWN_BYTES { " The first " (SHOWN_BYTES >> 10) " kB of " (look.document.len()) " bytes." } }
             pre.json tabindex="0" { (parts::excerpt(&indented(&look.document), SHOWN_BYTES)) }
         }
     };
@@ -52,7 +49,7 @@ fn indented(document: &[u8]) -> String {
     }
 }
 
-/// The nodes, as many as there is room for.
+/// The nodes, within the byte budget.
 fn rows(definition: &Definition) -> Vec<Markup> {
     let mut room = NODE_BYTES;
     let mut rows = Vec::new();
@@ -60,7 +57,7 @@ fn rows(definition: &Definition) -> Vec<Markup> {
         let row = html! {
             tr {
                 th scope="row" { code { (parts::cut(node.id.as_str(), 80)) } }
-                td.wide { (node.name) @if node.disabled { " " span.muted { "left out" } } }
+                td.wide { (node.name) @if node.disabled { " " span.muted { "disabled" } } }
                 td { code { (node.type_id()) } }
                 td.number { (node.inputs.len()) }
             }
@@ -80,27 +77,27 @@ fn checked(look: &WorkflowLook) -> Markup {
                     dt { "Name" } dd { (definition.name) }
                     dt { "Version" } dd { (definition.version) }
                     dt { "Digest" } dd { (guided::digest(&look.digest.to_hex())) }
-                    dt { "Start one" } dd { code { "interlock run " (look.id) } }
+                    dt { "Start a run" } dd { code { "interlock run " (look.id) } }
                 }
                 @let rows = rows(definition);
                 div.scroll { table {
                     thead { tr { th { "Node" } th { "Name" } th { "Type" } th.number { "Inputs" } } }
                     tbody { @for row in &rows { (row) } }
                 } }
-                @if definition.nodes.len() > rows.len() { p.muted { (definition.nodes.len() - rows.len()) " more nodes are in the document." } }
+                @if definition.nodes.len() > rows.len() { p.muted { (definition.nodes.len() - rows.len()) " more nodes; see the document." } }
             },
             Err(problems) => div.notice.bad role="alert" {
-                p { strong { "This workflow cannot be run." } " It was valid when it was registered; this version of the host takes it no more. Register it again with these mended:" }
+                p { strong { "This workflow cannot be run." } " It was valid when it was registered, but this version of the host does not accept it. Fix these problems and register it again:" }
                 ul { @for problem in problems.iter().take(PROBLEMS) { li { code { (problem.path) } " " (problem.message) } } }
             },
         }
     }
 }
 
-/// A workflow that guides.
-pub(crate) async fn guided(call: Arc<Call>) -> Result<Answer, Refusal> {
+/// A workflow with steps, for agents.
+pub(crate) async fn guided(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let id = call.param("workflowId")?.to_owned();
-    let shows_source = sees_places(&call);
+    let shows_source = may_see_paths(&call);
     let (found, source) = guided::read(&call, move |_, guided| {
         let found = guided.catalogue().find(None, &id);
         let source = found.as_ref().ok().and_then(|found| guided.catalogue().source_text(found));
@@ -130,20 +127,20 @@ pub(crate) async fn guided(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(page.into())
 }
 
-/// A workflow that there is and that is not valid, or that there is not.
-fn invalid(call: &Call, envelope: &canon::error::Envelope) -> Result<Page, Refusal> {
+/// The error for a workflow that is invalid or unknown.
+fn invalid(call: &PageRequest, envelope: &canon::error::Envelope) -> Result<Page, Refusal> {
     if envelope.has_code(CatalogueErrorCode::NotFound) {
         let message =
-            "there is no workflow of this id here; one of a project counts only where an agent works in it";
+            "Workflow not found. Project workflows are available only to agents that work in that project.";
         return Err(Refusal::new(ApiCode::WorkflowNotFound, message));
     }
     let body = html! {
         div.notice.bad role="alert" {
-            @if sees_places(call) {
+            @if may_see_paths(call) {
                 p { (envelope.message()) }
                 p { (envelope.suggestion()) }
             } @else {
-                p { "Its file is not valid. Somebody with an admin key sees where it is and what is wrong." }
+                p { "The workflow file is invalid. Sign in with an admin key to see its path and problems." }
             }
         }
     };
@@ -151,25 +148,25 @@ fn invalid(call: &Call, envelope: &canon::error::Envelope) -> Result<Page, Refus
     Ok(page.below("Workflows", call.link(LIST, &[])).beside(parts::status("invalid")))
 }
 
-fn about(call: &Call, found: &Found) -> Markup {
+fn about(call: &PageRequest, found: &Found) -> Markup {
     let workflow = &found.workflow;
     html! {
         section.panel {
             p { (workflow.description) }
             dl.facts {
-                dt { "Id" } dd { code { (workflow.workflow_id) } @if let Some(suggested) = &found.suggested_id { " " span.muted { "has no namespace; " code { (suggested) } " would" } } }
+                dt { "Id" } dd { code { (workflow.workflow_id) } @if let Some(suggested) = &found.suggested_id { " " span.muted { "has no namespace; use " code { (suggested) } } } }
                 dt { "Version" } dd { (workflow.version) }
-                dt { "Hash" } dd { (guided::digest(&found.hash.to_string())) " " span.muted { "what a run that begins now is pinned to" } }
+                dt { "Hash" } dd { (guided::digest(&found.hash.to_string())) " " span.muted { "the pin of a run that starts now" } }
                 @if !found.tags.is_empty() { dt { "Tags" } dd { (found.tags.join(", ")) } }
                 @if !workflow.features.is_empty() { dt { "Features" } dd { (workflow.features.join(", ")) } }
                 @if !workflow.contracts.is_empty() {
                     dt { "Contracts" } dd { @for contract in &workflow.contracts { code { (contract.contract_ref) } " " } }
                 }
-                @if sees_places(call) && let Some(path) = &found.path { dt { "File" } dd { (path.display()) } }
+                @if may_see_paths(call) && let Some(path) = &found.path { dt { "File" } dd { (path.display()) } }
             }
             @if let Some(about) = &found.about { div.markdown { (parts::markdown(about)) } }
             @if !found.examples.is_empty() {
-                p.muted { "Suits goals such as" }
+                p.muted { "Example goals" }
                 ul { @for example in &found.examples { li { (example) } } }
             }
             @for warning in &workflow.compiled_warnings {
@@ -179,18 +176,18 @@ fn about(call: &Call, found: &Found) -> Markup {
     }
 }
 
-/// Why this file, and which others there are.
-fn taken(call: &Call, found: &Found) -> Markup {
+/// Why this file was selected, and which files it shadows.
+fn taken(call: &PageRequest, found: &Found) -> Markup {
     html! {
         section.panel {
-            h2 { "Where it comes from" }
+            h2 { "Source" }
             p { (parts::status_word(&guided::word(&found.source_kind))) " " code { (found.source_ref) } ". " (found.reason) }
             @if !found.explanation.is_empty() {
-                h3 { "Not taken" }
+                h3 { "Shadowed" }
                 ul.plain { @for loser in &found.explanation {
                     li {
                         (parts::status(&guided::word(&loser.cause))) " "
-                        @if sees_places(call) { (loser.path) ": " (loser.reason) } @else { "a file of another source" }
+                        @if may_see_paths(call) { (loser.path) ": " (loser.reason) } @else { "a file from another source" }
                     }
                 } }
             }
@@ -198,7 +195,7 @@ fn taken(call: &Call, found: &Found) -> Markup {
     }
 }
 
-/// Steps and loops, as deep as the compiler lets them be.
+/// Steps and loops; the compiler limits the depth.
 fn sequence(workflow: &CompiledWorkflow, items: &[SequenceItem], depth: usize) -> Markup {
     if depth > MAX_LOOP_DEPTH {
         return Markup::default();
@@ -210,7 +207,7 @@ fn sequence(workflow: &CompiledWorkflow, items: &[SequenceItem], depth: usize) -
                     @if let Some(step) = workflow.step(step_id) {
                         li {
                             code { (step.step_id) } " " (step.title)
-                            @if let Some(contract) = &step.output_contract { " " span.muted { "hands in " (contract.contract_ref) } }
+                            @if let Some(contract) = &step.output_contract { " " span.muted { "submits " (contract.contract_ref) } }
                             @if let Some(confirmation) = &step.require_confirmation { " " span.muted { "waits for " (guided::word(&confirmation.kind)) } }
                             @if step.run_condition.is_some() { " " span.muted { "conditional" } }
                         }
@@ -219,7 +216,7 @@ fn sequence(workflow: &CompiledWorkflow, items: &[SequenceItem], depth: usize) -
                 SequenceItem::Loop { loop_id } => {
                     @if let Some(around) = workflow.loop_of(loop_id) {
                         li {
-                            code { (around.loop_id) } " " (around.title) " " span.muted { "loop, at most " (around.max_iterations) " times" }
+                            code { (around.loop_id) } " " (around.title) " " span.muted { "loop, at most " (around.max_iterations) " iterations" }
                             (sequence(workflow, &around.body, depth + 1))
                         }
                     }

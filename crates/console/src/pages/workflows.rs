@@ -1,4 +1,4 @@
-//! Workflows of both kinds, and whether they are valid.
+//! Run workflows and guided workflows, and whether they are valid.
 
 use std::sync::Arc;
 
@@ -7,28 +7,22 @@ use host::runs::{Refusal, Scope, WorkflowLook};
 use maud::{Markup, html};
 
 use super::guided;
-use crate::call::Call;
-use crate::page::{Answer, Page};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse};
 use crate::parts;
 
-/// The page of all workflows.
 pub(super) const LIST: &str = "builtin-interlock-workflows:routes/list";
-/// The page of a workflow that guides.
 pub(super) const GUIDED: &str = "builtin-interlock-workflows:routes/guided";
-/// The page of a workflow that is run.
 pub(super) const RUN: &str = "builtin-interlock-workflows:routes/run";
 
-/// How many workflows that are run are on a page: each is checked.
+/// The run workflows on a page; each is validated.
 const PAGE: usize = 50;
-/// How many workflows that guide are listed.
 const LISTED: usize = 80;
-/// How many files that are left out are listed.
 const PROBLEMS: usize = 20;
 
-/// How many problems of each file are listed.
 const PER_FILE: usize = 5;
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let from = call.query.number("from").and_then(|from| usize::try_from(from).ok()).unwrap_or_default();
     let reading = Arc::clone(&call);
     let (runs, total) = guided::blocking(move || {
@@ -49,14 +43,14 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     Ok(Page::new("Workflows", body).into())
 }
 
-fn run_workflows(call: &Call, looks: &[WorkflowLook], from: usize, total: usize) -> Markup {
+fn run_workflows(call: &PageRequest, looks: &[WorkflowLook], from: usize, total: usize) -> Markup {
     let older = (from + PAGE < total).then(|| call.query.with("from", Some(&(from + PAGE).to_string())));
     html! {
         section.panel {
-            h2 { "Run by this host " span.muted { (total) } }
+            h2 { "Run workflows " span.muted { (total) } }
             @if total == 0 {
-                (parts::empty("No workflow is registered yet.", &html! {
-                    p { "A workflow of this kind has " code { "nodes" } " and " code { "edges" } ", and the host runs it. Serve a folder of them, or run one file:" }
+                (parts::empty("No workflows registered yet.", &html! {
+                    p { "A run workflow has " code { "nodes" } " and " code { "edges" } " and is run by this host. Serve a folder of workflows, or run one file:" }
                     pre { code { "interlock serve --workflows ./workflows\ninterlock run examples/runs/hello.json" } }
                 }))
             } @else {
@@ -70,7 +64,7 @@ fn run_workflows(call: &Call, looks: &[WorkflowLook], from: usize, total: usize)
     }
 }
 
-fn run_row(call: &Call, look: &WorkflowLook) -> Markup {
+fn run_row(call: &PageRequest, look: &WorkflowLook) -> Markup {
     html! {
         tr {
             th scope="row" { (call.anchor(RUN, &[("workflowId", look.id.as_str())], look.id.as_str())) }
@@ -89,23 +83,23 @@ fn run_row(call: &Call, look: &WorkflowLook) -> Markup {
     }
 }
 
-fn guided_workflows(call: &Call, listing: &Listing) -> Markup {
+fn guided_workflows(call: &PageRequest, listing: &Listing) -> Markup {
     html! {
         section.panel {
-            h2 { "Guiding agents " span.muted { (listing.entries.len()) } }
-            p.muted { "A workflow of this kind has " code { "steps" } ". Of files with the same id the one from the highest source is taken; those of a project count where an agent works in it." }
+            h2 { "Guided workflows " span.muted { (listing.entries.len()) } }
+            p.muted { "A guided workflow has " code { "steps" } " that an agent follows. If several files have the same id, the source with the highest precedence wins. Project workflows are available to agents that work in that project." }
             div.scroll { table {
                 thead { tr { th { "Workflow" } th { "For" } th { "Version" } th { "From" } th { "Check" } } }
                 tbody { @for entry in listing.entries.iter().take(LISTED) { (guided_row(call, entry)) } }
             } }
             @if listing.entries.len() > LISTED {
-                p.muted { (listing.entries.len() - LISTED) " more; " code { "interlock workflow list" } " has all." }
+                p.muted { (listing.entries.len() - LISTED) " more. " code { "interlock workflow list" } " shows all workflows." }
             }
         }
     }
 }
 
-fn guided_row(call: &Call, entry: &Entry) -> Markup {
+fn guided_row(call: &PageRequest, entry: &Entry) -> Markup {
     html! {
         tr {
             th scope="row" { (call.anchor(GUIDED, &[("workflowId", &entry.workflow_id)], &entry.workflow_id)) div.muted { (entry.name) } }
@@ -113,28 +107,28 @@ fn guided_row(call: &Call, entry: &Entry) -> Markup {
             td { (entry.version) }
             td {
                 (parts::status_word(&guided::word(&entry.source_kind)))
-                @if !entry.shadowed.is_empty() { div.muted { "wins over " (entry.shadowed.len()) } }
+                @if !entry.shadowed.is_empty() { div.muted { "shadows " (entry.shadowed.len()) } }
             }
             td { (parts::status("valid")) @if entry.suggested_id.is_some() { div.muted { "no namespace" } } }
         }
     }
 }
 
-/// The files that are no valid workflows, and the sources that cannot be read.
-fn left_out(call: &Call, listing: &Listing) -> Markup {
+/// Invalid workflow files, and sources that cannot be read.
+fn left_out(call: &PageRequest, listing: &Listing) -> Markup {
     if listing.problems.is_empty() && listing.unreadable.is_empty() {
         return Markup::default();
     }
     html! {
         section.panel {
-            h2 { "Left out " span.muted { (listing.problems.len() + listing.unreadable.len()) } }
-            p.muted { "Each is reported, and in nobody's way. " code { "interlock workflow validate FILE" } " says the same at the author's desk." }
-            @for note in listing.unreadable.iter().take(PROBLEMS).filter(|_| sees_places(call)) { p.notice.bad { (note) } }
+            h2 { "Invalid files " span.muted { (listing.problems.len() + listing.unreadable.len()) } }
+            p.muted { "These files are skipped; other workflows are not affected. Check a file with " code { "interlock workflow validate FILE" } "." }
+            @for note in listing.unreadable.iter().take(PROBLEMS).filter(|_| may_see_paths(call)) { p.notice.bad { (note) } }
             @for file in listing.problems.iter().take(PROBLEMS) {
                 details.box {
                     summary {
                         (parts::status("invalid")) " "
-                        @if sees_places(call) { (file.path) } @else { (file.workflow_id.as_deref().unwrap_or("a file")) }
+                        @if may_see_paths(call) { (file.path) } @else { (file.workflow_id.as_deref().unwrap_or("a file")) }
                         " " span.muted { (file.problems.len()) " problems" }
                     }
                     ul { @for problem in file.problems.iter().take(PER_FILE) { li { (problem_words(call, problem)) } } }
@@ -144,18 +138,18 @@ fn left_out(call: &Call, listing: &Listing) -> Markup {
     }
 }
 
-/// A problem in words. It begins with its file, which only some are shown.
-fn problem_words(call: &Call, problem: &guide::workflow::problem::Problem) -> String {
-    if sees_places(call) { problem.to_string() } else { problem.clone().in_file("").to_string() }
+/// The problem without its path, which only operators see.
+fn problem_words(call: &PageRequest, problem: &guide::workflow::problem::Problem) -> String {
+    if may_see_paths(call) { problem.to_string() } else { problem.clone().in_file("").to_string() }
 }
 
-/// Whether the caller is shown where on the machine something lies.
-pub(super) fn sees_places(call: &Call) -> bool {
+/// Whether the caller may see file system paths.
+pub(super) fn may_see_paths(call: &PageRequest) -> bool {
     call.may(Scope::Admin)
 }
 
-fn sources(call: &Call, listing: &Listing) -> Markup {
-    if !sees_places(call) {
+fn sources(call: &PageRequest, listing: &Listing) -> Markup {
+    if !may_see_paths(call) {
         return Markup::default();
     }
     let row = |source: &SourceInfo| {
@@ -171,10 +165,10 @@ fn sources(call: &Call, listing: &Listing) -> Markup {
     };
     html! {
         section.panel {
-            h2 { "Sources of guiding workflows" }
-            p.muted { "From the lowest precedence to the highest. " code { "--workflows DIR" } " or " code { "guide.workflow_dirs" } " in the settings add folders." }
+            h2 { "Sources of guided workflows" }
+            p.muted { "From the lowest precedence to the highest. " code { "--workflows DIR" } " or " code { "guide.workflow_dirs" } " in the settings adds folders." }
             div.scroll { table {
-                thead { tr { th { "Kind" } th { "Place" } th.number { "Files" } th.number { "Taken" } th.number { "Give way" } } }
+                thead { tr { th { "Kind" } th { "Location" } th.number { "Files" } th.number { "Used" } th.number { "Shadowed" } } }
                 tbody { @for source in &listing.sources { (row(source)) } }
             } }
         }

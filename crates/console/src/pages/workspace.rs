@@ -1,4 +1,4 @@
-//! One workspace: its lease, what the plan put where, and whether it still is there.
+//! One workspace: lease, contents and drift.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use workspace::index::LineKind;
 use super::guided;
 use super::run_list::RUN;
 use super::workspaces::{LIST, lease_word, scope, unreadable};
-use crate::call::Call;
-use crate::page::{Answer, Page};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse};
 use crate::parts;
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = call.param("runId")?.to_owned();
     let node_id = call.param("nodeId")?.to_owned();
     let asked = call.query.text("drift").is_some();
@@ -30,8 +30,7 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     })
     .await?;
     let none = || {
-        let message =
-            "the run has no such workspace; it has one once a node that names a manifest has started";
+        let message = "Workspace not found. A run gets a workspace when a node that names a manifest starts.";
         Refusal::new(host::runs::ApiCode::NotFound, message)
     };
     let look = look.ok_or_else(none)?;
@@ -49,21 +48,21 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     })
 }
 
-fn lease(call: &Call, look: &WorkspaceLook) -> Markup {
+fn lease(call: &PageRequest, look: &WorkspaceLook) -> Markup {
     html! {
         section.panel {
             h2 { "Lease" }
             @match &look.line.lease {
                 Ok(Some((lease, state))) => (lease_facts(call, lease, *state)),
-                Ok(None) => p.muted { "Nothing was applied here, so the folder belongs to nobody." },
+                Ok(None) => p.muted { "No plan was applied, so the folder has no owner." },
                 Err(error) => p.notice.bad { (error) },
             }
-            @if super::workflows::sees_places(call) { p.muted { "Folder " code { (look.root.display()) } } }
+            @if super::workflows::may_see_paths(call) { p.muted { "Folder " code { (look.root.display()) } } }
         }
     }
 }
 
-fn lease_facts(call: &Call, lease: &Lease, state: LeaseState) -> Markup {
+fn lease_facts(call: &PageRequest, lease: &Lease, state: LeaseState) -> Markup {
     html! {
         dl.facts {
             dt { "For" } dd { (scope(call, lease)) }
@@ -76,21 +75,21 @@ fn lease_facts(call: &Call, lease: &Lease, state: LeaseState) -> Markup {
     }
 }
 
-fn drift(call: &Call, look: &DriftLook) -> Markup {
+fn drift(call: &PageRequest, look: &DriftLook) -> Markup {
     let ask = |label: &str| html! { a.button href=(call.query.with("drift", Some("stat"))) { (label) } };
     html! {
         section.panel {
             h2 { "Drift" }
             @match look {
-                DriftLook::NothingApplied => p.muted { "There is nothing to compare with." },
+                DriftLook::NothingApplied => p.muted { "No applied plan to compare with." },
                 DriftLook::OnRequest(files) => {
-                    p { "It has " (at_least(*files)) " files, so it is looked at when somebody asks." } (ask("Look for drift"))
+                    p { "It has " (at_least(*files)) " files, so drift is checked on request." } (ask("Check drift"))
                 },
                 DriftLook::TooMuch(files) => p {
-                    "It has " (at_least(*files)) " files, more than a page looks at. "
-                    code { "interlock workspace drift ROOT" } " looks at all of them."
+                    "It has " (at_least(*files)) " files, too many to check on this page. "
+                    code { "interlock workspace drift ROOT" } " checks all of them."
                 },
-                DriftLook::Failed(error) => { p.notice.wait { (error) } (ask("Look again")) },
+                DriftLook::Failed(error) => { p.notice.wait { (error) } (ask("Retry")) },
                 DriftLook::Looked(report) => (report_of(report)),
             }
         }
@@ -108,24 +107,24 @@ fn report_of(report: &Report) -> Markup {
         Verdict::Critical => "critical",
     };
     let word = match report.verdict {
-        Verdict::Clean => "It is what was applied.",
-        Verdict::Dirty => "The agent has worked in it; what it may not touch is untouched.",
-        Verdict::Critical => "It is not what was declared.",
+        Verdict::Clean => "No changes since the plan was applied.",
+        Verdict::Dirty => "The agent changed writable files. Read-only files are unchanged.",
+        Verdict::Critical => "Protected files differ from the applied plan.",
     };
     let counts = &report.counts;
     html! {
         p { (parts::status(state)) " " (word) }
         p.muted {
-            (report.scanned.files) " files and " (report.scanned.dirs) " folders, by what the file system knows of them: "
-            (counts.critical) " critical, " (counts.warning) " warnings, " (counts.info) " of no concern."
-            @if report.verdict == Verdict::Critical { " Applying the same plan again puts the read-only slots right." }
+            (report.scanned.files) " files and " (report.scanned.dirs) " folders compared by file metadata: "
+            (counts.critical) " critical, " (counts.warning) " warnings, " (counts.info) " informational."
+            @if report.verdict == Verdict::Critical { " Apply the same plan again to restore the read-only slots." }
         }
         @if !report.drifts.is_empty() {
             div.scroll { table {
                 thead { tr { th { "Severity" } th { "Kind" } th { "Path" } th { "Applied" } th { "Found" } } }
                 tbody { @for drift in &report.drifts { (drift_row(drift)) } }
             } }
-            @if report.truncated { p.muted { "Only the worst are listed." } }
+            @if report.truncated { p.muted { "Only the most severe are listed." } }
         }
     }
 }
@@ -142,7 +141,7 @@ fn drift_row(drift: &Drift) -> Markup {
     }
 }
 
-/// What is known of one side, in few words.
+/// A short description of one side of a comparison.
 fn facts(facts: Option<&Facts>) -> String {
     let Some(facts) = facts else { return String::new() };
     let size = facts.size.map(|size| format!("{size} bytes"));
@@ -157,7 +156,7 @@ fn plan(look: &WorkspaceLook) -> Markup {
     html! {
         section.panel {
             h2 { "Plan" }
-            p.muted { "What the plan put where. What the agent wrote besides is its own." }
+            p.muted { "Files that the plan created. Other files in the folder were written by the agent." }
             @if let Some(error) = &look.index_problem { p.notice.bad { (error) } }
             @if look.slots.is_empty() { p.muted { "Nothing." } }
             @for slot in &look.slots { (slot_of(slot)) }

@@ -1,4 +1,4 @@
-//! The workspaces that runs gave to agents.
+//! The workspaces that runs prepared for agents.
 
 use std::sync::Arc;
 
@@ -11,23 +11,20 @@ use workspace::apply::{Lease, LeaseScope, LeaseState};
 
 use super::guided::{self, SESSION};
 use super::run_list::RUN;
-use crate::call::Call;
-use crate::page::{Answer, Page};
+use crate::call::PageRequest;
+use crate::page::{Page, PageResponse};
 use crate::parts;
 
-/// The page of all workspaces.
 pub(super) const LIST: &str = "builtin-interlock-workspaces:routes/list";
-/// The page of one workspace.
 pub(super) const WORKSPACE: &str = "builtin-interlock-workspaces:routes/workspace";
 
-/// How many runs are on a page.
 const PAGE: usize = 30;
 
-pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
+pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let first = call.query.number("from").and_then(|from| usize::try_from(from).ok()).unwrap_or_default();
     let reading = Arc::clone(&call);
     let list = guided::blocking(move || {
-        // A workspace belongs to its run, and who may not see the run does not see it.
+        // A workspace is visible only to callers who may see its run.
         let is_visible = |run: &str| reading.runs().status(&reading.caller, &RunId::new(run)).is_ok();
         let list = reading.console.workspaces.list(&is_visible, (first, PAGE), reading.now.0);
         list.map_err(|cause| unreadable(&cause))
@@ -35,7 +32,7 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
     .await?;
     let body = html! {
         @if list.workspaces.is_empty() && list.first == 0 { (nothing()) } @else { (table(&call, &list)) }
-        @if list.is_cut { p.muted { "There are more folders than one page looks at; " code { "interlock workspace drift DIR" } " looks at any of them." } }
+        @if list.is_cut { p.muted { "Too many folders for one page. Check a folder with " code { "interlock workspace drift DIR" } "." } }
         (parts::more(list.has_more.then(|| call.query.with("from", Some(&(first + PAGE).to_string()))).as_deref(), "Older workspaces"))
     };
     Ok(Page::new("Workspaces", body).into())
@@ -43,21 +40,21 @@ pub(crate) async fn show(call: Arc<Call>) -> Result<Answer, Refusal> {
 
 pub(super) fn unreadable(cause: &std::io::Error) -> Refusal {
     let message = format!(
-        "the folder of workspaces cannot be read: {cause}; check that the host may read its data directory"
+        "The workspaces folder cannot be read: {cause}. Check that the host has read access to its data directory."
     );
     Refusal::new(ApiCode::InternalError, message)
 }
 
 fn nothing() -> Markup {
     let help = html! {
-        p { "A workspace is a folder that holds exactly what was declared for an agent: instructions, skills, inputs, repositories. "
-            "A run makes one when it comes to a node of type " code { "interlock.guided" } " that names a workspace manifest. By hand:" }
+        p { "A workspace is a folder with exactly what was declared for an agent: instructions, skills, inputs and repositories. "
+            "A run creates one when it reaches a node of type " code { "interlock.guided" } " that names a workspace manifest. To create one manually:" }
         pre { code { "interlock workspace plan --manifest FILE --library DIR --context FILE\ninterlock workspace apply ROOT --plan FILE --library DIR" } }
     };
-    parts::empty("No run has prepared a workspace yet.", &help)
+    parts::empty("No workspaces yet.", &help)
 }
 
-fn table(call: &Call, list: &WorkspaceList) -> Markup {
+fn table(call: &PageRequest, list: &WorkspaceList) -> Markup {
     html! {
         div.scroll { table {
             thead { tr { th { "Run" } th { "Node" } th { "Lease" } th { "For" } th.number { "Files" } th { "Renewed" } } }
@@ -66,7 +63,7 @@ fn table(call: &Call, list: &WorkspaceList) -> Markup {
     }
 }
 
-fn row(call: &Call, line: &WorkspaceLine) -> Markup {
+fn row(call: &PageRequest, line: &WorkspaceLine) -> Markup {
     let params = [("runId", line.run_id.as_str()), ("nodeId", line.node_id.as_str())];
     html! {
         tr {
@@ -79,14 +76,14 @@ fn row(call: &Call, line: &WorkspaceLine) -> Markup {
                     td.number { (lease.slots.iter().map(|slot| slot.files).sum::<u64>()) }
                     td { (call.time(Timestamp(lease.renewed_at))) }
                 },
-                Ok(None) => td colspan="4" { span.muted { "Nothing was applied here." } },
+                Ok(None) => td colspan="4" { span.muted { "No plan applied." } },
                 Err(error) => td colspan="4" { (parts::status("error")) " " (error) },
             }
         }
     }
 }
 
-/// A state of a lease as the page says it.
+/// The label of a lease state.
 pub(super) const fn lease_word(state: LeaseState) -> &'static str {
     match state {
         LeaseState::Pending => "pending",
@@ -98,8 +95,8 @@ pub(super) const fn lease_word(state: LeaseState) -> &'static str {
     }
 }
 
-/// For whom a workspace is prepared.
-pub(super) fn scope(call: &Call, lease: &Lease) -> Markup {
+/// The run or session that a workspace is for.
+pub(super) fn scope(call: &PageRequest, lease: &Lease) -> Markup {
     html! {
         @match &lease.scope {
             LeaseScope::Run { job_run_id, .. } => { "job " code { (parts::cut(job_run_id, 24)) } " of the run" },

@@ -1,7 +1,7 @@
-//! Fields from a JSON Schema, and back from the fields to a value.
+//! Form fields from a JSON Schema, and values from submitted fields.
 //!
-//! Plain types have a control of their own; everything else is a text of JSON. Whatever a schema says, what is sent is judged by the
-//! engine and not here: this is about asking well.
+//! Simple types get a matching control; everything else is edited as JSON. The engine validates the
+//! submitted value; the form only helps to enter it.
 
 use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
@@ -9,12 +9,10 @@ use serde_json::{Map, Number, Value};
 
 use crate::call::Fields;
 
-/// The most fields of a form.
 const MAX_FIELDS: usize = 60;
-/// The most choices of a field.
 const MAX_CHOICES: usize = 100;
 
-/// What a field is made of.
+/// The control of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Control {
     Choice,
@@ -36,7 +34,7 @@ fn control(schema: &Value) -> Control {
     }
 }
 
-/// The controls for a value of a schema, under a name.
+/// The controls for a value of a schema, under a field name.
 pub(crate) fn fields(name: &str, schema: &Value) -> Markup {
     match schema.get("properties").and_then(Value::as_object) {
         Some(properties) if schema.get("enum").is_none() => {
@@ -51,7 +49,6 @@ pub(crate) fn fields(name: &str, schema: &Value) -> Markup {
     }
 }
 
-/// One control with its label.
 pub(crate) fn field(name: &str, label: &str, schema: &Value, required: bool) -> Markup {
     let text = |member: &str| schema.get(member).and_then(Value::as_str);
     let default = schema.get("default");
@@ -83,7 +80,7 @@ pub(crate) fn field(name: &str, label: &str, schema: &Value, required: bool) -> 
     }
 }
 
-/// Whether a text is one of few characters.
+/// Whether a string field needs a multi-line control.
 fn is_long(schema: &Value) -> bool {
     schema.get("maxLength").and_then(Value::as_u64).is_some_and(|most| most <= 80)
 }
@@ -97,10 +94,10 @@ fn choices(schema: &Value) -> &[Value] {
     &list[..list.len().min(MAX_CHOICES)]
 }
 
-/// What was filled in for a schema, under a name.
+/// The value submitted for a schema, under a field name.
 ///
 /// # Errors
-/// When a number is none, a choice none of those, or a text no JSON.
+/// If a number, a choice or JSON is invalid.
 pub(crate) fn filled(name: &str, schema: &Value, form: &Fields) -> Result<Value, Refusal> {
     match schema.get("properties").and_then(Value::as_object) {
         Some(properties) if schema.get("enum").is_none() => {
@@ -116,11 +113,11 @@ pub(crate) fn filled(name: &str, schema: &Value, form: &Fields) -> Result<Value,
     }
 }
 
-/// What was filled in for one control; nothing where it was left empty.
+/// The value of one control; `None` if it was left empty.
 pub(crate) fn one(name: &str, label: &str, schema: &Value, form: &Fields) -> Result<Option<Value>, Refusal> {
     let Some(text) = form.text(name) else { return Ok(None) };
     let wrong = |what: &str| {
-        let message = format!("`{label}` has to be {what}; go back, what you wrote is still there");
+        let message = format!("`{label}` must be {what}. Go back to correct it; your input is still there.");
         Refusal::new(ApiCode::ValidationError, message).detail("field", label)
     };
     let value = match control(schema) {
@@ -142,7 +139,8 @@ pub(crate) fn one(name: &str, label: &str, schema: &Value, form: &Fields) -> Res
     Ok(Some(value))
 }
 
-/// A text of JSON. Plain words are taken as a text, which is what people mean by them.
+/// JSON input. Text that is not valid JSON is taken as a string, because that is what people mean
+/// by it.
 pub(crate) fn json(text: &str) -> Option<Value> {
     let read = canon::json::read(text.as_bytes(), &canon::json::Limits::default());
     match read {
@@ -159,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_filled_in_is_what_the_schema_means() {
+    fn fields_become_values_of_the_schema() {
         let schema = json!({"type": "object", "required": ["ok"], "properties": {
             "ok": {"type": "boolean"}, "count": {"type": "integer"}, "ratio": {"type": "number"},
             "colour": {"enum": ["red", 2, null]}, "note": {"type": "string"}, "rest": {}, "left": {"type": "string"},
@@ -171,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_name() {
+    fn invalid_fields_are_rejected_by_label() {
         let cases = [
             ("number", json!({"type": "number"}), "x"),
             ("choice", json!({"enum": [1]}), "7"),
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_of_an_agent_is_text() {
+    fn schema_text_is_escaped() {
         let hostile = "\"><script>alert(1)</script>";
         let schema = json!({"properties": {hostile: {"title": hostile, "description": hostile, "default": hostile, "enum": [hostile]}}});
         assert!(!fields("a", &schema).0.contains("<script"));

@@ -1,28 +1,28 @@
-//! Values as people read them, never larger than a page can be.
+//! JSON values in readable form, with bounded size.
 
 use canon::budget;
 use maud::{Markup, Render as _, html};
 use serde_json::Value;
 
-/// What is shown of one value, in bytes.
+/// The default limit, in bytes.
 const MAX_SHOWN: usize = 4 << 10;
-/// What is shown of a value that the page is about, in bytes.
+/// The limit for the main value of a page, in bytes.
 const MAX_WHOLE: usize = 48 << 10;
 
-/// What is shown of a value that says again what the page is about, in bytes.
+/// The limit for a value that repeats the main value of a page, in bytes.
 const MAX_BESIDE: usize = 16 << 10;
 
-/// A value, indented. A long one is cut, and says so.
+/// An indented value, truncated with a note if it is long.
 pub(crate) fn json(value: &Value) -> Markup {
     cut(value, MAX_SHOWN)
 }
 
-/// A value that the page is about, indented.
+/// The main value of a page, indented.
 pub(crate) fn json_whole(value: &Value) -> Markup {
     cut(value, MAX_WHOLE)
 }
 
-/// A value beside what the page is about, indented.
+/// A secondary value, indented.
 pub(crate) fn json_beside(value: &Value) -> Markup {
     cut(value, MAX_BESIDE)
 }
@@ -35,7 +35,7 @@ fn cut(value: &Value, max: usize) -> Markup {
     html! { pre.json tabindex="0" { (excerpt(&text, max)) } }
 }
 
-/// The beginning of a text, of at most `max` bytes, and of at most half as many more once it is escaped.
+/// The beginning of a text: at most `max` bytes, and at most half as many more after escaping.
 pub(crate) fn excerpt(text: &str, max: usize) -> Markup {
     let mut kept = max;
     loop {
@@ -47,7 +47,7 @@ pub(crate) fn excerpt(text: &str, max: usize) -> Markup {
     }
 }
 
-/// A value in one line, short.
+/// A value in one short line.
 pub(crate) fn json_line(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),

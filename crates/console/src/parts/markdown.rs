@@ -1,4 +1,4 @@
-//! Markdown of people and agents: rendered, then sanitised.
+//! Renders and sanitises Markdown from users and agents.
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -7,10 +7,10 @@ use ammonia::{Builder, UrlRelative};
 use maud::{Markup, PreEscaped};
 use pulldown_cmark::{Options, Parser, html};
 
-/// The longest text that is rendered, in bytes. What comes of it is at most half as long again.
+/// The longest rendered input, in bytes. The output is at most half as long again.
 const MAX_BYTES: usize = 32 << 10;
 
-/// Markdown as markup that can do nothing: no script, no style, no form, no picture from elsewhere.
+/// Markdown as safe markup: no scripts, styles, forms or external images.
 pub(crate) fn markdown(text: &str) -> Markup {
     let mut kept = MAX_BYTES;
     loop {
@@ -18,7 +18,7 @@ pub(crate) fn markdown(text: &str) -> Markup {
         if rendered.len() <= MAX_BYTES + MAX_BYTES / 2 || kept < 64 {
             return PreEscaped(rendered);
         }
-        // Much of it is escapes and elements: less of it makes a page.
+        // Input with many escapes and elements grows, so render less of it.
         kept /= 2;
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_kept() {
+    fn ordinary_markdown_is_kept() {
         let shown =
             markdown("# Title\n\n*a* **b** `c` [d](https://example.org/?a=1&b=2)\n\n| x |\n|---|\n| y |").0;
         for kept in
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_acts_gets_through() {
+    fn active_content_is_removed() {
         let attacks = [
             "<script>alert(1)</script>",
             "<img src=x onerror=alert(1)>",

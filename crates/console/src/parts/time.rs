@@ -1,4 +1,4 @@
-//! Moments, in words, with the exact one on hover.
+//! Relative times with the exact timestamp as title.
 
 use canon::time::Timestamp;
 use maud::{Markup, html};
@@ -8,7 +8,7 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// A moment seen from now. The script keeps the words up to date.
+/// A time relative to now. The script keeps it up to date.
 pub(crate) fn time(moment: Timestamp, now: Timestamp) -> Markup {
     let exact = moment.to_rfc3339();
     html! { time datetime=(exact) title=(exact) { (relative(moment, now)) } }
@@ -32,7 +32,7 @@ fn rough(milliseconds: u64) -> String {
     }
 }
 
-/// How long something took.
+/// A duration in words.
 pub(crate) fn duration(milliseconds: u64) -> String {
     match milliseconds {
         0..SECOND => format!("{milliseconds} ms"),
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_in_words() {
+    fn relative_times() {
         let now = Timestamp(10 * DAY);
         let cases = [
             (now, "now"),

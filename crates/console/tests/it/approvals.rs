@@ -1,10 +1,10 @@
-//! Questions to people, and their answers.
+//! Requests for approval and input, and their responses.
 
 use serde_json::{Value, json};
 
 use crate::support::{Browser, KEY, Page, Site, workflow};
 
-/// A run that waits at one node, and a browser that looks at its question.
+/// A run that waits at one node, and a browser that shows its request.
 async fn asked(type_id: &str, config: Value) -> (Site, String, Browser, Page) {
     let site = Site::open().await;
     let run = site
@@ -16,7 +16,7 @@ async fn asked(type_id: &str, config: Value) -> (Site, String, Browser, Page) {
     (site, run, browser, page)
 }
 
-/// Sends an answer to the question of a page.
+/// Submits a response to the request on a page.
 async fn answered(browser: &Browser, page: &Page, run: &str, fields: &[(&str, &str)]) -> Page {
     let interrupt = page.field("interrupt").to_owned();
     let mut all = vec![("node", "ask"), ("interrupt", interrupt.as_str())];
@@ -24,20 +24,20 @@ async fn answered(browser: &Browser, page: &Page, run: &str, fields: &[(&str, &s
     browser.submit(page, &format!("/approvals/{run}/answer"), &all).await
 }
 
-/// What the node gave, as the page of the run shows it.
+/// The node's output, as the run's page shows it.
 async fn outcome(browser: &Browser, run: &str) -> Page {
     browser.get(&format!("/runs/{run}?node=ask")).await
 }
 
 #[tokio::test]
-async fn an_approval_is_accepted_with_what_it_is_about_on_the_page() {
+async fn an_approval_shows_its_subject_and_is_accepted() {
     let config = json!({
         "title": "Publish?", "description": "Notes of **1.2**", "artifactData": {"notes": "shiny"},
         "actions": ["accept", "reject"],
     });
     let (_site, run, browser, page) = asked("core.approvalGate", config).await;
     page.shows(&["Publish?", "<strong>1.2</strong>", "shiny", "Approve", "Reject"]);
-    page.hides(&["Send it back", "Approve with changes", "Override"]);
+    page.hides(&["Request changes", "Edit and approve", "Override"]);
     browser.get("/approvals").await.shows(&["Publish?", &format!("/approvals/{run}")]);
     let fields = [("shape", "approval"), ("action", "accept"), ("reason", "fine")];
     let done = answered(&browser, &page, &run, &fields).await;
@@ -46,11 +46,11 @@ async fn an_approval_is_accepted_with_what_it_is_about_on_the_page() {
     browser.get("/approvals").await.hides(&["Publish?"]);
     let late = answered(&browser, &page, &run, &fields).await;
     assert_eq!(late.status, 409);
-    late.shows(&["somebody has answered this"]);
+    late.shows(&["This request was already answered"]);
 }
 
 #[tokio::test]
-async fn a_rejection_has_its_reason_in_the_log() {
+async fn a_rejection_records_its_reason() {
     let (_site, run, browser, page) = asked("core.approvalGate", json!({"title": "Publish?"})).await;
     let fields = [("shape", "approval"), ("action", "reject"), ("reason", "the tests fail")];
     assert_eq!(answered(&browser, &page, &run, &fields).await.status, 303);
@@ -62,10 +62,10 @@ async fn a_rejection_has_its_reason_in_the_log() {
 async fn a_gate_shows_the_actions_that_it_allows() {
     let config = json!({"title": "T", "artifactData": {"a": 1}, "actions": ["accept", "refine", "edit-accept", "ask"]});
     let (_site, run, browser, page) = asked("core.approvalGate", config).await;
-    page.shows(&["Approve", "Send it back", "Approve with changes", "Ask back"]);
+    page.shows(&["Approve", "Request changes", "Edit and approve", ">Ask<"]);
     page.hides(&["value=\"reject\""]);
     let refused = answered(&browser, &page, &run, &[("shape", "approval"), ("action", "reject")]).await;
-    assert_eq!(refused.status, 400, "the engine judges, whatever a form says");
+    assert_eq!(refused.status, 400, "the engine validates every form");
     let broken = answered(&browser, &page, &run, &[("shape", "edit"), ("edited", "{broken")]).await;
     assert_eq!(broken.status, 400);
     let done = answered(&browser, &page, &run, &[("shape", "edit"), ("edited", "{\"a\": 2}")]).await;
@@ -74,7 +74,7 @@ async fn a_gate_shows_the_actions_that_it_allows() {
 }
 
 #[tokio::test]
-async fn votes_are_counted_until_there_are_enough() {
+async fn votes_are_counted_until_the_quorum() {
     let config = json!({"title": "Two?", "requiredApprovals": 2, "actions": ["accept", "reject"]});
     let (site, run, browser, page) = asked("core.approvalGate", config).await;
     page.shows(&["0 of 2"]);
@@ -116,10 +116,10 @@ async fn questions_are_answered_one_by_one() {
 }
 
 #[tokio::test]
-async fn an_event_from_outside_matches_what_is_waited_for() {
+async fn an_external_event_must_match_the_awaited_fields() {
     let config = json!({"kind": "external-event", "key": "k", "data": {"eventType": "paid", "correlation": {"order": "7"}}});
     let (_site, run, browser, page) = asked("core.interrupt", config).await;
-    page.shows(&["The event", "&quot;order&quot;: &quot;7&quot;"]);
+    page.shows(&[">Event<", "&quot;order&quot;: &quot;7&quot;"]);
     let wrong = answered(&browser, &page, &run, &[("shape", "event"), ("event", "{\"order\": \"8\"}")]).await;
     assert!((400..500).contains(&wrong.status), "{}", wrong.status);
     let done =
@@ -129,7 +129,7 @@ async fn an_event_from_outside_matches_what_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_schema_of_the_author_becomes_a_form() {
+async fn a_resume_schema_becomes_a_form() {
     let config = json!({"kind": "custom", "key": "k", "data": {"customKind": "plan", "payload": {"prompt": "Choose a plan"}}, "resumeSchema": {
         "type": "object", "required": ["plan"], "properties": {
             "plan": {"enum": ["small", "large"], "title": "Plan"}, "seats": {"type": "integer"}, "trial": {"type": "boolean"},

@@ -1,4 +1,4 @@
-//! What modules and the policy make of the console.
+//! Modules and policy.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn module(id: &str, more: Value) -> String {
 }
 
 #[tokio::test]
-async fn a_module_adds_a_page_and_an_entry_as_soon_as_its_file_is_there() {
+async fn a_new_module_file_adds_a_page_and_a_sidebar_entry() {
     let site = Site::open().await;
     let browser = site.signed_in(KEY).await;
     assert_eq!(browser.get("/desk").await.status, 404);
@@ -41,7 +41,7 @@ async fn a_module_adds_a_page_and_an_entry_as_soon_as_its_file_is_there() {
 }
 
 #[tokio::test]
-async fn statuses_follow_from_facts_and_fallbacks_stand_in() {
+async fn module_status_follows_from_its_requirements_and_shows_fallbacks() {
     let cases = [
         ("off", json!({"enabled": false}), "disabled"),
         (
@@ -76,14 +76,14 @@ async fn statuses_follow_from_facts_and_fallbacks_stand_in() {
 }
 
 #[tokio::test]
-async fn a_module_that_cannot_be_read_is_an_error_and_no_more() {
+async fn an_unreadable_module_is_an_error_that_affects_no_other() {
     let site = Site::open().await;
     site.write("modules/broken.json", "{\"instanceId\": ");
     site.write("modules/desk.json", &module("desk", json!({})));
     let browser = site.signed_in(KEY).await;
     let page = browser.get(DIAGNOSTICS).await;
     page.shows(&["CONSOLE_FILE_UNREADABLE", "broken.json", "What to do"]);
-    assert_eq!(browser.get("/desk").await.status, 200, "the others work");
+    assert_eq!(browser.get("/desk").await.status, 200, "the other modules work");
 }
 
 #[tokio::test]
@@ -99,19 +99,19 @@ async fn the_policy_hides_moves_and_renames_and_links_follow() {
     site.write("policy.json", &policy.to_string());
     let page = browser.get("/runs").await;
     page.shows(&[&format!("href=\"/executions/{run}\"")]);
-    page.hides(&[">Diagnostics</a>", "could not be composed"]);
+    page.hides(&[">Diagnostics</a>", "configuration has errors"]);
     assert!(page.text.find(">Approvals</a>").unwrap() < page.text.find(">Overview</a>").unwrap());
     assert!(
         page.text.find(">Overview</a>").unwrap() < page.text.find(">Runs</a>").unwrap(),
-        "the rest keeps its order"
+        "the other entries keep their order"
     );
     assert_eq!(browser.get(&format!("/executions/{run}")).await.status, 200);
     assert_eq!(browser.get(&format!("/runs/{run}")).await.status, 404);
-    browser.get(DIAGNOSTICS).await.shows(&["pathAlias", "fit together"]);
+    browser.get(DIAGNOSTICS).await.shows(&["pathAlias", "No problems"]);
 }
 
 #[tokio::test]
-async fn a_broken_policy_shows_why_and_leaves_the_product_alone() {
+async fn a_broken_policy_shows_its_errors_and_only_the_built_ins() {
     let site = Site::open().await;
     site.write("modules/desk.json", &module("desk", json!({})));
     let browser = site.signed_in(KEY).await;
@@ -125,27 +125,23 @@ async fn a_broken_policy_shows_why_and_leaves_the_product_alone() {
             "WCP_VERSION_UNSUPPORTED_POLICY_SCHEMA",
         ),
         ("a target that is not there", dangling.to_string(), "WCP_POLICY_INVALID"),
-        ("no object", "[]".to_owned(), "WCP_STRUCTURE_INVALID"),
+        ("not an object", "[]".to_owned(), "WCP_STRUCTURE_INVALID"),
     ];
     for (name, policy, code) in cases {
         site.write("policy.json", &policy);
         let page = browser.get("/runs").await;
         assert_eq!(page.status, 200, "{name}");
-        page.shows(&["could not be composed", "See why"]);
-        assert_eq!(
-            browser.get("/desk").await.status,
-            404,
-            "{name}: what the policy would have said is not known"
-        );
+        page.shows(&["configuration has errors", "Show errors"]);
+        assert_eq!(browser.get("/desk").await.status, 404, "{name}: an unreadable policy may hide things");
         browser.get(DIAGNOSTICS).await.shows(&[code, "What to do"]);
     }
     site.write("policy.json", "{\"policySchemaVersion\": \"0.1\", \"operations\": []}");
-    browser.get("/runs").await.hides(&["could not be composed"]);
-    assert_eq!(browser.get("/desk").await.status, 200, "mended, it is read again");
+    browser.get("/runs").await.hides(&["configuration has errors"]);
+    assert_eq!(browser.get("/desk").await.status, 200, "the fixed file is read again");
 }
 
 #[tokio::test]
-async fn an_operation_on_what_is_not_active_waits_for_it() {
+async fn operations_on_inactive_targets_are_skipped() {
     let site = Site::open().await;
     site.write("modules/desk.json", &module("desk", json!({"requires": {"scopes": ["host:admin"]}})));
     let policy = json!({"policySchemaVersion": "0.1", "operations": [
@@ -154,12 +150,12 @@ async fn an_operation_on_what_is_not_active_waits_for_it() {
     site.write("policy.json", &policy.to_string());
     assert_eq!(site.signed_in(KEY).await.get("/bureau").await.status, 200);
     let reader = site.signed_in(READER).await;
-    reader.get("/runs").await.hides(&["could not be composed"]);
+    reader.get("/runs").await.hides(&["configuration has errors"]);
     reader.get(DIAGNOSTICS).await.shows(&["CONSOLE_POLICY_POSTPONED", "rename"]);
 }
 
 #[tokio::test]
-async fn what_a_module_says_about_itself_is_redacted() {
+async fn module_metadata_is_redacted() {
     let site = Site::open().await;
     let more = json!({
         "enabled": false, "message": "use Bearer abcdefghijklmnop",
@@ -181,14 +177,14 @@ async fn what_a_module_says_about_itself_is_redacted() {
 }
 
 #[tokio::test]
-async fn a_handle_that_nobody_renders_is_a_panel_where_it_would_have_been() {
+async fn a_handle_without_a_renderer_shows_an_error_panel() {
     let site = Site::open().await;
     let text = module("desk", json!({})).replace("interlock.text", "desk.own");
     site.write("modules/desk.json", &text);
     let browser = site.signed_in(KEY).await;
     let page = browser.get("/desk").await;
     assert_eq!(page.status, 500);
-    page.shows(&["could not be rendered", "WCP_RENDER_HANDLE_MISSING", "Try again", ">Runs</a>"]);
+    page.shows(&["could not be rendered", "WCP_RENDER_HANDLE_MISSING", "Retry", ">Runs</a>"]);
     browser.get(DIAGNOSTICS).await.shows(&["WCP_RENDER_HANDLE_MISSING", "desk:routes/home"]);
     assert_eq!(browser.get("/runs").await.status, 200);
 }

@@ -1,4 +1,4 @@
-//! Nothing that an agent wrote does anything on a page.
+//! Content from agents cannot inject anything into a page.
 
 use serde_json::json;
 
@@ -21,13 +21,13 @@ const CORPUS: &[&str] = &[
     "]]><script>alert(1)</script>",
 ];
 
-/// A page has the elements of its own and no others: nothing of the corpus became one.
+/// A page contains only its own elements; nothing in the corpus became one.
 #[track_caller]
 fn is_inert(page: &Page) {
     page.hides(&["<script>", "<img src=x", "<svg onload", "<iframe", "href=\"javascript:", "<b>"]);
-    // An attribute stands behind a space within a tag; what was escaped has no tag around it.
+    // Attributes follow a space within a tag; escaped text is not inside a tag.
     for tag in page.text.split('<').skip(1).map(|rest| rest.split('>').next().unwrap_or_default()) {
-        // And what is within quotes is a value: every second piece.
+        // Every second piece between quotes is an attribute value.
         let tag: String = tag.split('"').step_by(2).collect();
         for piece in [" onerror=", " onload=", " onmouseover=", "javascript:"] {
             assert!(!tag.contains(piece), "<{tag}>");
@@ -36,7 +36,7 @@ fn is_inert(page: &Page) {
 }
 
 #[tokio::test]
-async fn a_corpus_of_attacks_in_every_field_that_somebody_writes() {
+async fn attack_corpus_in_every_untrusted_field() {
     let site = Site::open().await;
     let all = CORPUS.join(" ");
     let data = json!({
@@ -80,7 +80,7 @@ async fn a_corpus_of_attacks_in_every_field_that_somebody_writes() {
 }
 
 #[tokio::test]
-async fn a_corpus_of_attacks_in_the_address() {
+async fn attack_corpus_in_the_url() {
     let site = Site::open().await;
     let run = site.run(&crate::pages::waiting("w"), json!({})).await;
     let browser = site.signed_in(KEY).await;

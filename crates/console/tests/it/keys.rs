@@ -1,4 +1,4 @@
-//! Taking a key back, from its form to its end.
+//! Revoking a key.
 
 use axum::body::Body;
 use http::Request;
@@ -8,7 +8,7 @@ use crate::support::{KEY, OTHER, READER, Site};
 const REVOKE: &str = "/keys/reader/revoke";
 
 #[tokio::test]
-async fn a_key_that_is_taken_back_opens_nothing_any_more() {
+async fn a_revoked_key_no_longer_works() {
     let site = Site::open().await;
     let (admin, reader) = (site.signed_in(KEY).await, site.signed_in(READER).await);
     assert_eq!(reader.get("/runs").await.status, 200);
@@ -24,18 +24,18 @@ async fn a_key_that_is_taken_back_opens_nothing_any_more() {
     let page = admin.get("/keys?done=revoked").await;
     page.shows(&["revoked", "The key was revoked."]);
     page.hides(&[REVOKE]);
-    // Who is signed in with it is out, and nobody gets in with it again.
+    // Sessions of the key have ended, and it cannot sign in again.
     let out = reader.get("/runs").await;
     assert_eq!(out.status, 303);
     assert!(out.header("location").starts_with("/sign-in"), "{}", out.header("location"));
     let refused = site.visitor().sign_in(READER, "/").await;
     assert_ne!(refused.status, 303, "{}", refused.text);
-    // Once more changes nothing, and is no error.
+    // Revoking it again changes nothing and succeeds.
     assert_eq!(admin.submit(&page, REVOKE, &[]).await.status, 303);
 }
 
 #[tokio::test]
-async fn nobody_takes_a_key_back_who_may_not_or_was_made_to() {
+async fn revoking_requires_the_scope_and_the_csrf_token() {
     let site = Site::open().await;
     let (admin, reader, other) =
         (site.signed_in(KEY).await, site.signed_in(READER).await, site.signed_in(OTHER).await);
@@ -46,7 +46,7 @@ async fn nobody_takes_a_key_back_who_may_not_or_was_made_to() {
         ("no token", vec![]),
         ("an empty token", vec![("csrf", "")]),
         ("a forged token", vec![("csrf", "0000")]),
-        ("the token of somebody else", vec![("csrf", readers.field("csrf"))]),
+        ("the token of another session", vec![("csrf", readers.field("csrf"))]),
     ] {
         assert_eq!(admin.post(REVOKE, &fields).await.status, 403, "{name}");
     }
@@ -55,18 +55,18 @@ async fn nobody_takes_a_key_back_who_may_not_or_was_made_to() {
         .header("sec-fetch-site", "cross-site")
         .body(Body::from(format!("csrf={token}")))
         .unwrap();
-    assert_eq!(admin.send(crossed).await.status, 403, "a form of another site");
-    // Somebody who may only read sees no page of keys, and has no way around it.
+    assert_eq!(admin.send(crossed).await.status, 403, "a form from another site");
+    // A key that may only read sees no keys page and cannot bypass it.
     assert_eq!(reader.get("/keys").await.status, 403);
     readers.hides(&["href=\"/keys\""]);
     assert_eq!(reader.submit(&readers, "/keys/full/revoke", &[]).await.status, 403);
-    // Keys of another tenant are not there, and one's own is not taken back with itself.
+    // Keys of another tenant are not found, and a key cannot revoke itself.
     let others = other.get("/runs").await;
     assert_eq!(other.submit(&others, REVOKE, &[]).await.status, 404);
     assert_eq!(admin.submit(&page, "/keys/full/revoke", &[]).await.status, 409);
-    assert_eq!(admin.submit(&page, "/keys/nobody/revoke", &[]).await.status, 404);
-    assert_eq!(admin.get(REVOKE).await.status, 405, "looking takes nothing back");
-    // Everybody is still in.
+    assert_eq!(admin.submit(&page, "/keys/unknown/revoke", &[]).await.status, 404);
+    assert_eq!(admin.get(REVOKE).await.status, 405, "GET revokes nothing");
+    // All sessions are still valid.
     for browser in [&admin, &reader, &other] {
         assert_eq!(browser.get("/runs").await.status, 200);
     }

@@ -1,11 +1,12 @@
-//! The console as a browser meets it: over its router, on a real database.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+//! The console through its router, on a real database.
+#![expect(clippy::unwrap_used, reason = "a failed setup should stop the test")]
 
 mod approvals;
 mod composition;
-mod door;
 mod hostile;
 mod keys;
 mod pages;
 mod plugins;
+mod session_answers;
+mod sign_in;
 mod support;

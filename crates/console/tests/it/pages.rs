@@ -1,12 +1,10 @@
-//! The pages, as they are read.
-
 use axum::body::BodyDataStream;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
 use crate::support::{KEY, OTHER, Page, READER, Site, workflow};
 
-/// A workflow that asks a person, and goes on.
+/// A workflow that waits for an approval.
 pub(crate) fn waiting(id: &str) -> Value {
     workflow(
         id,
@@ -23,18 +21,18 @@ fn failing(id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_empty_console_says_how_to_begin() {
+async fn an_empty_console_shows_how_to_start() {
     let site = Site::open().await;
     let browser = site.signed_in(KEY).await;
     let home = browser.get("/").await;
-    home.shows(&["Nothing has run yet", "interlock run", "<h1>Overview</h1>", "Skip to content"]);
-    browser.get("/runs").await.shows(&["No run yet", "/v1/runs"]);
-    browser.get("/approvals").await.shows(&["Nothing waits for anybody"]);
-    browser.get("/diagnostics").await.shows(&["fit together", "interlock.text"]);
+    home.shows(&["No runs yet", "interlock run", "<h1>Overview</h1>", "Skip to content"]);
+    browser.get("/runs").await.shows(&["No runs yet", "/v1/runs"]);
+    browser.get("/approvals").await.shows(&["No pending approvals"]);
+    browser.get("/diagnostics").await.shows(&["No problems", "interlock.text"]);
 }
 
 #[tokio::test]
-async fn the_overview_shows_what_waits_what_failed_and_what_is_done() {
+async fn the_overview_shows_waiting_failed_and_finished_runs() {
     let site = Site::open().await;
     let waits = site.run(&waiting("asks"), json!({})).await;
     site.run(&failing("breaks"), json!({})).await;
@@ -71,18 +69,18 @@ async fn runs_are_filtered_and_paged() {
     assert_eq!(rows(&browser.get(&format!("/runs?before={next}")).await), 6);
     assert_eq!(rows(&browser.get("/runs?status=failed").await), 1);
     assert_eq!(rows(&browser.get("/runs?workflow=odd").await), 27);
-    browser.get("/runs?status=paused").await.shows(&["No run is like that", "Clear"]);
+    browser.get("/runs?status=paused").await.shows(&["No runs match these filters", "Clear"]);
     browser.get("/runs?status=nonsense&before=x").await.shows(&["<table>"]);
 }
 
 #[tokio::test]
-async fn a_run_shows_its_graph_its_time_and_its_values() {
+async fn a_run_page_shows_graph_timeline_and_values() {
     let site = Site::open().await;
     let run = site.run(&quick("works"), json!({"text": "given"})).await;
     let page = site.signed_in(KEY).await.get(&format!("/runs/{run}")).await;
     page.shows(&["<svg", "class=\"node good\"", "Timeline", "class=\"bar good\"", "given", "completed"]);
     page.shows(&["Fork", "Compare"]);
-    page.hides(&["Cancel the run", "data-live"]);
+    page.hides(&["Cancel run", "data-live"]);
     assert!(page.text.len() < LARGEST);
 }
 
@@ -93,7 +91,7 @@ async fn a_run_is_paused_resumed_cancelled_and_forked_with_forms() {
     let browser = site.signed_in(KEY).await;
     let path = format!("/runs/{run}");
     let page = browser.get(&path).await;
-    page.shows(&["Pause", "Cancel the run", "data-live"]);
+    page.shows(&["Pause", "Cancel run", "data-live"]);
     let paused = browser.submit(&page, &format!("{path}/pause"), &[]).await;
     assert_eq!(paused.header("location"), format!("{path}?done=paused"));
     browser.get(&format!("{path}?done=paused")).await.shows(&["The run was paused.", "Resume"]);
@@ -106,7 +104,7 @@ async fn a_run_is_paused_resumed_cancelled_and_forked_with_forms() {
     browser.get(&format!("{path}/diff?with={}", &fork["/runs/".len()..])).await.shows(&["A is", "B is"]);
     let cancelled = browser.submit(&page, &format!("{path}/cancel"), &[("reason", "no longer needed")]).await;
     assert_eq!(cancelled.header("location"), format!("{path}?done=cancelled"));
-    browser.get(&path).await.hides(&["Cancel the run"]);
+    browser.get(&path).await.hides(&["Cancel run"]);
     browser.get(&format!("{path}?done=%3Cscript%3E")).await.hides(&["<script>"]);
 }
 
@@ -146,13 +144,13 @@ async fn tenants_do_not_see_each_other() {
 }
 
 #[tokio::test]
-async fn a_key_that_may_only_read_sees_no_button_that_would_fail() {
+async fn a_read_only_key_sees_no_buttons_that_would_fail() {
     let site = Site::open().await;
     let run = site.run(&waiting("w"), json!({})).await;
     let reader = site.signed_in(READER).await;
     let page = reader.get(&format!("/runs/{run}")).await;
-    page.shows(&["Say hello?", "Look"]);
-    page.hides(&["Pause", "Cancel", "Fork", "Resume", ">Answer<"]);
+    page.shows(&["Say hello?", "View"]);
+    page.hides(&["Pause", "Cancel", "Fork", "Resume", ">PageResponse<"]);
     let question = reader.get(&format!("/approvals/{run}")).await;
     question.shows(&["Say hello?", "approvals:respond"]);
     question.hides(&["Approve", "Reject"]);
@@ -173,7 +171,7 @@ async fn message(stream: &mut BodyDataStream) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_live_page_sends_what_changed_and_whoever_comes_back_misses_nothing() {
+async fn a_live_page_sends_changes_and_survives_reconnects() {
     let site = Site::open().await;
     let run = site.run(&waiting("w"), json!({})).await;
     let browser = site.signed_in(KEY).await;
@@ -186,15 +184,15 @@ async fn a_live_page_sends_what_changed_and_whoever_comes_back_misses_nothing() 
     let page = browser.get(&path).await;
     browser.submit(&page, &format!("{path}/cancel"), &[]).await;
     while !message(&mut stream).await.unwrap().contains("cancelled") {}
-    // Whoever was away meanwhile gets what happened on coming back.
+    // A reader that reconnects gets the changes that it missed.
     let id = first.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
     let mut resumed = browser.follow(&path, Some(id)).await;
     assert!(message(&mut resumed).await.unwrap().contains("cancelled"));
-    assert_eq!(message(&mut resumed).await, None, "nothing more can happen to it");
+    assert_eq!(message(&mut resumed).await, None, "the run has ended");
 }
 
 #[tokio::test]
-async fn a_large_graph_has_a_page_of_its_own_in_parts_that_each_fit() {
+async fn a_large_graph_has_a_separate_page_in_bounded_parts() {
     let site = Site::open().await;
     let names: Vec<String> = (0..1000).map(|place| format!("step-{place}")).collect();
     let mut nodes: Vec<(&str, &str, Value)> =
@@ -205,7 +203,7 @@ async fn a_large_graph_has_a_page_of_its_own_in_parts_that_each_fit() {
     let page = browser.get(&format!("/runs/{run}")).await;
     page.shows(&["The graph has 1000 nodes", &format!("/runs/{run}/graph")]);
     assert!(page.text.len() < LARGEST, "{}", page.text.len());
-    // It begins where somebody is waited for, and the other parts are links.
+    // The first part shown is the one that waits; the others are links.
     let graph = browser.get(&format!("/runs/{run}/graph")).await;
     graph.shows(&["id=\"n999\" class=\"node wait\"", "Parts of the graph", "href=\"?part=1\""]);
     let parts = graph.text.matches("href=\"?part=").count();
@@ -220,7 +218,7 @@ async fn a_large_graph_has_a_page_of_its_own_in_parts_that_each_fit() {
         let page = browser.get(&format!("/runs/{run}/graph?part={beyond}")).await;
         page.shows(&["id=\"n999\""]);
     }
-    // A node of the picture leads to the node.
+    // A node in the picture links to the node.
     graph.shows(&["href=\"?node=step-998#node\""]);
     let chosen = browser.get(&format!("/runs/{run}/graph?node=step-998")).await;
     assert_eq!(
@@ -229,13 +227,13 @@ async fn a_large_graph_has_a_page_of_its_own_in_parts_that_each_fit() {
     );
 }
 
-/// No page is larger.
+/// The largest page, in bytes.
 const LARGEST: usize = 100_000;
 
 #[tokio::test]
-async fn no_page_of_a_run_grows_with_what_the_run_holds() {
+async fn run_pages_have_bounded_size() {
     let site = Site::open().await;
-    // What is escaped is six times as long as it was.
+    // Escaped text is up to six times longer.
     let (long, name) = ("\"<&>".repeat(8_000), "\"".repeat(90));
     let names: Vec<String> = (0..118).map(|place| format!("{name}{place}")).collect();
     let mut nodes: Vec<(&str, &str, Value)> =

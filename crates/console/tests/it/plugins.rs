@@ -1,4 +1,4 @@
-//! Plugins as modules, the origin of their own, and the way of their messages.
+//! Plugins: modules, their origin, and their messages.
 
 use std::collections::BTreeMap;
 
@@ -56,12 +56,12 @@ fn install(site: &Site) {
     InstalledPacks::open(&site.packs()).unwrap().install(&install).unwrap();
 }
 
-/// A run with an artifact: the page of it, and its name among plugins.
+/// A run with an artifact: its page, and its name for plugins.
 async fn artifact(site: &Site, browser: &Browser) -> (String, String) {
     let made = json!({"artifactType": "note", "data": {"text": "as it was made"}});
     let made = workflow("conformance-artifact", &[("make", "conformance.artifact.emit", made)]);
     let run = site.run(&made, json!({})).await;
-    // The node does nothing that takes time: its run has ended before the answer to its creation.
+    // The node completes at once, so the run has ended when the creating request returns.
     let page = browser.get(&format!("/runs/{run}")).await;
     let at = page.text.find(&format!("/runs/{run}/artifact?")).unwrap_or_else(|| panic!("{}", page.text));
     let href = page.text[at..].split('"').next().unwrap().replace("&amp;", "&");
@@ -87,7 +87,7 @@ fn answer(page: &Page) -> Value {
 }
 
 #[tokio::test]
-async fn plugins_appear_where_the_kernel_puts_them_and_policy_moves_them() {
+async fn plugins_are_placed_by_composition_and_policy() {
     let site = Site::beside("http://127.0.0.1:7717", Some(ORIGIN)).await;
     let browser = site.signed_in(KEY).await;
     install(&site);
@@ -115,7 +115,7 @@ async fn plugins_appear_where_the_kernel_puts_them_and_policy_moves_them() {
 }
 
 #[tokio::test]
-async fn what_shows_when_plugins_are_not_ready_follows_from_facts() {
+async fn unavailable_plugins_show_fallbacks() {
     let without = Site::open().await;
     install(&without);
     let browser = without.signed_in(KEY).await;
@@ -124,14 +124,14 @@ async fn what_shows_when_plugins_are_not_ready_follows_from_facts() {
     let page = browser.get(&href).await;
     page.hides(&["<iframe"]);
     assert!(!page.header("content-security-policy").contains("frame-src"));
-    browser.get(&format!("/plugins/{OWNER}/board")).await.shows(&["Not available now", "needsConfiguration"]);
+    browser.get(&format!("/plugins/{OWNER}/board")).await.shows(&["Not available", "needsConfiguration"]);
     let refused = call(&browser, &page, "viewer", "", &asked("artifact.read", json!({}))).await;
     assert_eq!(refused.status, 404);
 
     let site = Site::beside("http://127.0.0.1:7717", Some(ORIGIN)).await;
     install(&site);
     let browser = site.signed_in(KEY).await;
-    // Finding H5: operators read this before they allow a plugin.
+    // Finding H5: operators must see this before they allow a plugin.
     browser.get("/modules").await.shows(&[
         OWNER,
         "ready",
@@ -143,11 +143,11 @@ async fn what_shows_when_plugins_are_not_ready_follows_from_facts() {
     page.shows(&[OWNER, "not what was installed"]);
     browser.get(&format!("/plugins/{OWNER}/board")).await.hides(&["<iframe"]);
     let refused = call(&browser, &page, "board", "", &asked("host.toast", json!({"message": "x"}))).await;
-    assert_eq!(refused.status, 404, "nothing is done for what could not be verified");
+    assert_eq!(refused.status, 404, "unverified plugins get no responses");
 }
 
 #[tokio::test]
-async fn a_message_is_answered_for_whoever_looks_and_for_nobody_else() {
+async fn plugin_messages_use_the_viewers_rights() {
     let site = Site::beside("http://127.0.0.1:7717", Some(ORIGIN)).await;
     install(&site);
     let browser = site.signed_in(KEY).await;
@@ -157,7 +157,7 @@ async fn a_message_is_answered_for_whoever_looks_and_for_nobody_else() {
     let held = answer(&call(&browser, &page, "viewer", &name, &read).await)["response"]["result"].clone();
     assert_eq!(held["payload"], json!({"text": "as it was made"}));
     let code = |page: &Page| answer(page)["response"]["error"]["code"].as_str().unwrap_or("done").to_owned();
-    // A viewer has its own artifact, and none where the page has none.
+    // A viewer has its artifact; on a page without one, it has none.
     assert_eq!(code(&call(&browser, &page, "viewer", "", &read).await), "artifact_not_found");
     assert_eq!(code(&call(&browser, &page, "board", &name, &read).await), "method_not_allowed");
     let other = site.signed_in(OTHER).await;
@@ -184,7 +184,7 @@ async fn a_message_is_answered_for_whoever_looks_and_for_nobody_else() {
     let navigated =
         answer(&call(&browser, &page, "board", "", &asked("host.navigate", json!({"path": "/runs"}))).await);
     assert_eq!(navigated["effect"], json!({"navigate": "/runs"}));
-    // Not without the token of the session, not for what is no message, and not too large.
+    // Not without the CSRF token, not for invalid messages, and not for messages over the limit.
     let message = read.to_string();
     let fields = [("pack", PACK), ("plugin", "viewer"), ("artifact", &name), ("message", &message)];
     assert_eq!(browser.post("/plugins/rpc", &fields).await.status, 403);
@@ -199,7 +199,7 @@ async fn a_message_is_answered_for_whoever_looks_and_for_nobody_else() {
 }
 
 #[tokio::test]
-async fn the_origin_of_plugins_has_their_documents_and_nothing_else() {
+async fn the_plugin_origin_serves_only_plugin_documents() {
     let site = Site::beside("https://host.example", Some("https://plugins.example")).await;
     install(&site);
     let ask = async |method: &str, path: &str| {

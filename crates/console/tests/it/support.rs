@@ -1,4 +1,4 @@
-//! A console on a host of its own, and a browser that keeps cookies.
+//! A console on a temporary host, and a browser with cookies.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,14 +8,14 @@ use canon::time::Timestamp;
 use console::{Console, Facts, Options, SignInLinks};
 use flow::definition::Capabilities;
 use flow::engine::Limits;
-use flow::id::{Principal, Tenant};
+use flow::id::{Principal, Tenant, WorkflowId};
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::Tenants;
 use host::plugins::Plugins;
 use host::runs::create::Creation;
 use host::runs::keys::{self, ApiKey};
 use host::runs::secrets::NoSecrets;
-use host::runs::{AuditKey, Caller, Options as RunOptions, Runs, Scope};
+use host::runs::{AuditKey, Caller, Direct, NewRun, Options as RunOptions, Runs, Scope};
 use host::system::{Clock as _, SystemClock, SystemEntropy};
 use http::{HeaderMap, Request};
 use serde_json::{Value, json};
@@ -24,16 +24,16 @@ use storage::sqlite::SqliteRuns;
 use tempfile::TempDir;
 use tower::ServiceExt as _;
 
-/// A key with every right, one that may only read, one of another tenant, and one that was taken back.
+/// Keys: all scopes, read only, another tenant, and revoked.
 pub(crate) const KEY: &str = "ilk_live_000000000000000000000001";
 pub(crate) const READER: &str = "ilk_live_000000000000000000000002";
 pub(crate) const OTHER: &str = "ilk_live_000000000000000000000003";
 pub(crate) const REVOKED: &str = "ilk_live_000000000000000000000004";
 
-/// A console, and the host below it.
 pub(crate) struct Site {
     pub(crate) runs: Runs,
     pub(crate) plugins: Arc<Plugins>,
+    pub(crate) guided: Arc<Tenants>,
     folder: TempDir,
     console: Console,
     links: SignInLinks,
@@ -48,7 +48,7 @@ impl Site {
         Self::beside(public_url, None).await
     }
 
-    /// With an origin for plugins beside it, if there is one.
+    /// With a separate plugin origin, if given.
     pub(crate) async fn beside(public_url: &str, plugins: Option<&str>) -> Self {
         let folder = TempDir::new().unwrap();
         let runs = Runs::new(RunOptions {
@@ -56,7 +56,7 @@ impl Site {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             limits: Limits::default(),
-            // An artifact is made by a mock node.
+            // A mock node creates the artifact.
             capabilities: Capabilities { mock_agent: true, ..Capabilities::OURS },
             token_secrets: vec![[7; 32]],
             public_url: public_url.to_owned(),
@@ -70,15 +70,19 @@ impl Site {
         put_key(&runs, OTHER, "other", "other", Scope::ALL.to_vec(), None).await;
         put_key(&runs, REVOKED, "revoked", "default", Scope::ALL.to_vec(), Some(1)).await;
         let disk = Arc::new(RealDisk::open(folder.path()).unwrap());
-        let catalogue = Catalogue::new(CatalogueOptions::default());
+        let flows = folder.path().join("flows");
+        std::fs::create_dir(&flows).unwrap();
+        let catalogue =
+            Catalogue::new(CatalogueOptions { configured_dirs: vec![flows], ..CatalogueOptions::default() });
         let guided = Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap();
+        let guided = Arc::new(guided);
         let plugins =
             Plugins::open(&folder.path().join("packs"), plugins.map(str::to_owned), public_url).unwrap();
         let plugins = Arc::new(plugins);
         let links = SignInLinks::default();
         let options = Options {
             runs: runs.clone(),
-            guided: Arc::new(guided),
+            guided: Arc::clone(&guided),
             cookie_secrets: vec![[3; 32]],
             data_dir: folder.path().to_owned(),
             clock: Arc::new(SystemClock),
@@ -86,10 +90,15 @@ impl Site {
             sign_in_links: links.clone(),
         };
         let facts = Facts { plugins: Some(Arc::clone(&plugins)), ..Facts::default() };
-        Self { runs, folder, console: Console::with_facts(options, facts), plugins, links }
+        Self { runs, folder, console: Console::with_facts(options, facts), plugins, guided, links }
     }
 
-    /// The console that a restart brings, on the same data directory.
+    /// Adds a guided workflow.
+    pub(crate) fn flow(&self, name: &str, workflow: &Value) {
+        std::fs::write(self.folder.path().join("flows").join(name), workflow.to_string()).unwrap();
+    }
+
+    /// The console after a restart, on the same data directory.
     pub(crate) fn again(&self) -> Console {
         let disk = Arc::new(RealDisk::open(self.folder.path()).unwrap());
         let catalogue = Catalogue::new(CatalogueOptions::default());
@@ -105,23 +114,21 @@ impl Site {
         })
     }
 
-    /// The folder of installed packs.
     pub(crate) fn packs(&self) -> std::path::PathBuf {
         self.folder.path().join("packs")
     }
 
-    /// Issues a sign-in link for a key.
     pub(crate) fn link(&self, key: &str, path: &str) -> String {
         let now = Timestamp(SystemClock.now_ms());
         self.links.issue(keys::hash(key), path, now, &SystemEntropy).unwrap()
     }
 
-    /// Somebody who has not signed in.
+    /// A browser that is not signed in.
     pub(crate) fn visitor(&self) -> Browser {
         Browser { console: self.console.clone(), cookies: Mutex::default() }
     }
 
-    /// Somebody who has.
+    /// A signed-in browser.
     pub(crate) async fn signed_in(&self, key: &str) -> Browser {
         let browser = self.visitor();
         let answer = browser.sign_in(key, "/").await;
@@ -129,7 +136,7 @@ impl Site {
         browser
     }
 
-    /// Creates a run of a workflow that is registered for it, and gives its id.
+    /// Registers the workflow, creates a run and returns its id.
     pub(crate) async fn run(&self, workflow: &Value, inputs: Value) -> String {
         let caller = Caller {
             tenant: Tenant::new("default"),
@@ -138,10 +145,10 @@ impl Site {
             test: false,
         };
         self.runs.register(&caller, workflow).await.unwrap();
-        let body = json!({"workflowId": workflow["id"], "inputs": inputs});
-        let reply = self.runs.create(&caller, &body, Creation::default(), None).await.unwrap();
-        let created: Value = serde_json::from_slice(&reply.body).unwrap();
-        created["runId"].as_str().unwrap().to_owned()
+        let inputs = inputs.as_object().unwrap().clone();
+        let new = NewRun { inputs, ..NewRun::of(WorkflowId::new(workflow["id"].as_str().unwrap())) };
+        let created = self.runs.create(&caller, new, Creation::default(), Direct).await.unwrap();
+        created.run_id.as_str().to_owned()
     }
 
     /// Writes a file below `console/`.
@@ -152,7 +159,7 @@ impl Site {
     }
 }
 
-/// Makes a key known, or says what became of it.
+/// Registers a key, optionally as revoked.
 pub(crate) async fn put_key(
     runs: &Runs,
     text: &str,
@@ -174,7 +181,7 @@ pub(crate) async fn put_key(
     runs.put_key(keys::hash(text), &key).await.unwrap();
 }
 
-/// A workflow whose nodes follow one another.
+/// A workflow with a chain of nodes.
 pub(crate) fn workflow(id: &str, nodes: &[(&str, &str, Value)]) -> Value {
     let listed: Vec<Value> = nodes
         .iter()
@@ -200,7 +207,6 @@ pub(crate) fn workflow(id: &str, nodes: &[(&str, &str, Value)]) -> Value {
     })
 }
 
-/// What came back.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) status: u16,
@@ -213,7 +219,7 @@ impl Page {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The first value of a field.
+    /// The first value of a form field.
     pub(crate) fn field(&self, name: &str) -> &str {
         let marker = format!("name=\"{name}\" value=\"");
         let at = self.text.find(&marker).unwrap_or_else(|| panic!("no field {name} in {}", self.text));
@@ -235,7 +241,7 @@ impl Page {
     }
 }
 
-/// A browser: it keeps cookies, and follows nothing by itself.
+/// Keeps cookies and does not follow redirects.
 pub(crate) struct Browser {
     console: Console,
     cookies: Mutex<BTreeMap<String, String>>,
@@ -247,7 +253,7 @@ impl Browser {
         self.at(&self.console)
     }
 
-    /// The same at another console.
+    /// The same browser at another console.
     pub(crate) fn at(&self, console: &Console) -> Self {
         Self { console: console.clone(), cookies: Mutex::new(self.cookies.lock().unwrap().clone()) }
     }
@@ -262,7 +268,7 @@ impl Browser {
         self.send(request.body(Body::from(body)).unwrap()).await
     }
 
-    /// Sends a form of a page, with its token.
+    /// Submits a form of a page with its CSRF token.
     pub(crate) async fn submit(&self, page: &Page, path: &str, fields: &[(&str, &str)]) -> Page {
         let csrf = page.field("csrf").to_owned();
         let mut all = vec![("csrf", csrf.as_str())];

@@ -1,7 +1,7 @@
 //! Regular files.
 //!
-//! Everything is opened without blocking, and refused when it is not a regular file: opening a pipe that someone put here would
-//! otherwise wait forever.
+//! Everything is opened without blocking, and anything except a regular file is an error: opening a foreign pipe could
+//! otherwise block forever.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -21,12 +21,12 @@ impl Dir {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// Those of the system, and `InvalidData` for anything but a regular file.
+    /// System errors, and `InvalidData` for anything except a regular file.
     pub fn open_file(&self, path: impl AsRef<Path>) -> io::Result<File> {
         Ok(self.open_file_with_stat(path)?.0)
     }
 
-    /// Opens a regular file for reading, and says what the file system knows of it.
+    /// Opens a regular file for reading and returns its metadata.
     ///
     /// # Errors
     /// As [`Dir::open_file`].
@@ -41,13 +41,13 @@ impl Dir {
     pub fn read(&self, path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
         let (file, stat) = self.open_file_with_stat(path)?;
         let too_large = |size: u64| {
-            let message = format!("the file has {size} bytes, and at most {most} are read");
+            let message = format!("the file is {size} bytes; the limit is {most}");
             io::Error::new(io::ErrorKind::FileTooLarge, message)
         };
         if stat.size > most {
             return Err(too_large(stat.size));
         }
-        // One byte of room more: a read that fills the buffer would be followed by another one.
+        // One extra byte: a full buffer would cause another read.
         let mut content = Vec::with_capacity(usize::try_from(stat.size).unwrap_or_default() + 1);
         // The file may grow while it is read.
         file.take(most.saturating_add(1)).read_to_end(&mut content)?;
@@ -57,10 +57,10 @@ impl Dir {
         }
     }
 
-    /// Creates a file that does not exist yet, and opens it for reading and writing. Its mode is as given, whatever the umask.
+    /// Creates a new file for reading and writing with exactly this mode, regardless of the umask.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn create_file(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<File> {
         self.gate.before(Operation::CreateFile)?;
         let file = File::from(self.open_beneath(path.as_ref(), NEW, 0o600)?);
@@ -69,12 +69,12 @@ impl Dir {
         Ok(file)
     }
 
-    /// Creates a file that does not exist yet, with the mode that the umask leaves. Where the mode has to be exact and the
-    /// caller asks for the [`Stat`] anyway, [`Dir::finish_file`] sets it: two calls to the system fewer than
-    /// [`Dir::create_file`], which counts where there are many files.
+    /// Creates a new file with the mode after umask. If the mode must be exact and the caller needs the [`Stat`]
+    /// anyway, [`Dir::finish_file`] sets it: two system calls fewer than [`Dir::create_file`], which matters for many
+    /// files.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn create_unfinished(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<File> {
         self.gate.before(Operation::CreateFile)?;
         let file = File::from(self.open_beneath(path.as_ref(), NEW, mode)?);
@@ -82,10 +82,10 @@ impl Dir {
         Ok(file)
     }
 
-    /// Makes sure that a file has the mode, and says what the file system knows of it.
+    /// Sets the mode of a file if needed and returns its metadata.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn finish_file(&self, file: &File, mode: u32) -> io::Result<Stat> {
         let stat = Stat::from(fs::fstat(file)?);
         if stat.mode == mode {
@@ -96,17 +96,16 @@ impl Dir {
         Ok(fs::fstat(file)?.into())
     }
 
-    /// Opens a file for writing from its start, in the place of what it held. It is created for its owner alone where it does
-    /// not exist.
+    /// Opens a file for writing and truncates it. Created owner-only if it does not exist.
     ///
     /// # Errors
-    /// Those of the system, and `InvalidData` for anything but a regular file.
+    /// System errors, and `InvalidData` for anything except a regular file.
     pub fn open_truncated(&self, path: impl AsRef<Path>) -> io::Result<File> {
         self.gate.before(Operation::WriteFile)?;
         Ok(self.open_regular(path.as_ref(), OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?.0)
     }
 
-    /// Opens a file for adding to its end. It is created for its owner alone where it does not exist.
+    /// Opens a file for appending. Created owner-only if it does not exist.
     ///
     /// # Errors
     /// As [`Dir::open_truncated`].
@@ -115,7 +114,7 @@ impl Dir {
         Ok(self.open_regular(path.as_ref(), OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND)?.0)
     }
 
-    /// Opens a file that exists for writing.
+    /// Opens an existing file for writing.
     ///
     /// # Errors
     /// As [`Dir::open_truncated`].
@@ -124,7 +123,7 @@ impl Dir {
         Ok(self.open_regular(path.as_ref(), OFlags::WRONLY)?.0)
     }
 
-    /// Opens a file to lock it. It is created for its owner alone where it does not exist.
+    /// Opens a lock file. Created owner-only if it does not exist.
     ///
     /// # Errors
     /// As [`Dir::open_truncated`].
@@ -132,8 +131,8 @@ impl Dir {
         Ok(self.open_regular(path.as_ref(), OFlags::RDWR | OFlags::CREATE)?.0)
     }
 
-    /// Writes over the beginning of a file, which is created where it does not exist. A reader may meanwhile see a part of both;
-    /// for what can be computed again, this is much cheaper than a new file in the place of the old one.
+    /// Overwrites the beginning of a file, or creates it. A concurrent reader may see a mix of old and new; for data
+    /// that can be recomputed, this is much cheaper than an atomic replacement.
     ///
     /// # Errors
     /// As [`Dir::open_truncated`].
@@ -143,10 +142,10 @@ impl Dir {
         file.write_all_at(bytes, 0)
     }
 
-    /// Sets when the content of a file changed, in nanoseconds since 1970.
+    /// Sets the modification time, in nanoseconds since 1970.
     ///
     /// # Errors
-    /// Those of the system, and `InvalidInput` for a time that it cannot hold.
+    /// System errors, and `InvalidInput` for a time out of range.
     pub fn set_mtime(&self, file: &File, nanoseconds: i128) -> io::Result<()> {
         const SECOND: i128 = 1_000_000_000;
         self.gate.before(Operation::SetMode)?;
@@ -158,10 +157,10 @@ impl Dir {
         Ok(fs::futimens(file, &fs::Timestamps { last_access: at, last_modification: at })?)
     }
 
-    /// Lets a file share the bytes of another in the file system, and says whether that was possible.
+    /// Shares the content of another file (reflink), and returns whether that was possible.
     ///
     /// # Errors
-    /// Those of the system, other than that it cannot.
+    /// System errors other than not supported.
     pub fn share_bytes(&self, from: &File, to: &File) -> io::Result<bool> {
         #[cfg(target_os = "linux")]
         {
@@ -179,10 +178,10 @@ impl Dir {
         }
     }
 
-    /// Makes sure that the bytes of a file are on the disk.
+    /// Makes the content of a file durable.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn sync_file(&self, file: &File) -> io::Result<()> {
         self.gate.before(Operation::Sync)?;
         file.sync_all()
@@ -191,11 +190,11 @@ impl Dir {
     fn open_regular(&self, path: &Path, flags: OFlags) -> io::Result<(File, Stat)> {
         let not_regular = || io::Error::new(io::ErrorKind::InvalidData, "not a regular file");
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        // A mode without `CREATE` is an error of `openat2`.
+        // `openat2` rejects a mode without `CREATE`.
         let mode = if flags.contains(OFlags::CREATE) { 0o600 } else { 0 };
         let file = match self.open_beneath(path, flags, mode) {
             Ok(fd) => File::from(fd),
-            // A socket, or a pipe that nobody reads.
+            // A socket, or a pipe without a reader.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => return Err(not_regular()),
             Err(error) => return Err(error),
         };

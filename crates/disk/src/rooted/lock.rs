@@ -1,4 +1,4 @@
-//! Locks that belong to the operating system and end with their holder.
+//! Operating system locks that end with their holder.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -8,15 +8,14 @@ use rustix::fs;
 
 use super::{Dir, Stat};
 
-/// How often a lock is tried again because its file was removed meanwhile.
+/// How often a lock is retried because its file was removed.
 const ATTEMPTS: usize = 8;
 
 /// Whether others may hold the same lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Others may, if they share it too.
+    /// Others may share it.
     Shared,
-    /// Nobody else may.
     Exclusive,
 }
 
@@ -25,7 +24,7 @@ pub enum Sharing {
 pub struct FileLock(File);
 
 impl FileLock {
-    /// The file, for a holder that writes its name there.
+    /// The file, for a holder that writes its identity there.
     pub fn file(&self) -> &File {
         &self.0
     }
@@ -33,18 +32,17 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Closing alone is not enough: a child that another thread is starting has the file open too, for the moment between
-        // fork and exec, and would keep it locked. If this fails, closing is all that can be done.
+        // Closing is not enough: a child process between fork and exec also has the file open and would keep it locked.
+        // If unlocking fails, closing is all that can be done.
         let _ = self.0.unlock();
     }
 }
 
 impl Dir {
-    /// Locks a file for this process alone, and waits for the process that has it. It is created for its owner alone where it
-    /// does not exist.
+    /// Locks a file exclusively; waits for the current holder. Created owner-only if it does not exist.
     ///
     /// # Errors
-    /// Those of [`Dir::open_lock`], and `ResourceBusy` where the file is removed again and again.
+    /// Those of [`Dir::open_lock`], and `ResourceBusy` if the file is repeatedly removed.
     pub fn lock(&self, path: impl AsRef<Path>) -> io::Result<FileLock> {
         let path = path.as_ref();
         for _ in 0..ATTEMPTS {
@@ -54,10 +52,10 @@ impl Dir {
                 return Ok(lock);
             }
         }
-        Err(io::Error::new(io::ErrorKind::ResourceBusy, "the file was removed each time it was locked"))
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, "the lock file was removed repeatedly"))
     }
 
-    /// Locks a file without waiting. `None`: someone else has it.
+    /// Locks a file without waiting. `None` if another holder has it.
     ///
     /// # Errors
     /// Those of [`Dir::open_lock`].
@@ -81,8 +79,8 @@ impl Dir {
         Ok(None)
     }
 
-    /// The lock, if its file still has its name. Someone may have removed it between the opening and the locking, and a lock on
-    /// a file without a name excludes nobody.
+    /// The lock, if its file still has its name. It may have been removed between opening and locking, and a lock on an
+    /// unlinked file excludes no one.
     fn named(&self, path: &Path, file: File) -> io::Result<Option<FileLock>> {
         let (locked, named) = (Stat::from(fs::fstat(&file)?), self.stat(path)?);
         let is_named = named.is_some_and(|named| (named.dev, named.ino) == (locked.dev, locked.ino));
@@ -95,12 +93,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_ends_with_its_holder_though_a_child_has_the_file_open() {
+    fn a_lock_ends_with_its_holder_despite_a_child() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
         let lock = dir.lock("lock").unwrap();
         assert!(dir.try_lock("lock", Sharing::Shared).unwrap().is_none());
-        // What a child has between fork and exec: another handle of the same open file.
+        // Like a child between fork and exec: another handle of the same open file.
         let _inherited = lock.file().try_clone().unwrap();
         drop(lock);
         let shared = dir.try_lock("lock", Sharing::Shared).unwrap().unwrap();
@@ -111,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_on_a_file_without_a_name_is_none() {
+    fn a_lock_on_an_unlinked_file_is_invalid() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
         let removed = dir.open_lock("lock").unwrap();

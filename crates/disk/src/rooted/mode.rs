@@ -17,10 +17,10 @@ use super::{Dir, Operation};
 use super::{Kind, Stat};
 
 impl Dir {
-    /// Sets the permission bits of a file or a directory, never through a link.
+    /// Sets the permission bits of a file or directory, never through a link.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub fn set_mode(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
         self.gate.before(Operation::SetMode)?;
         let mode = permissions(mode);
@@ -31,19 +31,19 @@ impl Dir {
         parent.change_mode(name, mode)
     }
 
-    /// Changes the mode of what is opened, and not of what a name may stand for a moment later: an agent may own this
-    /// directory, and put a link there.
+    /// Changes the mode of the opened file rather than of a name: an agent may own this directory and replace the name
+    /// with a link.
     pub(super) fn change_mode(&self, name: &OsStr, mode: fs::Mode) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         match fs::openat(&*self.fd, name, flags, fs::Mode::empty()) {
             Ok(fd) => Ok(fs::fchmod(fd, mode)?),
-            // Unreadable to its owner, and still the owner's to change.
+            // Unreadable, but the owner can still change it.
             Err(Errno::ACCESS) => self.change_unreadable_mode(name, mode),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// A handle that needs no right to read cannot be given to `fchmod`, but the kernel has a name for it.
+    /// `fchmod` does not accept a handle without read permission, but its path in `/proc` works.
     #[cfg(target_os = "linux")]
     fn change_unreadable_mode(&self, name: &OsStr, mode: fs::Mode) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mode_of_something_unreadable_is_changed_and_never_through_a_link() {
+    fn changes_unreadable_modes_without_following_links() {
         let temp = tempfile::tempdir().unwrap();
         std::fs::create_dir(temp.path().join("d")).unwrap();
         std::fs::write(temp.path().join("file"), "").unwrap();

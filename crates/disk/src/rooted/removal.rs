@@ -1,4 +1,4 @@
-//! Removing whole trees.
+//! Removal of whole trees.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -6,26 +6,26 @@ use std::path::Path;
 
 use super::{Dir, Kind, Name};
 
-/// A directory that is being removed.
+/// A directory being removed.
 struct Emptying {
     directory: Dir,
-    /// What is still in it.
+    /// Its remaining entries.
     names: Vec<(Name, Option<Kind>)>,
-    /// Its own name in the directory above.
+    /// Its name in the parent directory.
     name: OsString,
 }
 
-/// How many directories a removal holds open at once: far below the 1,024 handles that a process may have.
+/// The maximum number of directories open at once, far below the usual limit of 1,024 handles.
 const MAX_OPEN: usize = 64;
 
 impl Dir {
-    /// Removes whatever is at a path, with everything below. It is no error when there is nothing.
+    /// Removes an entry and everything below it. Succeeds if it does not exist.
     ///
-    /// Directories that may not be written to are made writable first. Neither memory nor open handles grow with
-    /// the depth: what is deeper than 64 levels is moved up, beside `path`, and removed from there.
+    /// Read-only directories are made writable first. Memory and open handles do not grow with the depth: levels below
+    /// 64 are moved up next to `path` and removed from there.
     ///
     /// # Errors
-    /// Those of the system. What could not be removed is then still there.
+    /// System errors. The remaining entries still exist.
     pub fn remove_tree(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let (top, name) = match self.parent_of(path.as_ref()) {
             Ok(found) => found,
@@ -43,8 +43,8 @@ impl Dir {
         Ok(())
     }
 
-    /// Removes a name and what is below, down to [`MAX_OPEN`] levels. What was deeper was moved to the name that is
-    /// returned, and has to be removed before this one is tried again.
+    /// Removes an entry down to [`MAX_OPEN`] levels. Deeper content is moved to the returned name, which must be
+    /// removed before this is tried again.
     fn remove_to_depth(&self, name: &OsStr, moved: &mut u64) -> io::Result<Option<OsString>> {
         match self.remove_file(name) {
             Ok(()) => return Ok(None),
@@ -79,7 +79,7 @@ impl Dir {
                     opened => open.push(opened?),
                 }
             } else {
-                // Moving a directory takes the right to write in it.
+                // Moving a directory requires write permission in it.
                 directory.open_to_empty(&child.0)?;
                 let shallow = loop {
                     *moved += 1;
@@ -94,7 +94,7 @@ impl Dir {
         }
     }
 
-    /// Opens a directory whose names are about to be removed, made writable where it is not.
+    /// Opens a directory for removal and makes it writable if needed.
     fn open_to_empty(&self, name: &OsStr) -> io::Result<Emptying> {
         let directory = match self.open_dir(name) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -111,7 +111,7 @@ impl Dir {
     }
 }
 
-/// Somebody else may be removing the same tree; then it is gone all the same.
+/// A concurrent removal of the same tree is fine.
 fn gone(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,17 +1,14 @@
-//! What the file system knows of a name, in numbers of one width on every system.
+//! File metadata in fixed-width integers.
 
 use rustix::fs::{self, FileType};
 
-/// What a name stands for.
+/// The type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A regular file.
     File,
-    /// A directory.
     Dir,
-    /// A symbolic link.
     Link,
-    /// A device, a pipe, a socket.
+    /// A device, pipe or socket.
     Other,
 }
 
@@ -26,29 +23,27 @@ impl From<FileType> for Kind {
     }
 }
 
-/// What the file system knows of a name.
+/// The metadata of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// What it is.
     pub kind: Kind,
-    /// The permission bits, with those for setuid, setgid and sticky.
+    /// The permission bits, including setuid, setgid and sticky.
     pub mode: u32,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub size: u64,
-    /// When its content changed, in nanoseconds.
+    /// The modification time, in nanoseconds.
     pub mtime_ns: i128,
-    /// When anything of it changed, in nanoseconds.
+    /// The status change time, in nanoseconds.
     pub ctime_ns: i128,
-    /// Its number on the device.
+    /// The inode number.
     pub ino: u64,
-    /// The device.
     pub dev: u64,
-    /// How many names it has.
+    /// The number of hard links.
     pub links: u64,
 }
 
 impl Stat {
-    /// When its content changed, in milliseconds.
+    /// The modification time, in milliseconds.
     pub fn mtime_ms(&self) -> i64 {
         i64::try_from(self.mtime_ns.div_euclid(1_000_000)).unwrap_or_default()
     }
@@ -65,19 +60,19 @@ impl From<fs::Stat> for Stat {
             mtime_ns: nanoseconds(number(stat.st_mtime), number(stat.st_mtime_nsec)),
             ctime_ns: nanoseconds(number(stat.st_ctime), number(stat.st_ctime_nsec)),
             ino: unsigned(number(stat.st_ino)),
-            // Where it is signed it may be negative, and is only ever compared.
+            // It may be negative on some systems, and is only compared.
             dev: unsigned(number(stat.st_dev) & i128::from(u64::MAX)),
             links: unsigned(number(stat.st_nlink)),
         }
     }
 }
 
-/// The members of a `stat` have other widths on other systems.
+/// The fields of `stat` have different widths on different systems.
 fn number<T: TryInto<i128>>(member: T) -> i128 {
     member.try_into().unwrap_or_default()
 }
 
-/// Permission bits as the system takes them.
+/// Permission bits in the system's type.
 pub(super) fn permissions(mode: u32) -> fs::Mode {
     fn narrowed<T: TryFrom<u32> + Default>(bits: u32) -> T {
         T::try_from(bits).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! How connections are opened.
+//! Opening connections.
 
 use std::fs::{OpenOptions, Permissions};
 use std::io;
@@ -12,52 +12,47 @@ use rusqlite::config::DbConfig;
 /// How long a statement waits for another process, such as a backup, before it fails as busy.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The length that the log's file is cut to when the log begins again, after a reader of an old snapshot made it longer.
+/// The size to which the log file is truncated on restart, after an old reader made it longer.
 const LOG_FILE_BYTES: i64 = 64 << 20;
 
-/// What differs from one database to the next.
+/// Database settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How much memory the writer uses for pages.
+    /// The page cache size of the writer.
     pub cache_kib: u32,
-    /// How many prepared statements each connection keeps.
+    /// Prepared statements per connection.
     pub statements: usize,
-    /// How many idle connections are kept for readers. More are opened when more read at once, and closed afterwards.
+    /// Idle reader connections. More are opened on demand and closed afterwards.
     pub idle_readers: usize,
     /// Called for every connection, before its first statement.
     pub prepare: fn(&Connection) -> rusqlite::Result<()>,
 }
 
-/// Why a database could not be opened.
+/// Why a database cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The file could not be created, or not be opened for writing.
-    #[error("{} cannot be created", path.display())]
+    #[error("cannot create {}", path.display())]
     Create {
-        /// Its path.
         path: PathBuf,
-        /// What the system reports.
         #[source]
         source: io::Error,
     },
     /// It was written by a newer version of this program.
-    #[error("the database has version {found}, and this program knows versions up to {known}")]
+    #[error("the database has version {found}; this program supports versions up to {known}")]
     Newer {
-        /// Its version.
         found: i64,
-        /// The newest version that is known.
+        /// The newest supported version.
         known: i64,
     },
-    /// SQLite could not open it.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
 }
 
-/// Opens a connection that may write. The file is created where it does not exist, readable by its owner alone before
-/// anything is in it; SQLite gives its companions the same mode.
+/// Opens a writer connection. A new file is created owner-only before it has content; SQLite gives its journal files
+/// the same mode.
 ///
 /// # Errors
-/// When the file cannot be created, or SQLite cannot use it.
+/// The file cannot be created, or SQLite cannot use it.
 pub fn open_writer(path: &Path, settings: &Settings) -> Result<Connection, OpenError> {
     let created = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     created.map_err(|source| OpenError::Create { path: path.to_owned(), source })?;
@@ -68,27 +63,27 @@ pub fn open_writer(path: &Path, settings: &Settings) -> Result<Connection, OpenE
     connection.pragma_update(None, "synchronous", "FULL")?;
     // Negative means kibibytes, positive means pages.
     connection.pragma_update(None, "cache_size", -i64::from(settings.cache_kib))?;
-    // The log is copied into the file by the store, when no commit waits for it.
+    // The store runs checkpoints when no commit waits.
     connection.pragma_update(None, "wal_autocheckpoint", 0_i64)?;
     connection.pragma_update(None, "journal_size_limit", LOG_FILE_BYTES)?;
     settle(&connection, settings)?;
     Ok(connection)
 }
 
-/// What readers and writers have in common.
+/// The common settings of readers and writers.
 pub(super) fn settle(connection: &Connection, settings: &Settings) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(settings.statements);
-    // Statements are planned once. Without this SQLite plans a statement again whenever a bound value could decide whether a
-    // partial index applies; the stores write such values out.
+    // Statements are planned once. By default SQLite replans a statement whenever a bound value could enable a partial
+    // index; the stores write such values as literals.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     (settings.prepare)(connection)
 }
 
-/// Makes a file readable by its owner alone. The directory around it is closed to others already, so a file system without
-/// permissions is a warning and not an error.
+/// Makes a file owner-only. Its directory is already protected, so a file system without permissions only causes a
+/// warning.
 pub fn restrict(path: &Path) {
     if let Err(error) = std::fs::set_permissions(path, Permissions::from_mode(0o600)) {
-        tracing::warn!(path = %path.display(), %error, "the permissions of the database could not be restricted");
+        tracing::warn!(path = %path.display(), %error, "cannot restrict the permissions of the database");
     }
 }

@@ -1,4 +1,4 @@
-//! The write-ahead log. Each store decides when it is copied into the file.
+//! The write-ahead log. Each store decides when to checkpoint.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
-/// How many frames the log has, as of the last commit of one connection.
+/// The number of log frames as of the last commit of one connection.
 #[derive(Clone, Debug)]
 pub struct LogFrames(Arc<AtomicU32>);
 
 impl LogFrames {
-    /// Counts from now on. This also ends SQLite's own copying.
+    /// Starts counting. This also disables SQLite's automatic checkpoints.
     ///
     /// # Errors
-    /// SQLite's.
+    /// SQLite errors.
     pub fn watch(writer: &mut Connection) -> rusqlite::Result<Self> {
         let frames = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&frames);
@@ -26,20 +26,19 @@ impl LogFrames {
         Ok(Self(frames))
     }
 
-    /// The count.
     pub fn get(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Copies as much of the log as can be copied without waiting for readers. Says whether that was all of it.
+/// Checkpoints as much as possible without waiting for readers. Returns whether that was everything.
 pub fn copy_log(connection: &Connection) -> bool {
     let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
         Ok(row.get::<_, i64>(0)? == 0 && row.get::<_, i64>(1)? == row.get::<_, i64>(2)?)
     });
     copied.unwrap_or_else(|error| {
-        // It is tried again when the log is longer, and nothing is lost; but a log that only grows fills the disk.
-        tracing::warn!(%error, "the write-ahead log could not be copied into the database");
+        // Retried when the log is longer, and nothing is lost; but a log that only grows fills the disk.
+        tracing::warn!(%error, "cannot checkpoint the write-ahead log");
         false
     })
 }

@@ -1,4 +1,4 @@
-//! Connections that read.
+//! Reader connections.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::connection::{Settings, settle};
 
-/// A pool of connections that may only read.
+/// A pool of read-only connections.
 #[derive(Debug)]
 pub struct Readers {
     path: PathBuf,
@@ -16,15 +16,15 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// A pool without connections: they are opened when they are needed.
+    /// An empty pool; connections are opened on demand.
     pub fn new(path: &Path, settings: Settings) -> Self {
         Self { path: path.to_owned(), settings, idle: Mutex::default() }
     }
 
-    /// Reads on the calling thread, with an idle connection or a new one.
+    /// Reads on the calling thread with an idle or new connection.
     ///
     /// # Errors
-    /// That of `read`, and SQLite's where no connection can be opened.
+    /// Those of `read`, and SQLite errors if no connection can be opened.
     pub fn read<T, E: From<rusqlite::Error>>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, E>,
@@ -42,10 +42,10 @@ impl Readers {
         result
     }
 
-    /// Opens a connection that is not part of the pool, for work that takes long.
+    /// Opens a connection outside the pool, for long work.
     ///
     /// # Errors
-    /// SQLite's.
+    /// SQLite errors.
     pub fn open(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;

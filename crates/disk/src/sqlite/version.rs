@@ -1,25 +1,25 @@
-//! The steps from one version of a database's tables to the next.
+//! Schema migrations.
 //!
-//! Steps are only ever added; `PRAGMA user_version` counts those that were taken.
+//! Migrations are append-only; `PRAGMA user_version` counts the applied ones.
 
 use rusqlite::Connection;
 
 use super::OpenError;
 
-/// How many steps were taken, where all of them are known.
+/// The number of applied migrations, if all are known.
 ///
 /// # Errors
-/// [`OpenError::Newer`], and SQLite's.
+/// [`OpenError::Newer`], and SQLite errors.
 pub fn check_version(connection: &Connection, known: usize) -> Result<usize, OpenError> {
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let taken = usize::try_from(found).ok().filter(|taken| *taken <= known);
     taken.ok_or_else(|| OpenError::Newer { found, known: i64::try_from(known).unwrap_or(i64::MAX) })
 }
 
-/// Takes the steps that were not taken yet, each with its number in one transaction.
+/// Applies the missing migrations, each with its number in one transaction.
 ///
 /// # Errors
-/// [`OpenError::Newer`], and SQLite's.
+/// [`OpenError::Newer`], and SQLite errors.
 pub fn migrate<'s>(
     connection: &mut Connection,
     steps: impl Iterator<Item = &'s str> + Clone,

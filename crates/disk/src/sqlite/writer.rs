@@ -1,9 +1,9 @@
-//! The one thread that writes: group commit.
+//! The writer thread: group commit.
 //!
-//! What queues up while one transaction is made durable is the next one, so callers that come together share an fsync. Nearly
-//! always every job of a batch is kept, and nothing has to be prepared to undo one. When a job is refused after it changed
-//! something, the transaction is rolled back and made again with a savepoint for each job: savepoints cost more than most jobs,
-//! and such refusals are rare.
+//! Jobs that queue up during a commit form the next transaction, so concurrent callers share an fsync. Usually all jobs
+//! of a batch succeed, so nothing is prepared to undo one. If a job fails after it changed something, the transaction
+//! is rolled back and repeated with a savepoint per job: savepoints cost more than most jobs, and such failures are
+//! rare.
 
 use std::fmt;
 use std::io;
@@ -15,57 +15,56 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode};
 use tracing::field;
 
-/// The most jobs of one transaction: enough to share an fsync among all that wait, and few enough to be acknowledged soon.
+/// The maximum number of jobs per transaction: enough to share an fsync, few enough for a short latency.
 pub const MAX_BATCH: usize = 1024;
 
-/// What a store does with the jobs of its writer. Everything is called on the writer's thread.
+/// A store's implementation of jobs. All methods run on the writer thread.
 pub trait Work: Send + 'static {
-    /// What is handed over.
     type Job: Send + 'static;
-    /// Why a job was not kept.
+    /// Why a job failed.
     type Error: Clone;
 
-    /// The longest that the first job of a batch waits for others, and never longer than half of the last transaction. Zero:
-    /// never. Worth it where the same callers come again right after each answer.
+    /// The maximum time that the first job of a batch waits for others, and at most half of the last transaction. Zero
+    /// disables waiting. Useful if the same callers return right after each reply.
     const PATIENCE: Duration = Duration::ZERO;
 
-    /// Called when jobs were taken from the queue.
+    /// Called when jobs are taken from the queue.
     fn taken(&mut self, count: usize) {
         let _ = count;
     }
 
-    /// Called first in every transaction: what was known from the one before may be rolled back, or changed by another process.
+    /// Called first in every transaction: earlier cached state may be rolled back, or changed by another process.
     ///
     /// # Errors
-    /// SQLite's; the whole batch then fails.
+    /// SQLite errors; the whole batch then fails.
     fn begin(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let _ = connection;
         Ok(())
     }
 
-    /// Makes the change of one job. It may be called again for the same job, after the transaction was rolled back.
+    /// Applies one job. May be called again for the same job after a rollback.
     ///
     /// # Errors
-    /// Why the job is not kept; nothing of it then remains in the file. [`Refused::Change`] says that the change broke none but
-    /// the store's own rules and altered rows only, if anything.
+    /// Why the job failed; none of its changes remain. [`Refused::Change`] means that the job violated only a rule of
+    /// the store and changed at most rows.
     fn apply(&mut self, connection: &Connection, job: &mut Self::Job) -> Result<(), Refused<Self::Error>>;
 
-    /// Called last in every transaction, before it is committed.
+    /// Called last in every transaction, before the commit.
     ///
     /// # Errors
-    /// SQLite's; the whole batch then fails.
+    /// SQLite errors; the whole batch then fails.
     fn end(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let _ = connection;
         Ok(())
     }
 
-    /// SQLite's error as the store's.
+    /// Converts an SQLite error.
     fn failure(&self, error: rusqlite::Error) -> Self::Error;
 
-    /// The error of a job whose change panicked.
+    /// The error of a job that panicked.
     fn panicked(&self, job: &Self::Job) -> Self::Error;
 
-    /// Called when a job is durable, or will never be. It has to be quick: all others wait for it.
+    /// Called when a job is durable or failed. It must be quick: all others wait for it.
     fn done(&mut self, job: Self::Job, outcome: Result<(), Self::Error>);
 
     /// Called after the jobs of a batch are done, between two transactions.
@@ -73,12 +72,12 @@ pub trait Work: Send + 'static {
         let _ = (connection, is_committed);
     }
 
-    /// For how long no job has to come before [`Work::idle`] is called. `None`: it is not called.
+    /// How long no job must arrive before [`Work::idle`] is called. `None` disables it.
     fn pause(&mut self) -> Option<Duration> {
         None
     }
 
-    /// Called when no job came for a while.
+    /// Called when no job arrived for a while.
     fn idle(&mut self, connection: &Connection) {
         let _ = connection;
     }
@@ -89,7 +88,6 @@ pub trait Work: Send + 'static {
 pub enum Refused<E> {
     /// A rule of the store.
     Change(E),
-    /// SQLite failed.
     Sqlite(rusqlite::Error),
 }
 
@@ -99,12 +97,12 @@ impl<E> From<rusqlite::Error> for Refused<E> {
     }
 }
 
-/// A change that panicked. It was rolled back, and the changes beside it were kept.
+/// A job panicked and was rolled back; the other jobs were committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the change panicked, which is a bug in this program; nothing of it was stored")]
+#[error("the change panicked (a bug in this program) and was rolled back")]
 pub struct Panicked;
 
-/// The handle of the writer. Dropping it writes what was handed over, and closes the connection.
+/// The writer handle. Dropping it commits the submitted jobs and closes the connection.
 pub struct Writer<W: Work> {
     jobs: Option<Sender<W::Job>>,
     thread: Option<JoinHandle<()>>,
@@ -120,7 +118,7 @@ impl<W: Work> Writer<W> {
     /// Starts the thread. `store` names the store in the log and, with `-writer`, the thread.
     ///
     /// # Errors
-    /// When the system has no thread left.
+    /// The thread cannot be created.
     pub fn start(store: &'static str, connection: Connection, work: W) -> io::Result<Self> {
         let (jobs, queue) = channel();
         let batches = Batches { store, connection, work, queue, usual: 1, took: Duration::ZERO };
@@ -128,11 +126,11 @@ impl<W: Work> Writer<W> {
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
 
-    /// Hands a job over without waiting. The queue has no bound of its own: a store whose callers are not bounded elsewhere
-    /// counts with [`Work::taken`].
+    /// Submits a job without waiting. The queue is unbounded: a store with unbounded callers counts with
+    /// [`Work::taken`].
     ///
     /// # Errors
-    /// The job, when the writer has ended.
+    /// The job, if the writer has stopped.
     pub fn submit(&self, job: W::Job) -> Result<(), W::Job> {
         match &self.jobs {
             Some(jobs) => jobs.send(job).map_err(|unsent| unsent.0),
@@ -145,13 +143,13 @@ impl<W: Work> Drop for Writer<W> {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // Nothing is lost when it panicked: what was acknowledged is on the disk.
+            // A panic loses nothing: acknowledged jobs are durable.
             let _ = thread.join();
         }
     }
 }
 
-/// A job of the batch, and why it is not kept.
+/// A job of the batch, and its error.
 struct Slot<W: Work> {
     job: W::Job,
     refused: Option<W::Error>,
@@ -162,13 +160,13 @@ struct Batches<W: Work> {
     connection: Connection,
     work: W,
     queue: Receiver<W::Job>,
-    /// How many jobs the last batch had.
+    /// The size of the last batch.
     usual: usize,
-    /// How long its transaction took.
+    /// The duration of its transaction.
     took: Duration,
 }
 
-/// What came from the queue.
+/// What arrived from the queue.
 enum Next {
     Jobs,
     Pause,
@@ -185,8 +183,7 @@ impl<W: Work> Batches<W> {
                 Next::Closed => break,
             }
         }
-        // Connections that the work has of its own close first: the last one to close copies the log into the file, and
-        // removes it.
+        // The connections of the work close first: the last one to close checkpoints and removes the log.
         drop(self.work);
     }
 
@@ -208,8 +205,8 @@ impl<W: Work> Batches<W> {
         Next::Jobs
     }
 
-    /// Takes what is there. With patience: those who shared the last commit were answered a moment ago, and most of them are
-    /// about to come again; when the first of them does not wait a little, all the others wait for a commit of one.
+    /// Takes the waiting jobs. With `PATIENCE`: the callers of the last commit were just answered and most will return;
+    /// if the first one does not wait a little, the others wait for a commit of one job.
     fn gather(&self, batch: &mut Vec<Slot<W>>) {
         let until = (!W::PATIENCE.is_zero()).then(|| Instant::now() + W::PATIENCE.min(self.took / 2));
         loop {
@@ -222,7 +219,7 @@ impl<W: Work> Batches<W> {
                 Some(until) if batch.len() < self.usual && Instant::now() < until => {}
                 _ => return,
             }
-            // The threads that compute the next jobs may need this processor.
+            // The threads that prepare the next jobs may need this processor.
             std::thread::yield_now();
         }
     }
@@ -236,13 +233,13 @@ impl<W: Work> Batches<W> {
                 None => Ok(()),
                 Some(error) => Err(error.clone()),
             };
-            // A caller's bug must not end the thread, and with it the store.
+            // A panicking callback must not end the writer thread.
             let _ = catch_unwind(AssertUnwindSafe(|| self.work.done(job, outcome)));
         }
         self.work.after(&self.connection, failed.is_none());
     }
 
-    /// All jobs in one transaction, with its span. Why nothing of the batch is kept, if so.
+    /// Runs all jobs in one transaction with a tracing span. Returns the error if the whole batch failed.
     fn transaction(&mut self, batch: &mut [Slot<W>], began: Instant) -> Option<W::Error> {
         let (jobs, empty) = (batch.len(), field::Empty);
         let span = tracing::debug_span!(
@@ -255,9 +252,9 @@ impl<W: Work> Batches<W> {
         );
         let entered = span.enter();
         let failed = self.together(batch).err().map(|error| {
-            tracing::warn!(store = self.store, jobs, %error, "a batch could not be committed; nothing of it was stored");
+            tracing::warn!(store = self.store, jobs, %error, "cannot commit a batch; it was rolled back");
             if !self.connection.is_autocommit() {
-                // Fails only where SQLite has rolled back already.
+                // Fails only if SQLite has already rolled back.
                 let _ = self.connection.execute_batch("ROLLBACK");
             }
             self.work.failure(error)
@@ -293,7 +290,7 @@ impl<W: Work> Batches<W> {
         self.work.begin(&self.connection)
     }
 
-    /// One job after the other, with nothing to go back to but the beginning. Says whether none of them has to be undone.
+    /// Applies the jobs without savepoints. Returns whether none must be undone.
     fn all_at_once(&mut self, batch: &mut [Slot<W>]) -> rusqlite::Result<bool> {
         for slot in batch {
             if self.apply(slot)? == Applied::Undo {
@@ -304,11 +301,11 @@ impl<W: Work> Batches<W> {
     }
 
     /// # Errors
-    /// Those after which the transaction cannot go on.
+    /// Those after which the transaction cannot continue.
     fn apply(&mut self, slot: &mut Slot<W>) -> rusqlite::Result<Applied> {
         let Self { store, connection, work, .. } = self;
         let before = connection.total_changes();
-        // A bug in one change must not end the thread, and with it the store.
+        // A panicking job must not end the writer thread.
         let applied = catch_unwind(AssertUnwindSafe(|| work.apply(connection, &mut slot.job)));
         let (refused, applied) = match applied {
             Ok(Ok(())) => (None, Applied::Kept),
@@ -319,13 +316,13 @@ impl<W: Work> Batches<W> {
             Ok(Err(Refused::Sqlite(error))) if is_fatal(&error) || connection.is_autocommit() => {
                 return Err(error);
             }
-            // Tables that were made are not counted as changes, so the count says nothing here.
+            // Created tables are not counted as changes, so the count is meaningless here.
             Ok(Err(Refused::Sqlite(error))) => {
-                tracing::warn!(store, %error, "a change was refused by the database");
+                tracing::warn!(store, %error, "the database rejected a change");
                 (Some(work.failure(error)), Applied::Undo)
             }
             Err(_) => {
-                tracing::error!(store, "a change panicked; nothing of it was stored");
+                tracing::error!(store, "a change panicked and was rolled back");
                 (Some(work.panicked(&slot.job)), Applied::Undo)
             }
         };
@@ -334,20 +331,20 @@ impl<W: Work> Batches<W> {
     }
 }
 
-/// What became of a change.
+/// The result of applying a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Applied {
     Kept,
-    /// It was refused before it changed anything.
+    /// It failed before it changed anything.
     Untouched,
-    /// It was refused, and what it did until then has to be undone.
+    /// It failed, and its changes must be undone.
     Undo,
 }
 
-/// Does something of which nothing remains where it fails. For [`Work::end`].
+/// Runs a change that leaves nothing behind if it fails. For [`Work::end`].
 ///
 /// # Errors
-/// SQLite's, where the savepoint itself fails; the error of `change` is in the inner result.
+/// SQLite errors of the savepoint itself; the error of `change` is in the inner result.
 pub fn in_savepoint<T>(
     connection: &Connection,
     change: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -361,7 +358,8 @@ pub fn in_savepoint<T>(
     Ok(changed)
 }
 
-/// After these the next job would fail too, and SQLite may have ended the transaction itself: the whole batch is given up.
+/// After these errors the next job would fail too, and SQLite may have ended the transaction: the whole batch is
+/// abandoned.
 fn is_fatal(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),

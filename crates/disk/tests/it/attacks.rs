@@ -1,4 +1,4 @@
-//! What someone who can write below the root tries, and what a program may get wrong: nothing outside is ever read or changed.
+//! Attacks by someone who can write below the root, and program errors: nothing outside is ever read or changed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use disk::rooted::{Dir, Kind, is_link};
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-/// A root with a few files and links, and something beside it that is nobody's business.
+/// A root with files and links, and files outside it.
 struct World {
     temp: tempfile::TempDir,
     dir: Dir,
@@ -55,7 +55,7 @@ impl World {
     }
 }
 
-/// Every name below a directory, with its mode and its bytes.
+/// Every path below a directory, with its mode and content.
 fn contents(of: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![of.to_owned()];
@@ -72,7 +72,7 @@ fn contents(of: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
 
 type Operation = (&'static str, fn(&Dir, &str) -> io::Result<()>);
 
-/// What opens the thing that a path names.
+/// Operations that open a path.
 const OPENING: [Operation; 9] = [
     ("open_dir", |dir, path| dir.open_dir(path).map(drop)),
     ("open_file", |dir, path| dir.open_file(path).map(drop)),
@@ -85,7 +85,7 @@ const OPENING: [Operation; 9] = [
     ("set_mode", |dir, path| dir.set_mode(path, 0o777)),
 ];
 
-/// What changes a name in the directory that a path leads to.
+/// Operations that change a directory entry.
 const NAMING: [Operation; 17] = [
     ("create_file", |dir, path| dir.create_file(path, 0o666).map(drop)),
     ("create_unfinished", |dir, path| dir.create_unfinished(path, 0o666).map(drop)),
@@ -107,7 +107,7 @@ const NAMING: [Operation; 17] = [
 ];
 
 #[test]
-fn no_path_leads_out() {
+fn paths_stay_inside() {
     let world = World::new();
     let (long_name, long_path) = (format!("d/{}", "n".repeat(256)), "d/".repeat(3000) + "file");
     let outside = world.temp.path().join("outside/file");
@@ -153,7 +153,7 @@ fn no_path_leads_out() {
 }
 
 #[test]
-fn a_link_is_a_thing_of_its_own() {
+fn links_are_not_followed() {
     for link in ["out", "d/out", "d/e/out", "link", "within", "loop", "broken", "magic"] {
         let world = World::new();
         for (name, operation) in OPENING {
@@ -163,19 +163,19 @@ fn a_link_is_a_thing_of_its_own() {
         assert_eq!(world.dir.stat(link).unwrap().unwrap().kind, Kind::Link, "{link}");
         for (name, operation) in NAMING {
             let world = World::new();
-            // Some succeed: a link is moved, named or removed like a file.
+            // Some succeed: a link is moved, linked or removed like a file.
             let _ = operation(&world.dir, link);
             world.check(&format!("{name} {link}"));
         }
         world.dir.remove_tree(link).unwrap();
         assert_eq!(world.dir.stat(link).unwrap(), None, "{link}");
-        assert!(world.dir.stat("d/e/file").unwrap().is_some(), "a link is removed, not what it points to");
+        assert!(world.dir.stat("d/e/file").unwrap().is_some(), "the link is removed, not its target");
         world.check(link);
     }
 }
 
 #[test]
-fn what_is_no_file_is_neither_waited_for_nor_written_to() {
+fn special_files_are_rejected() {
     let world = World::new();
     mknodat(CWD, world.root().join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let _listening = std::os::unix::net::UnixListener::bind(world.root().join("socket")).unwrap();
@@ -192,19 +192,19 @@ fn what_is_no_file_is_neither_waited_for_nor_written_to() {
 }
 
 #[test]
-fn what_is_read_has_a_bound() {
+fn reads_are_limited() {
     let world = World::new();
     assert_eq!(world.dir.read("file", 6).unwrap(), b"inside");
     let refused = world.dir.read("file", 5).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
-    assert_eq!(refused.to_string(), "the file has 6 bytes, and at most 5 are read");
+    assert_eq!(refused.to_string(), "the file is 6 bytes; the limit is 5");
     let names = world.dir.names().unwrap();
     assert_eq!(world.dir.names_up_to(names.len()).unwrap(), names);
     assert!(world.dir.names_up_to(names.len() - 1).is_err());
 }
 
 #[test]
-fn a_tree_deeper_than_a_process_has_handles_is_removed() {
+fn removes_very_deep_trees() {
     let world = World::new();
     let mut deep = world.dir.clone();
     for _ in 0..1500 {
@@ -217,10 +217,10 @@ fn a_tree_deeper_than_a_process_has_handles_is_removed() {
     world.check("removed");
 }
 
-/// Another process lets a directory and a link to the outside change places all the time. Each path is resolved once, so what was
-/// opened is inside whatever the name stands for a moment later.
+/// Another process repeatedly swaps a directory and a link to the outside. Each path is resolved once, so an opened
+/// file is inside, whatever the name refers to later.
 #[test]
-fn a_directory_that_is_swapped_for_a_link_meanwhile_leads_nowhere() {
+fn swapped_directories_do_not_lead_outside() {
     let world = World::new();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -233,7 +233,7 @@ fn a_directory_that_is_swapped_for_a_link_meanwhile_leads_nowhere() {
             if let Ok(bytes) = world.dir.read("d/file", 100) {
                 assert_eq!(bytes, b"inside");
             }
-            // Each of these may succeed or meet the link.
+            // Each of these may succeed or hit the link.
             let _ = world.dir.create_file(format!("d/new-{round}"), 0o600);
             let _ = world.dir.make_dirs(format!("d/dirs-{round}/below"), 0o700);
             let _ = world.dir.write_over("d/over", b"inside");
@@ -259,7 +259,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_sequence_of_operations_touches_the_outside(
+    fn operations_never_touch_the_outside(
         steps in proptest::collection::vec((0..OPENING.len() + NAMING.len(), path()), 1..16)
     ) {
         let world = World::new();

@@ -1,4 +1,4 @@
-//! One writer thread for many callers, seen from outside.
+//! Group commit with one writer thread.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -11,19 +11,19 @@ const SETTINGS: Settings = Settings { cache_kib: 1024, statements: 16, idle_read
 /// What a job does to the table of numbers.
 #[derive(Clone, Copy, Debug)]
 enum Change {
-    /// Adds a number; a number that is there already is SQLite's to refuse.
+    /// Inserts a number; SQLite rejects duplicates.
     Add(i64),
-    /// Is refused before it changes anything.
+    /// Fails before it changes anything.
     Refuse,
-    /// Adds a number, and is refused after it.
+    /// Inserts a number, then fails.
     AddAndRefuse(i64),
-    /// Adds a number, and panics after it.
+    /// Inserts a number, then panics.
     AddAndPanic(i64),
-    /// Adds a number, and panics in its callback.
+    /// Inserts a number, and panics in its callback.
     AddAndPanicLater(i64),
-    /// Adds a number and ends the transaction behind the writer's back, as SQLite may after an error.
+    /// Inserts a number and ends the transaction, as SQLite may after an error.
     EndTransaction(i64),
-    /// Fails with that code of SQLite, after which the batch is given up or not.
+    /// Fails with that SQLite code; some codes abort the batch.
     Fail(i32),
     /// Waits until the test has queued the jobs of the next batch.
     Wait,
@@ -61,7 +61,7 @@ impl Work for Numbers {
             Change::Refuse => return Err(Refused::Change("refused".to_owned())),
             Change::AddAndRefuse(number) => {
                 add(number)?;
-                return Err(Refused::Change("refused late".to_owned()));
+                return Err(Refused::Change("failed late".to_owned()));
             }
             Change::AddAndPanic(number) => {
                 add(number)?;
@@ -71,11 +71,11 @@ impl Work for Numbers {
                 add(number)?;
                 connection.execute_batch("ROLLBACK")?;
                 let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
-                return Err(rusqlite::Error::SqliteFailure(busy, Some("as told".to_owned())).into());
+                return Err(rusqlite::Error::SqliteFailure(busy, Some("as configured".to_owned())).into());
             }
             Change::Fail(code) => {
                 let error = rusqlite::ffi::Error::new(code);
-                return Err(rusqlite::Error::SqliteFailure(error, Some("as told".to_owned())).into());
+                return Err(rusqlite::Error::SqliteFailure(error, Some("as configured".to_owned())).into());
             }
             Change::Wait => self.go.recv().unwrap(),
         }
@@ -100,36 +100,36 @@ impl Work for Numbers {
     }
 }
 
-/// What came of a batch of these changes.
+/// The result of a batch.
 struct Seen {
     outcomes: Vec<Outcome>,
     numbers: Vec<i64>,
-    /// How many changes the batches had, after the one that waited.
+    /// The sizes of the batches after the one that waited.
     batches: Vec<usize>,
-    /// How often each change was made.
+    /// How often each change was applied.
     applied: Vec<usize>,
 }
 
-/// Makes the changes together: they queue up while a first batch waits.
+/// Applies the changes in one batch: they queue up while a first batch waits.
 fn together(changes: &[Change]) -> Seen {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("numbers.sqlite3");
     let connection = open_writer(&path, &SETTINGS).unwrap();
     connection.execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT").unwrap();
-    let ((go, gone), (outcomes, told)) = (channel(), channel());
+    let ((go, gone), (outcomes, received)) = (channel(), channel());
     let ((batches, sizes), (applied, made)) = (channel(), channel());
     let work = Numbers { go: gone, outcomes, batches, applied, size: 0 };
     let writer = Writer::start("numbers", connection, work).unwrap();
     writer.submit((usize::MAX, Change::Wait)).unwrap();
-    assert_eq!(made.recv(), Ok(usize::MAX), "the first batch is on its way");
+    assert_eq!(made.recv(), Ok(usize::MAX), "the first batch is running");
     for job in changes.iter().copied().enumerate() {
         writer.submit(job).unwrap();
     }
     go.send(()).unwrap();
     drop(writer);
-    let mut outcomes: Vec<_> = told.iter().collect();
+    let mut outcomes: Vec<_> = received.iter().collect();
     assert_eq!(outcomes.remove(0), (usize::MAX, Ok(())));
-    assert!(outcomes.iter().map(|(id, _)| *id).eq(0..changes.len()), "in the order of the queue");
+    assert!(outcomes.iter().map(|(id, _)| *id).eq(0..changes.len()), "in queue order");
     let mut count = vec![0; changes.len()];
     made.iter().for_each(|id| count[id] += 1);
     let numbers = Readers::new(&path, SETTINGS)
@@ -142,69 +142,75 @@ fn together(changes: &[Change]) -> Seen {
     Seen { outcomes, numbers, batches: sizes.iter().skip(1).collect(), applied: count }
 }
 
-/// A name, the changes, the outcome of each, the numbers that are then there, and how often each change was made.
+/// A name, the changes, their results, the numbers that exist afterwards, and how often each change was applied.
 type Case = (&'static str, Vec<Change>, Vec<Outcome>, Vec<i64>, Vec<usize>);
 
 #[test]
-fn jobs_that_wait_together_share_a_transaction_and_each_has_its_own_outcome() {
+fn queued_jobs_share_a_transaction() {
     let refused = |text: &str| Err(text.to_owned());
     let unique = refused("sqlite: UNIQUE constraint failed: numbers.number");
     let (full, read_only) = (rusqlite::ffi::SQLITE_FULL, rusqlite::ffi::SQLITE_READONLY);
     let cases: [Case; 9] = [
-        ("all are kept", vec![Change::Add(1), Change::Add(2)], vec![Ok(()), Ok(())], vec![1, 2], vec![1, 1]),
         (
-            "a refusal that changed nothing costs the others nothing",
+            "all are committed",
+            vec![Change::Add(1), Change::Add(2)],
+            vec![Ok(()), Ok(())],
+            vec![1, 2],
+            vec![1, 1],
+        ),
+        (
+            "a failure without changes does not affect the others",
             vec![Change::Add(1), Change::Refuse, Change::Add(3)],
             vec![Ok(()), refused("refused"), Ok(())],
             vec![1, 3],
             vec![1, 1, 1],
         ),
         (
-            "a late refusal leaves nothing behind, and the others are made again",
+            "a late failure is rolled back, and the others are applied again",
             vec![Change::Add(1), Change::AddAndRefuse(2), Change::Add(3)],
-            vec![Ok(()), refused("refused late"), Ok(())],
+            vec![Ok(()), refused("failed late"), Ok(())],
             vec![1, 3],
             vec![2, 2, 1],
         ),
         (
-            "an error of SQLite is one change's alone",
+            "an SQLite error affects one change",
             vec![Change::Add(1), Change::Add(1), Change::Add(3)],
             vec![Ok(()), unique, Ok(())],
             vec![1, 3],
             vec![2, 2, 1],
         ),
         (
-            "a change that panics leaves nothing behind",
+            "a panicking change is rolled back",
             vec![Change::Add(1), Change::AddAndPanic(2), Change::Add(3)],
             vec![Ok(()), Err(Panicked.to_string()), Ok(())],
             vec![1, 3],
             vec![2, 2, 1],
         ),
         (
-            "a caller that panics is not the others' business",
+            "a panicking caller does not affect the others",
             vec![Change::AddAndPanicLater(1), Change::Add(2)],
             vec![Ok(()), Ok(())],
             vec![1, 2],
             vec![1, 1],
         ),
         (
-            "a transaction that SQLite ended takes the batch with it",
+            "a transaction that SQLite ended fails the batch",
             vec![Change::Add(1), Change::EndTransaction(2), Change::Add(3)],
-            vec![refused("sqlite: as told"); 3],
+            vec![refused("sqlite: as configured"); 3],
             vec![],
             vec![1, 1, 0],
         ),
         (
             "a full disk fails the batch",
             vec![Change::Add(1), Change::Fail(full), Change::Add(3)],
-            vec![refused("sqlite: as told"); 3],
+            vec![refused("sqlite: as configured"); 3],
             vec![],
             vec![1, 1, 0],
         ),
         (
             "a file that became read-only fails the batch",
             vec![Change::Add(1), Change::Fail(read_only), Change::Add(3)],
-            vec![refused("sqlite: as told"); 3],
+            vec![refused("sqlite: as configured"); 3],
             vec![],
             vec![1, 1, 0],
         ),
@@ -213,8 +219,8 @@ fn jobs_that_wait_together_share_a_transaction_and_each_has_its_own_outcome() {
         let seen = together(&changes);
         let error =
             |outcome: &Outcome| outcome.clone().map_err(|text| text.replace("database is locked", ""));
-        let (told, expected) = (seen.outcomes.iter().map(error), outcomes.iter().map(error));
-        assert_eq!(told.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{name}");
+        let (received, expected) = (seen.outcomes.iter().map(error), outcomes.iter().map(error));
+        assert_eq!(received.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{name}");
         assert_eq!(seen.numbers, numbers, "{name}");
         assert_eq!(seen.applied, applied, "{name}");
         assert_eq!(seen.batches, [changes.len()], "{name}");
@@ -222,7 +228,7 @@ fn jobs_that_wait_together_share_a_transaction_and_each_has_its_own_outcome() {
 }
 
 #[test]
-fn a_batch_has_a_bound_and_what_was_handed_over_is_written_before_the_end() {
+fn batches_are_limited_and_drained_on_drop() {
     let changes: Vec<_> =
         (0..MAX_BATCH + 3).map(|number| Change::Add(i64::try_from(number).unwrap())).collect();
     let seen = together(&changes);
@@ -231,7 +237,7 @@ fn a_batch_has_a_bound_and_what_was_handed_over_is_written_before_the_end() {
     assert_eq!(seen.batches, [MAX_BATCH, 3]);
 }
 
-/// Says when it is idle.
+/// Reports when it is idle.
 struct Idling(Sender<()>);
 
 impl Work for Idling {
@@ -258,16 +264,16 @@ impl Work for Idling {
 }
 
 #[test]
-fn a_writer_without_jobs_does_other_things_and_still_ends() {
-    let (idle, told) = channel();
+fn an_idle_writer_calls_idle_and_stops() {
+    let (idle, received) = channel();
     let writer = Writer::start("idle", Connection::open_in_memory().unwrap(), Idling(idle)).unwrap();
-    told.recv().unwrap();
+    received.recv().unwrap();
     // Returns once the thread has ended.
     drop(writer);
 }
 
 #[test]
-fn the_file_and_its_companions_are_the_owners_alone() {
+fn files_are_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");

@@ -1,5 +1,5 @@
-//! The contract of what touches the disk.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+//! Integration tests of file and database access.
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
 
 mod attacks;
 #[cfg(feature = "sqlite")]

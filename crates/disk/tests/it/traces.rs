@@ -1,4 +1,4 @@
-//! What an operator reads of a batch: how many jobs, how long, what came of it and SQLite's message, and nothing of the jobs.
+//! The trace of a batch: job count, duration, result and SQLite's message, without job data.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Everything that is traced, a line each.
+/// All trace lines.
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 struct Lines(AtomicU64);
@@ -61,7 +61,7 @@ impl Subscriber for Lines {
     fn exit(&self, _span: &Id) {}
 }
 
-/// Adds a text to a table.
+/// Inserts a text into a table.
 struct Texts(mpsc::Sender<Result<(), String>>);
 
 impl Work for Texts {
@@ -87,27 +87,27 @@ impl Work for Texts {
 }
 
 #[test]
-fn a_batch_is_traced_with_the_cause_of_its_failure_and_without_its_data() {
+fn batch_traces_have_the_cause_but_no_data() {
     tracing::subscriber::set_global_default(Lines(AtomicU64::new(1))).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("traced.sqlite3");
     let settings = Settings { cache_kib: 64, statements: 16, idle_readers: 1, prepare: |_| Ok(()) };
     let connection = open_writer(&path, &settings).unwrap();
     connection.execute_batch("CREATE TABLE texts (text TEXT) STRICT").unwrap();
-    let (told, outcomes) = mpsc::channel();
-    let writer = Writer::start("traced", connection, Texts(told)).unwrap();
+    let (sender, outcomes) = mpsc::channel();
+    let writer = Writer::start("traced", connection, Texts(sender)).unwrap();
     let write = |text: &str| {
         writer.submit(text.to_owned()).unwrap();
         outcomes.recv().unwrap()
     };
     assert_eq!(write("secret-one"), Ok(()));
-    // Another program takes the table away: what SQLite says has to be in the log.
+    // Another program drops the table: SQLite's message must be logged.
     let other = Connection::open(&path).unwrap();
     other.execute_batch("DROP TABLE texts").unwrap();
     let refused = write("secret-two").unwrap_err();
     assert!(refused.contains("no such table"), "{refused}");
     drop(writer);
-    // The other tests of this binary are traced too.
+    // Other tests of this binary are traced too.
     let lines = LINES.lock().unwrap().clone();
     let mine = |line: &&String| line.contains("store=\"traced\"");
     let spans: Vec<_> = lines.iter().filter(mine).filter_map(|line| line.strip_prefix("span ")).collect();

@@ -10,18 +10,53 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 pub use self::inputs::Inputs;
+use crate::wire_enum::words;
+
+words! {
+    /// A kind of storage that nodes call.
+    pub enum Surface {
+        Fs => "fs",
+        Kv => "kv",
+        Table => "table",
+        Cache => "cache",
+        Blob => "blob",
+        QueueBus => "queueBus",
+        Sql => "sql",
+        Vector => "vector",
+        Search => "search",
+    }
+}
+
+impl Surface {
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|surface| surface.as_str() == name)
+    }
+
+    /// Its flag in the discovery document.
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::Fs => "fs.supported",
+            Self::Kv => "kvStorage.supported",
+            Self::Table => "tableStorage.supported",
+            Self::Cache => "cache.supported",
+            Self::Blob => "blobStorage.supported",
+            Self::QueueBus => "queueBus.supported",
+            Self::Sql => "sql.supported",
+            Self::Vector => "vectorStore.supported",
+            Self::Search => "searchIndex.supported",
+        }
+    }
+}
 
 /// What a type of node needs of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// An operation of a surface.
     Surface {
-        /// Which surface.
-        surface: &'static str,
+        surface: Surface,
         /// Which operation of it.
         op: &'static str,
     },
-    /// A model.
     Model,
     /// An agent that a pack brings, and a model for it.
     Agent,
@@ -29,7 +64,6 @@ pub enum Family {
     Host,
     /// A request to another MCP server.
     Mcp {
-        /// The method.
         method: &'static str,
     },
 }
@@ -62,7 +96,7 @@ const fn must(name: &'static str, kind: Kind) -> Member {
     (name, kind, true)
 }
 
-const fn on(surface: &'static str, op: &'static str) -> Family {
+const fn on(surface: Surface, op: &'static str) -> Family {
     Family::Surface { surface, op }
 }
 
@@ -136,88 +170,88 @@ macro_rules! called {
 
 called! {
     /// Reads the value of a key.
-    KvGet => "core.storage.kv-get", on("kv", "get"), [NAMESPACE];
+    KvGet => "core.storage.kv-get", on(Surface::Kv, "get"), [NAMESPACE];
     /// Sets the value of a key.
-    KvSet => "core.storage.kv-set", on("kv", "set"), [NAMESPACE, TTL];
+    KvSet => "core.storage.kv-set", on(Surface::Kv, "set"), [NAMESPACE, TTL];
     /// Deletes a key.
-    KvDelete => "core.storage.kv-delete", on("kv", "delete"), [NAMESPACE];
+    KvDelete => "core.storage.kv-delete", on(Surface::Kv, "delete"), [NAMESPACE];
     /// Lists keys.
-    KvList => "core.storage.kv-list", on("kv", "list"), [NAMESPACE, LIMIT, may("prefix", Kind::Text)];
+    KvList => "core.storage.kv-list", on(Surface::Kv, "list"), [NAMESPACE, LIMIT, may("prefix", Kind::Text)];
     /// Adds to a number atomically.
-    KvIncrement => "core.storage.kv-atomic-increment", on("kv", "atomicIncrement"), [NAMESPACE, may("delta", Kind::Integer)];
+    KvIncrement => "core.storage.kv-atomic-increment", on(Surface::Kv, "atomicIncrement"), [NAMESPACE, may("delta", Kind::Integer)];
     /// Sets the value of a key if its current value is the expected one.
-    KvCas => "core.storage.kv-cas", on("kv", "cas"), [NAMESPACE];
+    KvCas => "core.storage.kv-cas", on(Surface::Kv, "cas"), [NAMESPACE];
     /// Inserts a row.
-    TableInsert => "core.storage.table-insert", on("table", "insert"), [TABLE];
+    TableInsert => "core.storage.table-insert", on(Surface::Table, "insert"), [TABLE];
     /// Updates rows.
-    TableUpdate => "core.storage.table-update", on("table", "update"), [TABLE];
+    TableUpdate => "core.storage.table-update", on(Surface::Table, "update"), [TABLE];
     /// Inserts a row, or updates the existing one.
-    TableUpsert => "core.storage.table-upsert", on("table", "upsert"), [TABLE, may("keyColumns", Kind::Key)];
+    TableUpsert => "core.storage.table-upsert", on(Surface::Table, "upsert"), [TABLE, may("keyColumns", Kind::Key)];
     /// Deletes rows.
-    TableDelete => "core.storage.table-delete", on("table", "delete"), [TABLE];
+    TableDelete => "core.storage.table-delete", on(Surface::Table, "delete"), [TABLE];
     /// Reads rows, with pagination.
-    TableQuery => "core.storage.table-query", on("table", "query"), [TABLE, LIMIT, may("orderBy", Kind::Order)];
+    TableQuery => "core.storage.table-query", on(Surface::Table, "query"), [TABLE, LIMIT, may("orderBy", Kind::Order)];
     /// Counts rows.
-    TableCount => "core.storage.table-count", on("table", "count"), [TABLE];
+    TableCount => "core.storage.table-count", on(Surface::Table, "count"), [TABLE];
     /// Reads a cached value.
-    CacheGet => "core.storage.cache-get", on("cache", "get"), [NAMESPACE];
+    CacheGet => "core.storage.cache-get", on(Surface::Cache, "get"), [NAMESPACE];
     /// Caches a value for a limited time.
-    CachePut => "core.storage.cache-put", on("cache", "put"), [NAMESPACE, SHORT_TTL];
+    CachePut => "core.storage.cache-put", on(Surface::Cache, "put"), [NAMESPACE, SHORT_TTL];
     /// Removes a value from the cache.
-    CacheEvict => "core.storage.cache-evict", on("cache", "evict"), [NAMESPACE];
+    CacheEvict => "core.storage.cache-evict", on(Surface::Cache, "evict"), [NAMESPACE];
     /// Stores bytes.
-    BlobPut => "core.storage.blob-put", on("blob", "put"), [BUCKET, may("contentType", Kind::Text)];
+    BlobPut => "core.storage.blob-put", on(Surface::Blob, "put"), [BUCKET, may("contentType", Kind::Text)];
     /// Reads bytes.
-    BlobGet => "core.storage.blob-get", on("blob", "get"), [BUCKET];
+    BlobGet => "core.storage.blob-get", on(Surface::Blob, "get"), [BUCKET];
     /// Creates a signed URL for reading or writing an object for a limited time.
-    BlobPresign => "core.storage.blob-presign", on("blob", "presign"),
+    BlobPresign => "core.storage.blob-presign", on(Surface::Blob, "presign"),
         [BUCKET, SHORT_TTL, may("operation", Kind::Word(&["get", "put"]))];
     /// Adds a message to a queue.
-    QueueEnqueue => "core.storage.queue-enqueue", on("queueBus", "publish"),
+    QueueEnqueue => "core.storage.queue-enqueue", on(Surface::QueueBus, "publish"),
         [QUEUE, may("delaySeconds", Kind::Count(0, DELAY_SECONDS))];
     /// Receives a message from a queue.
-    QueueDequeue => "core.storage.queue-dequeue", on("queueBus", "consume"),
+    QueueDequeue => "core.storage.queue-dequeue", on(Surface::QueueBus, "consume"),
         [QUEUE, may("durationMs", Kind::Count(1, DELAY_SECONDS * 1000))];
     /// Queries a database.
-    SqlQuery => "core.db.sql-query", on("sql", "query"), [DATASOURCE];
+    SqlQuery => "core.db.sql-query", on(Surface::Sql, "query"), [DATASOURCE];
     /// Changes a database.
-    SqlExecute => "core.db.sql-execute", on("sql", "execute"), [DATASOURCE];
+    SqlExecute => "core.db.sql-execute", on(Surface::Sql, "execute"), [DATASOURCE];
     /// Changes a database in one transaction.
-    SqlTransaction => "core.db.sql-transaction", on("sql", "transaction"), [DATASOURCE];
+    SqlTransaction => "core.db.sql-transaction", on(Surface::Sql, "transaction"), [DATASOURCE];
     /// Adds a document to a search index.
-    SearchIndex => "core.db.search-index", on("search", "index"), [INDEX];
+    SearchIndex => "core.db.search-index", on(Surface::Search, "index"), [INDEX];
     /// Searches documents by their words.
-    SearchQuery => "core.db.search-query", on("search", "query"), [INDEX, LIMIT];
+    SearchQuery => "core.db.search-query", on(Surface::Search, "query"), [INDEX, LIMIT];
     /// Adds vectors.
-    VectorUpsert => "core.db.vector-upsert", on("vector", "upsert"), [COLLECTION];
+    VectorUpsert => "core.db.vector-upsert", on(Surface::Vector, "upsert"), [COLLECTION];
     /// Finds the nearest vectors.
-    VectorQuery => "core.db.vector-query", on("vector", "query"), [COLLECTION, may("topK", Kind::Count(1, 1000))];
+    VectorQuery => "core.db.vector-query", on(Surface::Vector, "query"), [COLLECTION, may("topK", Kind::Count(1, 1000))];
     /// Deletes vectors.
-    VectorDelete => "core.db.vector-delete", on("vector", "delete"), [COLLECTION];
+    VectorDelete => "core.db.vector-delete", on(Surface::Vector, "delete"), [COLLECTION];
     /// Reads a file.
-    FilesRead => "core.files.read", on("fs", "read"), [ENCODING];
+    FilesRead => "core.files.read", on(Surface::Fs, "read"), [ENCODING];
     /// Writes a file.
-    FilesWrite => "core.files.write", on("fs", "write"), [ENCODING, may("mode", Kind::Word(&["overwrite", "create"]))];
+    FilesWrite => "core.files.write", on(Surface::Fs, "write"), [ENCODING, may("mode", Kind::Word(&["overwrite", "create"]))];
     /// Deletes a file.
-    FilesDelete => "core.files.delete", on("fs", "delete"), [];
+    FilesDelete => "core.files.delete", on(Surface::Fs, "delete"), [];
     /// Returns the kind, size and modification time of a path.
-    FilesStat => "core.files.stat", on("fs", "stat"), [];
+    FilesStat => "core.files.stat", on(Surface::Fs, "stat"), [];
     /// Lists a directory.
-    FilesList => "core.files.list", on("fs", "list"), [];
+    FilesList => "core.files.list", on(Surface::Fs, "list"), [];
     /// Publishes a message.
-    MessagePublish => "core.messaging.publish", on("queueBus", "publish"), [TOPIC];
+    MessagePublish => "core.messaging.publish", on(Surface::QueueBus, "publish"), [TOPIC];
     /// Receives a message.
-    MessageConsume => "core.messaging.consume", on("queueBus", "consume"), [TOPIC, GROUP];
+    MessageConsume => "core.messaging.consume", on(Surface::QueueBus, "consume"), [TOPIC, GROUP];
     /// Acknowledges a message.
-    MessageAck => "core.messaging.ack", on("queueBus", "ack"), [];
+    MessageAck => "core.messaging.ack", on(Surface::QueueBus, "ack"), [];
     /// Returns a message to its queue, or drops it.
-    MessageNack => "core.messaging.nack", on("queueBus", "nack"), [may("requeue", Kind::Flag)];
+    MessageNack => "core.messaging.nack", on(Surface::QueueBus, "nack"), [may("requeue", Kind::Flag)];
     /// Moves a message to the dead letters.
-    MessageDeadLetter => "core.messaging.dead-letter", on("queueBus", "deadLetter"), [];
+    MessageDeadLetter => "core.messaging.dead-letter", on(Surface::QueueBus, "deadLetter"), [];
     /// Adds a record to a stream.
-    StreamPublish => "core.messaging.stream-publish", on("queueBus", "streamPublish"), [STREAM];
+    StreamPublish => "core.messaging.stream-publish", on(Surface::QueueBus, "streamPublish"), [STREAM];
     /// Reads a stream.
-    StreamSubscribe => "core.messaging.stream-subscribe", on("queueBus", "streamSubscribe"),
+    StreamSubscribe => "core.messaging.stream-subscribe", on(Surface::QueueBus, "streamSubscribe"),
         [STREAM, GROUP, may("fromBeginning", Kind::Flag)];
     /// Calls a model. The host reads its configuration.
     CallPrompt => "core.ai.callPrompt", Family::Model, [];

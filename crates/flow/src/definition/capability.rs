@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::called::Surface;
+
 /// What a host serves, beyond the types that every host has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
@@ -122,26 +124,23 @@ impl Capabilities {
 pub struct ServedSurfaces(u16);
 
 impl ServedSurfaces {
-    const NAMES: [&'static str; 9] =
-        ["fs", "kv", "table", "cache", "blob", "queueBus", "sql", "vector", "search"];
-
     /// None.
     pub const NONE: Self = Self(0);
     /// Every one.
-    pub const ALL: Self = Self((1 << Self::NAMES.len()) - 1);
+    pub const ALL: Self = Self((1 << Surface::ALL.len()) - 1);
 
-    /// Those of these names. An unknown name is none.
+    /// The surfaces with these names. Unknown names are ignored.
     pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        Self(names.into_iter().fold(0, |served, name| served | Self::bit(name)))
+        let known = names.into_iter().filter_map(Surface::parse);
+        Self(known.fold(0, |served, surface| served | Self::bit(surface)))
     }
 
-    /// Whether the surface of that name is one of them.
-    pub fn contains(self, name: &str) -> bool {
-        self.0 & Self::bit(name) != 0
+    pub const fn contains(self, surface: Surface) -> bool {
+        self.0 & Self::bit(surface) != 0
     }
 
-    fn bit(name: &str) -> u16 {
-        Self::NAMES.iter().position(|known| *known == name).map_or(0, |place| 1 << place)
+    const fn bit(surface: Surface) -> u16 {
+        1 << surface as u16
     }
 }
 
@@ -151,10 +150,8 @@ type Take = fn(&mut Capabilities);
 /// Which types of nodes packs bring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PackTypes {
-    /// None.
     #[default]
     None,
-    /// These.
     These(Arc<BTreeSet<String>>),
     /// Any that is named: for workflows that were checked when they were registered.
     Any,

@@ -104,7 +104,6 @@ pub enum TriggerRule {
     AllComplete,
     /// Every one of them ended, and none failed.
     NoneFailed,
-    /// One of them failed.
     AnyFailed,
 }
 

@@ -5,6 +5,28 @@ use std::sync::OnceLock;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
+use crate::wire_enum::words;
+
+words! {
+    pub enum DecisionKind {
+        /// Start these workers.
+        NextWorker => "next-worker",
+        /// Ask a person.
+        AskUser => "ask-user",
+        /// End the orchestration.
+        Terminate => "terminate",
+    }
+}
+
+impl DecisionKind {
+    /// The kind of a recorded decision. Every decision is validated before it is recorded, so only a log that another program wrote has
+    /// one of another kind; it ends the orchestration.
+    pub(crate) fn recorded(decision: &Value) -> Self {
+        let kind = decision.get("kind").and_then(Value::as_str);
+        Self::ALL.iter().copied().find(|known| Some(known.as_str()) == kind).unwrap_or(Self::Terminate)
+    }
+}
+
 /// The most children that one decision may name.
 const MAX_WORKERS: usize = 1000;
 
@@ -13,7 +35,7 @@ pub(super) fn schema() -> Value {
     let confidence = json!({"type": "number", "minimum": 0, "maximum": 1});
     let text = json!({"type": "string", "minLength": 1});
     let criterion = super::config::closed(&["key", "met"], &json!({"key": text, "met": {"type": "boolean"}}));
-    let form = |kind: &str, required: &[&str], mut properties: Value| {
+    let form = |kind: DecisionKind, required: &[&str], mut properties: Value| {
         properties["kind"] = json!({"const": kind});
         super::config::closed(&[&["kind"], required].concat(), &properties)
     };
@@ -24,11 +46,14 @@ pub(super) fn schema() -> Value {
     let ended = json!({
         "reason": text, "confidence": confidence, "successCriteria": {"type": "array", "items": criterion}
     });
-    json!({"oneOf": [
-        form("next-worker", &["nextWorkerIds"], json!({"nextWorkerIds": workers, "confidence": confidence})),
-        form("ask-user", &["prompt"], json!({"prompt": text})),
-        form("terminate", &[], ended),
-    ]})
+    let one_form = |kind: DecisionKind| match kind {
+        DecisionKind::NextWorker => {
+            form(kind, &["nextWorkerIds"], json!({"nextWorkerIds": workers, "confidence": confidence}))
+        }
+        DecisionKind::AskUser => form(kind, &["prompt"], json!({"prompt": text})),
+        DecisionKind::Terminate => form(kind, &[], ended.clone()),
+    };
+    json!({"oneOf": DecisionKind::ALL.iter().copied().map(one_form).collect::<Vec<_>>()})
 }
 
 /// Whether a value is a decision.

@@ -4,14 +4,17 @@
 //! them asks: the handler of an elicitation suspends its run until a person has answered the form that a client sent.
 
 pub mod address;
+mod config;
 pub mod form;
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-use self::address::Template;
-use super::Problem;
+pub use self::config::{
+    ElicitationConfig, ExposedConfig, PromptArgument, PromptConfig, ResourceConfig, ResourceTemplateConfig,
+    RootsConfig, SamplingConfig, ServerTriggerConfig, ToolConfig, Transport,
+};
 
 /// The longest name of a tool or a prompt, in characters.
 pub const MAX_NAME_CHARACTERS: usize = 128;
@@ -23,6 +26,8 @@ pub const MAX_VIOLATIONS: usize = 50;
 const MAX_VIOLATION_CHARACTERS: usize = 300;
 /// The most arguments of a prompt.
 const MAX_ARGUMENTS: usize = 50;
+/// The most values that are offered for an argument of a prompt.
+const MAX_VALUES: usize = 1000;
 
 macro_rules! exposed {
     ($(#[doc = $doc:literal] $name:ident => $text:literal $kind:literal,)+) => {
@@ -92,69 +97,6 @@ impl ExposedType {
             Self::Resource => Some("uri"),
             Self::ResourceTemplate => Some("uriTemplate"),
             Self::ServerTrigger | Self::Sampling | Self::Elicitation | Self::Roots => None,
-        }
-    }
-
-    /// The schema of its configuration. It is closed: what a host would not heed, it does not take.
-    pub fn config_schema(self) -> Value {
-        let text = |most: usize| json!({"type": "string", "minLength": 1, "maxLength": most});
-        let name = || json!({"type": "string", "pattern": "^[^\\x00-\\x1f\\x7f]{1,128}$"});
-        let about = || text(MAX_DESCRIPTION_CHARACTERS);
-        let (required, properties): (&[&str], Value) = match self {
-            Self::ServerTrigger => {
-                (&[], json!({"transport": {"enum": ["streamable-http"]}, "path": text(1024)}))
-            }
-            Self::Tool => (
-                &["name"],
-                json!({"name": name(), "description": about(), "inputSchema": {"type": "object"}}),
-            ),
-            Self::Resource => {
-                (&["uri"], json!({"uri": text(address::MAX_BYTES), "name": name(), "mimeType": text(256)}))
-            }
-            Self::ResourceTemplate => (
-                &["uriTemplate"],
-                json!({"uriTemplate": text(address::MAX_BYTES), "name": name(), "mimeType": text(256)}),
-            ),
-            Self::Prompt => (
-                &["name", "template"],
-                json!({
-                    "name": name(),
-                    "template": text(65_536),
-                    "arguments": {"type": "array", "maxItems": MAX_ARGUMENTS, "items": {
-                        "type": "object", "required": ["name"], "additionalProperties": false,
-                        "properties": {
-                            "name": name(), "title": about(), "description": about(), "required": {"type": "boolean"}
-                        }
-                    }}
-                }),
-            ),
-            Self::Sampling => (&[], json!({"modelHint": text(256)})),
-            Self::Elicitation => (&[], json!({})),
-            Self::Roots => (
-                &["roots"],
-                json!({"roots": {"type": "array", "maxItems": 100, "items": {
-                    "type": "object", "required": ["uri"], "additionalProperties": false,
-                    "properties": {"uri": text(address::MAX_BYTES), "name": name()}
-                }}}),
-            ),
-        };
-        json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required})
-    }
-
-    /// What a schema cannot say of a configuration.
-    pub(super) fn check(self, config: &Value, path: &str, problems: &mut Vec<Problem>) {
-        let text = |name: &str| config.get(name).and_then(Value::as_str);
-        let found = match self {
-            Self::Tool => config.get("inputSchema").and_then(|schema| Arguments::read(schema).err()),
-            Self::Resource => text("uri").and_then(|uri| address::check(uri).err()).map(str::to_owned),
-            Self::ResourceTemplate => {
-                text("uriTemplate").and_then(|template| Template::parse(template).err()).map(str::to_owned)
-            }
-            _ => None,
-        };
-        let member = if self == Self::Tool { Some("inputSchema") } else { self.named_by() };
-        if let (Some(message), Some(member)) = (found, member) {
-            problems.push(Problem::at(format!("{path}/{member}"), message));
         }
     }
 }

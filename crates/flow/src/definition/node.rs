@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::NodeIndex;
+use super::config::NodeConfig;
 use super::expression::Expression;
 use super::node_type::NodeType;
 use crate::id::NodeId;
@@ -12,16 +13,17 @@ use crate::id::NodeId;
 /// A step of a workflow.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Its id.
     pub id: NodeId,
-    /// Its type.
     pub kind: NodeType,
     /// The name of its type, where a pack brings it.
     pub pack_type: Option<String>,
     /// What people call it.
     pub name: String,
-    /// Its configuration, checked against its type.
-    pub config: Map<String, Value>,
+    pub config: NodeConfig,
+    /// The configuration as written. Only the host reads it: for the types that it executes or a pack brings, and for what it exposes.
+    pub raw_config: Map<String, Value>,
+    /// Whether answers to its interrupts need an API key: a signed token does not suffice.
+    pub requires_key: bool,
     /// Its inputs by port, in the order of their names.
     pub inputs: Vec<(String, PortValue)>,
     /// Whether it is left out.
@@ -39,7 +41,7 @@ pub struct Node {
 impl Node {
     /// Whether it is a mock, for conformance suites alone.
     pub fn is_mock(&self) -> bool {
-        self.kind.is_mock() || super::config::is_mock(self.kind, &self.config)
+        self.kind.is_mock() || self.config.is_mock()
     }
 
     /// The name of its type, to be kept.
@@ -56,15 +58,12 @@ impl Node {
 /// Where the value of an input comes from.
 #[derive(Clone, Debug)]
 pub enum PortValue {
-    /// It is this one.
     Static(Value),
     /// An expression gives it.
     Expression(Expression),
     /// Another node gives it.
     Connection {
-        /// Which node.
         node: NodeIndex,
-        /// Which of its outputs.
         output_key: String,
         /// Whether it may be absent.
         optional: bool,

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use super::Capabilities;
-use super::called::{CalledType, Family};
+use super::called::{CalledType, Family, Surface};
 use super::exposed::ExposedType;
 
 /// The capability that mock nodes need. Only a host whose conformance seams are enabled has it.
 pub(crate) const MOCK_AGENT: &str = "conformance.mockAgent";
 
 macro_rules! node_types {
-    ($(#[doc = $doc:literal] $name:ident => $text:literal,)+) => {
+    ($(#[doc = $doc:literal] $name:ident => $text:literal, $needs:expr;)+) => {
         /// The type of a node.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum NodeType {
@@ -37,6 +37,38 @@ macro_rules! node_types {
                 }
             }
 
+            const fn needs(self) -> Needs {
+                match self {
+                    $(Self::$name => $needs,)+
+                    Self::Called(called) => match called.family() {
+                        // A mock of a model also needs the executor for models.
+                        Family::Model if matches!(called, CalledType::MockAi) => Needs::MockModel,
+                        Family::Model => Needs::Flag("aiProviders.supported", |served| served.models),
+                        Family::Agent => {
+                            Needs::Flag("agents.manifestRuntime.supported", |served| served.agents)
+                        }
+                        Family::Mcp { .. } => Needs::Flag("mcp.supported", |served| served.mcp_client),
+                        Family::Surface { surface, .. } => Needs::Surface(surface),
+                        Family::Host => Needs::Nothing,
+                    },
+                    Self::Exposed(exposed) => match exposed {
+                        ExposedType::Sampling => {
+                            Needs::Flag("mcp.serverMount.samplingBridge", |served| served.mcp_sampling)
+                        }
+                        ExposedType::ServerTrigger
+                        | ExposedType::Tool
+                        | ExposedType::Resource
+                        | ExposedType::ResourceTemplate
+                        | ExposedType::Prompt
+                        | ExposedType::Elicitation
+                        | ExposedType::Roots => {
+                            Needs::Flag("mcp.serverMount.supported", |served| served.mcp_mount)
+                        }
+                    },
+                    Self::Pack => Needs::Nothing,
+                }
+            }
+
             /// What it does, in a sentence.
             pub const fn summary(self) -> &'static str {
                 match self {
@@ -52,63 +84,63 @@ macro_rules! node_types {
 
 node_types! {
     /// Marks the beginning.
-    Start => "core.start",
+    Start => "core.start", Needs::Nothing;
     /// Marks an end.
-    End => "core.end",
+    End => "core.end", Needs::Nothing;
     /// Does nothing.
-    Noop => "core.noop",
+    Noop => "core.noop", Needs::Nothing;
     /// Returns its inputs as outputs and as variables.
-    Identity => "core.identity",
+    Identity => "core.identity", Needs::Nothing;
     /// Evaluates a condition.
-    Conditional => "core.conditional",
+    Conditional => "core.conditional", Needs::Nothing;
     /// Waits for a given time.
-    Delay => "core.delay",
+    Delay => "core.delay", Needs::Nothing;
     /// Counts iterations.
-    Loop => "core.loop",
+    Loop => "core.loop", Needs::Nothing;
     /// Starts branches.
-    Parallel => "core.parallel",
+    Parallel => "core.parallel", Needs::Nothing;
     /// Joins branches.
-    Merge => "core.merge",
+    Merge => "core.merge", Needs::Nothing;
     /// Sets a variable.
-    SetVariable => "core.setVariable",
+    SetVariable => "core.setVariable", Needs::Nothing;
     /// Reads a variable.
-    GetVariable => "core.getVariable",
+    GetVariable => "core.getVariable", Needs::Nothing;
     /// Waits for an answer or an event from outside the run.
-    Interrupt => "core.interrupt",
+    Interrupt => "core.interrupt", Needs::Nothing;
     /// Fails with a code and a message.
-    Fail => "core.fail",
+    Fail => "core.fail", Needs::Nothing;
     /// Waits for a person to approve.
-    ApprovalGate => "core.approvalGate",
+    ApprovalGate => "core.approvalGate", Needs::Nothing;
     /// Waits for a person to answer questions.
-    ClarificationGate => "core.clarificationGate",
+    ClarificationGate => "core.clarificationGate", Needs::Nothing;
     /// Waits for people with a role to approve, or for an override.
-    GovernanceGate => "core.openwop.governance.approvalGate",
+    GovernanceGate => "core.openwop.governance.approvalGate", Needs::Nothing;
     /// Writes to a channel.
-    ChannelWrite => "core.channelWrite",
+    ChannelWrite => "core.channelWrite", Needs::Nothing;
     /// Runs another workflow.
-    SubWorkflow => "core.subWorkflow",
+    SubWorkflow => "core.subWorkflow", Needs::Nothing;
     /// Decides which workers run next.
-    Supervisor => "core.orchestrator.supervisor",
+    Supervisor => "core.orchestrator.supervisor", Needs::Flag("orchestrator.supported", |served| served.orchestrator);
     /// Runs the workers that the supervisor chose.
-    Dispatch => "core.dispatch",
+    Dispatch => "core.dispatch", Needs::Flag("dispatch.supported", |served| served.dispatch);
     /// Guides an agent through a workflow of steps, in its own workspace.
-    Guided => "interlock.guided",
+    Guided => "interlock.guided", Needs::Nothing;
     /// Has a conversation with a person.
-    ConversationGate => "core.conversationGate",
+    ConversationGate => "core.conversationGate", Needs::Flag("conversationPrimitive", |served| served.conversation);
     /// Simulates an agent.
-    MockAgent => "core.conformance.mock-agent",
+    MockAgent => "core.conformance.mock-agent", Needs::Mocks;
     /// Has an effect that can be counted.
-    SideEffect => "core.conformance.side-effect",
+    SideEffect => "core.conformance.side-effect", Needs::Mocks;
     /// Needs a capability that no host has.
-    RequiresMissing => "conformance.requiresMissing",
+    RequiresMissing => "conformance.requiresMissing", Needs::Mocks;
     /// Shows the digest of a secret.
-    SecretEcho => "conformance.secret.echo",
+    SecretEcho => "conformance.secret.echo", Needs::Mocks;
     /// Reports a cost.
-    CostEmit => "conformance.cost.emit",
+    CostEmit => "conformance.cost.emit", Needs::Mocks;
     /// Needs a model capability that no host has.
-    ModelCapabilityInsufficient => "conformance.modelCapability.insufficient",
+    ModelCapabilityInsufficient => "conformance.modelCapability.insufficient", Needs::Mocks;
     /// Creates an artifact.
-    ArtifactEmit => "conformance.artifact.emit",
+    ArtifactEmit => "conformance.artifact.emit", Needs::Mocks;
 }
 
 impl NodeType {
@@ -131,127 +163,47 @@ impl NodeType {
 
     /// Every name that an input of its nodes may have; nothing where any may.
     pub fn input_names(self) -> Option<Vec<&'static str>> {
-        match self {
-            Self::Called(called) => called.input_names(),
-            _ => None,
-        }
+        if let Self::Called(called) = self { called.input_names() } else { None }
     }
 
     /// Whether its nodes are given what a model says.
     pub const fn asks_models(self) -> bool {
-        match self {
-            Self::Called(called) => matches!(called.family(), Family::Model | Family::Agent),
-            _ => false,
+        let Self::Called(called) = self else { return false };
+        match called.family() {
+            Family::Model | Family::Agent => true,
+            Family::Surface { .. } | Family::Mcp { .. } | Family::Host => false,
         }
     }
 
     /// Whether its nodes are mocks, for conformance suites alone.
     pub const fn is_mock(self) -> bool {
-        match self {
-            Self::MockAgent
-            | Self::SideEffect
-            | Self::RequiresMissing
-            | Self::SecretEcho
-            | Self::CostEmit
-            | Self::ModelCapabilityInsufficient
-            | Self::ArtifactEmit => true,
-            Self::Called(called) => matches!(called, CalledType::MockAi),
-            Self::Start
-            | Self::End
-            | Self::Noop
-            | Self::Identity
-            | Self::Conditional
-            | Self::Delay
-            | Self::Loop
-            | Self::Parallel
-            | Self::Merge
-            | Self::SetVariable
-            | Self::GetVariable
-            | Self::Interrupt
-            | Self::Fail
-            | Self::ApprovalGate
-            | Self::ClarificationGate
-            | Self::GovernanceGate
-            | Self::ChannelWrite
-            | Self::SubWorkflow
-            | Self::Supervisor
-            | Self::Dispatch
-            | Self::Guided
-            | Self::ConversationGate
-            | Self::Exposed(_)
-            | Self::Pack => false,
-        }
+        matches!(self.needs(), Needs::Mocks | Needs::MockModel)
     }
 
     /// The capability that the type needs, where the host does not serve it.
-    pub fn missing_capability(self, capabilities: &Capabilities) -> Option<&'static str> {
-        if self.is_mock() && !capabilities.mock_agent {
-            return Some(MOCK_AGENT);
-        }
-        let (served, name) = match self {
-            Self::ConversationGate => (capabilities.conversation, "conversationPrimitive"),
-            Self::Supervisor => (capabilities.orchestrator, "orchestrator.supported"),
-            Self::Dispatch => (capabilities.dispatch, "dispatch.supported"),
-            Self::Called(called) => match called.family() {
-                Family::Surface { surface, .. } => {
-                    (capabilities.surfaces.contains(surface), surface_flag(surface))
-                }
-                // A mock of a model needs what serves models as well.
-                Family::Model if self.is_mock() => (capabilities.models, MOCK_AGENT),
-                Family::Model => (capabilities.models, "aiProviders.supported"),
-                Family::Agent => (capabilities.agents, "agents.manifestRuntime.supported"),
-                Family::Mcp { .. } => (capabilities.mcp_client, "mcp.supported"),
-                Family::Host => return None,
-            },
-            Self::Exposed(ExposedType::Sampling) => {
-                (capabilities.mcp_sampling, "mcp.serverMount.samplingBridge")
-            }
-            Self::Exposed(_) => (capabilities.mcp_mount, "mcp.serverMount.supported"),
-            Self::MockAgent
-            | Self::SideEffect
-            | Self::RequiresMissing
-            | Self::SecretEcho
-            | Self::CostEmit
-            | Self::ModelCapabilityInsufficient
-            | Self::ArtifactEmit
-            | Self::Start
-            | Self::End
-            | Self::Noop
-            | Self::Identity
-            | Self::Conditional
-            | Self::Delay
-            | Self::Loop
-            | Self::Parallel
-            | Self::Merge
-            | Self::SetVariable
-            | Self::GetVariable
-            | Self::Interrupt
-            | Self::Fail
-            | Self::ApprovalGate
-            | Self::ClarificationGate
-            | Self::GovernanceGate
-            | Self::ChannelWrite
-            | Self::SubWorkflow
-            | Self::Guided
-            | Self::Pack => (true, ""),
+    pub fn missing_capability(self, served: &Capabilities) -> Option<&'static str> {
+        let (is_served, name) = match self.needs() {
+            Needs::Nothing => return None,
+            Needs::Flag(name, is_served) => (is_served(served), name),
+            Needs::Surface(surface) => (served.surfaces.contains(surface), surface.flag()),
+            Needs::Mocks => (served.mock_agent, MOCK_AGENT),
+            Needs::MockModel => (served.mock_agent && served.models, MOCK_AGENT),
         };
-        (!served).then_some(name)
+        (!is_served).then_some(name)
     }
 }
 
-/// The flag of the discovery document for a surface.
-const fn surface_flag(surface: &str) -> &'static str {
-    match surface.as_bytes() {
-        b"kv" => "kvStorage.supported",
-        b"table" => "tableStorage.supported",
-        b"cache" => "cache.supported",
-        b"blob" => "blobStorage.supported",
-        b"queueBus" => "queueBus.supported",
-        b"sql" => "sql.supported",
-        b"vector" => "vectorStore.supported",
-        b"search" => "searchIndex.supported",
-        _ => "fs.supported",
-    }
+/// What a node type needs besides the engine.
+#[derive(Clone, Copy)]
+enum Needs {
+    Nothing,
+    /// A capability, by its name in the discovery document.
+    Flag(&'static str, fn(&Capabilities) -> bool),
+    Surface(Surface),
+    /// The conformance seams, because its nodes are mocks.
+    Mocks,
+    /// The conformance seams and the executor for models.
+    MockModel,
 }
 
 impl fmt::Display for NodeType {

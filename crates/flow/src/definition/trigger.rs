@@ -26,7 +26,6 @@ pub const MAX_RETRY_DELAY_MS: u64 = 10 * 60 * 1000;
 /// A trigger that is enabled and would never fire. Only a workflow that an earlier version registered has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnservedTrigger {
-    /// Its id.
     pub id: String,
     /// What it would fire on.
     pub kind: UnservedKind,
@@ -116,7 +115,6 @@ impl SourceKind {
 /// A trigger that listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listening {
-    /// Its id.
     pub id: String,
     /// What it listens to.
     pub kind: SourceKind,

@@ -6,7 +6,7 @@ use serde_json::{Number, Value, json};
 
 use super::turn::Turn;
 use super::{Effect, Refusal, TimerKey, guide, ids, nodes};
-use crate::definition::{NodeIndex, NodeType};
+use crate::definition::{NodeConfig, NodeIndex, NodeType};
 use crate::event::EventData;
 use crate::event::data::interrupt::{
     ApprovalGranted, ApprovalOverridden, ApprovalReceived, ApprovalRejected, ApprovalRequested,
@@ -99,10 +99,15 @@ impl Turn<'_> {
         };
         let id = recorded
             .unwrap_or_else(|| ids::interrupt_id(&self.state.genesis.run_id, &self.node(node).id, count));
-        let key = match self.node(node).config.get("key").and_then(Value::as_str) {
-            Some(key) if count == 0 && self.node(node).kind == NodeType::Interrupt => key.to_owned(),
-            _ => id.as_str().to_owned(),
+        // There is one prompt for each key in the life of a run.
+        let own_key = if let NodeConfig::Interrupt(config) = &self.node(node).config
+            && count == 0
+        {
+            config.key.clone()
+        } else {
+            None
         };
+        let key = own_key.unwrap_or_else(|| id.as_str().to_owned());
         let Question { kind, data, resume_schema, timeout_ms, why, cause, outside } = question;
         let Outside { causation_id, content_trust } = outside;
         let (agent_id, observed, threshold) = match why.unsure {

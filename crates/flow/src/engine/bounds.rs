@@ -4,9 +4,10 @@
 //! that is nested deeper with every round than the reader of the log goes. Both end at the node that would pass them on.
 
 use canon::json;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Refusal, Told};
+use super::{Refusal, Reported};
 use crate::failure::FailureCode;
 use crate::state::RunError;
 
@@ -28,7 +29,7 @@ pub const MAX_ROUNDS: u64 = 10_000;
 pub const MAX_ROUND_BYTES: u64 = 16 << 20;
 
 /// What a run was told that decided nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rounds {
     /// How often.
     pub count: u64,
@@ -74,7 +75,7 @@ fn size(value: &Value) -> u64 {
 pub const MAX_TOLD: usize = 2000;
 
 /// Checks what happened while the host worked.
-pub(super) fn check_told(told: &[Told]) -> Result<(), RunError> {
+pub(super) fn check_told(told: &[Reported]) -> Result<(), RunError> {
     if told.len() > MAX_TOLD {
         let message = format!("the work of a node may tell {MAX_TOLD} things, and not {}", told.len());
         return Err(RunError::of(FailureCode::ValidationError, message));
@@ -83,8 +84,8 @@ pub(super) fn check_told(told: &[Told]) -> Result<(), RunError> {
 }
 
 /// The first of what happened, as far as it is within the bounds and decides nothing.
-pub(super) fn told_within(told: Vec<Told>) -> Vec<Told> {
-    let fits = |told: &Told| check("", &told.payload()).is_ok() && !told.decides();
+pub(super) fn told_within(told: Vec<Reported>) -> Vec<Reported> {
+    let fits = |told: &Reported| check("", &told.payload()).is_ok() && !told.decides();
     told.into_iter().take(MAX_TOLD).take_while(fits).collect()
 }
 
@@ -102,7 +103,6 @@ pub(super) fn check(what: &str, members: &Map<String, Value>) -> Result<(), RunE
     }
 }
 
-/// Checks one value.
 pub(crate) fn check_value(what: &str, value: &Value) -> Result<(), RunError> {
     match problem(value) {
         None => Ok(()),

@@ -7,7 +7,8 @@ use super::limits::MAX_CHILD_DEPTH;
 use super::nodes::{dispatch, sub_workflow};
 use super::turn::Turn;
 use super::{Effect, StartChild, ids, mapping};
-use crate::definition::{NodeIndex, NodeType};
+use crate::definition::NodeIndex;
+use crate::definition::config::ChildStarter;
 use crate::event::data::node::NodeDispatched;
 use crate::event::{EventData, event_id};
 use crate::failure::FailureCode;
@@ -49,7 +50,6 @@ impl Turn<'_> {
         self.state.genesis.parent.as_ref().map_or(0, |above| above.depth).saturating_add(1)
     }
 
-    /// Starts a child.
     pub(super) fn start_child(
         &mut self,
         node: NodeIndex,
@@ -110,13 +110,13 @@ impl Turn<'_> {
         for place in &open {
             self.ask_for_child(node, *place);
         }
-        if open.is_empty() {
-            let step = match (self.node(node).kind, own.last()) {
-                (NodeType::SubWorkflow, Some(place)) => sub_workflow::ended(self, node, *place),
-                _ => dispatch::advance(self, node),
-            };
-            self.settle(node, step, None);
-        }
+        let (true, Some(last)) = (open.is_empty(), own.last()) else { return };
+        let step = match self.node(node).config.child_starter() {
+            Some(ChildStarter::SubWorkflow(config)) => sub_workflow::ended(self, config, *last),
+            Some(ChildStarter::Dispatch(config)) => dispatch::advance(self, node, config),
+            None => return,
+        };
+        self.settle(node, step, None);
     }
 
     /// A child waits for somebody, or goes on.
@@ -136,7 +136,6 @@ impl Turn<'_> {
         self.tell_child(node, place, status);
     }
 
-    /// A child ended.
     pub(super) fn child_ended(
         &mut self,
         run_id: &RunId,
@@ -155,13 +154,17 @@ impl Turn<'_> {
         if !awaited || !self.may_end(node) {
             return;
         }
+        let Some(starter) = self.node(node).config.child_starter() else { return };
         self.tell_child(node, place, status);
-        let step = if self.node(node).kind == NodeType::Dispatch {
-            dispatch::child_ended(self, node, place, variables, error);
-            dispatch::advance(self, node)
-        } else {
-            self.harvest(node, place, variables);
-            sub_workflow::ended_with(self, node, place, error)
+        let step = match starter {
+            ChildStarter::Dispatch(config) => {
+                dispatch::child_ended(self, node, place, variables, error);
+                dispatch::advance(self, node, config)
+            }
+            ChildStarter::SubWorkflow(config) => {
+                self.harvest(node, place, variables);
+                sub_workflow::ended_with(self, config, place, error)
+            }
         };
         self.settle(node, step, None);
         self.drain();

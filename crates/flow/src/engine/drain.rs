@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::turn::Turn;
 use super::{Effect, TimerKey, bounds, nodes, ports};
-use crate::definition::{ExposedType, NodeIndex, NodeType};
+use crate::definition::{ExposedType, NodeConfig, NodeIndex, NodeType};
 use crate::event::data::node::{NodeCompleted, NodeFailed, NodeRetried, NodeSkipped, NodeStarted};
 use crate::event::data::run::{LoopbackLimit, Owner, RunCompleted, RunStarted, TriggeredBy};
 use crate::failure::FailureCode;
@@ -21,7 +21,6 @@ const LONGEST_RETRY_MS: u64 = 60_000;
 pub(super) enum Step {
     /// It is done, with what it gives.
     Done(Map<String, Value>),
-    /// It failed.
     Failed(Failure),
     /// It waits for a timer, an effect, a child or a person.
     Waits,
@@ -178,9 +177,17 @@ impl Turn<'_> {
         let last = (0..self.definition.nodes.len())
             .filter(|node| graph.outgoing[*node].iter().all(|edge| graph.loops_back[*edge]));
         // What says what the workflow is to clients is nothing that a run gives.
-        let says = |node: &NodeIndex| match self.node(*node).kind {
-            NodeType::Exposed(kind) => !matches!(kind, ExposedType::Elicitation | ExposedType::Sampling),
-            _ => false,
+        let says = |node: &NodeIndex| {
+            let NodeType::Exposed(kind) = self.node(*node).kind else { return false };
+            match kind {
+                ExposedType::ServerTrigger
+                | ExposedType::Tool
+                | ExposedType::Resource
+                | ExposedType::ResourceTemplate
+                | ExposedType::Prompt
+                | ExposedType::Roots => true,
+                ExposedType::Elicitation | ExposedType::Sampling => false,
+            }
         };
         let last = last.filter(|node| !says(node));
         let last = last.filter(completed).filter(|node| !self.state.nodes[*node].outputs.is_empty());
@@ -214,12 +221,14 @@ impl Turn<'_> {
             return;
         }
         let inputs = self.inputs(node);
-        let waits = self.node(node).kind == NodeType::Delay;
-        let inputs_of_delay = inputs.as_ref().ok().filter(|_| waits);
+        let delay_ms = match (&self.node(node).config, &inputs) {
+            (NodeConfig::Delay(config), Ok(inputs)) => Some(nodes::delay_ms(config, inputs)),
+            (_, Ok(_) | Err(_)) => None,
+        };
         let started = NodeStarted {
             attempt,
             // The moment is recorded, so that a restart waits for what is left, and not again from the start.
-            due_at: inputs_of_delay.map(|inputs| self.now.plus(nodes::delay_ms(self, node, inputs))),
+            due_at: delay_ms.map(|delay_ms| self.now.plus(delay_ms)),
             node_id: self.node_id(node),
             type_id: self.node(node).type_name(),
         };

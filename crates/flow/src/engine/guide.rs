@@ -16,7 +16,8 @@ use super::children::no_source;
 use super::drain::{Failure, Step};
 use super::turn::Turn;
 use super::{Effect, ids};
-use crate::definition::{NodeIndex, NodeType};
+use crate::definition::config::{GuidedConfig, Manifest};
+use crate::definition::{NodeConfig, NodeIndex, NodeType};
 use crate::event::data::node::NodeResumed;
 use crate::event::data::value::ArtifactCreated;
 use crate::id::{ArtifactId, NodeId};
@@ -35,17 +36,13 @@ const MAX_WAIT_MS: u64 = 31_536_000_000;
 pub struct Guide {
     /// The node that asks for it.
     pub node_id: NodeId,
-    /// In which iteration.
     pub iteration: u32,
-    /// In which attempt.
     pub attempt: u32,
-    /// Its id.
     pub session_id: String,
     /// Whether the node waits for it already. It is then not started again, and is another run's where this one was forked.
     pub is_started: bool,
     /// The guided workflow.
     pub workflow: String,
-    /// What it is for.
     pub goal: String,
     /// How far the agent goes without a person, where the author says.
     pub autonomy: Option<String>,
@@ -80,9 +77,7 @@ pub enum ManifestSource {
 /// An artifact of a node before this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
-    /// Which artifact.
     pub artifact_id: ArtifactId,
-    /// Which node.
     pub node_id: NodeId,
 }
 
@@ -111,7 +106,6 @@ pub struct Deliverable {
 /// Why a session did not come to an end that the node can use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuideFailure {
-    /// Why.
     pub error: RunError,
     /// Whether another attempt may help.
     pub is_retryable: bool,
@@ -146,12 +140,17 @@ pub fn session_of(data: &Value) -> Option<&str> {
 
 impl Turn<'_> {
     /// Begins the work of a guided node.
-    pub(super) fn guide(&mut self, node: NodeIndex, inputs: Map<String, Value>) -> Step {
+    pub(super) fn guide(
+        &mut self,
+        node: NodeIndex,
+        config: &GuidedConfig,
+        inputs: Map<String, Value>,
+    ) -> Step {
         if self.has_no_source() {
             return Step::failed(no_source());
         }
         let session_id = self.own_session(node);
-        self.ask_for_guide(node, inputs, session_id, false);
+        self.ask_for_guide(node, config, inputs, session_id, false);
         Step::Waits
     }
 
@@ -174,34 +173,32 @@ impl Turn<'_> {
     fn ask_for_guide(
         &mut self,
         node: NodeIndex,
+        config: &GuidedConfig,
         inputs: Map<String, Value>,
         session_id: String,
         is_started: bool,
     ) {
         let (subject, state) = (self.node(node), &self.state.nodes[node]);
-        let config = &subject.config;
-        let text = |name: &str| config.get(name).and_then(Value::as_str).map(str::to_owned);
-        let mut given = super::turn::object(config.get("inputs").cloned().unwrap_or_default());
+        let mut given = config.inputs.clone();
         given.extend(inputs);
         let goal = given.get("goal").and_then(Value::as_str).map(str::to_owned);
-        let preference = |name: &str| Some(config.get("preferences")?.get(name)?.as_str()?.to_owned());
-        let manifest = match config.get("manifest") {
-            Some(Value::String(path)) => Some(ManifestSource::File(path.clone())),
-            Some(inline) => Some(ManifestSource::Inline(inline.clone())),
-            None => None,
-        };
+        let manifest = config.manifest.as_ref().map(|manifest| match manifest {
+            Manifest::File(path) => ManifestSource::File(path.clone()),
+            Manifest::Inline(inline) => ManifestSource::Inline(Value::Object(inline.clone())),
+        });
+        let preferences = config.preferences;
         let guide = Guide {
             node_id: subject.id.clone(),
             iteration: state.iteration,
             attempt: state.attempt,
             session_id,
             is_started,
-            workflow: text("workflow").unwrap_or_default(),
-            goal: goal.or_else(|| text("goal")).unwrap_or_else(|| subject.name.clone()),
-            autonomy: preference("autonomy"),
-            risk_policy: preference("riskPolicy"),
+            workflow: config.workflow.clone(),
+            goal: goal.or_else(|| config.goal.clone()).unwrap_or_else(|| subject.name.clone()),
+            autonomy: preferences.autonomy.map(|autonomy| autonomy.as_str().to_owned()),
+            risk_policy: preferences.risk_policy.map(|policy| policy.as_str().to_owned()),
             equipment: manifest
-                .map(|manifest| Equipment { manifest, library: text("library").unwrap_or_default() }),
+                .map(|manifest| Equipment { manifest, library: config.library.clone().unwrap_or_default() }),
             inputs: given,
             artifacts: self.upstream(node),
         };
@@ -236,8 +233,8 @@ impl Turn<'_> {
         let Some(node) = self.state.place(node_id) else { return };
         let state = &self.state.nodes[node];
         // Suspended without a question is a log that was cut between the two, as at the place of a fork.
-        let awaited = self.node(node).kind == NodeType::Guided
-            && matches!(state.status, NodeStatus::Running | NodeStatus::Suspended)
+        let NodeConfig::Guided(config) = &self.node(node).config else { return };
+        let awaited = matches!(state.status, NodeStatus::Running | NodeStatus::Suspended)
             && state.retry_at.is_none()
             && self.awaited_session(node).is_none()
             && (self.recorded.is_some() || self.own_session(node) == session_id);
@@ -245,9 +242,8 @@ impl Turn<'_> {
             return;
         }
         let data = json!({"eventType": EVENT_TYPE, "correlation": {"sessionId": session_id}});
-        let timeout = self.node(node).config.get("timeoutMs").and_then(Value::as_f64);
         let question = Question {
-            timeout_ms: timeout.filter(|milliseconds| *milliseconds >= 1.0).map(whole),
+            timeout_ms: config.timeout_ms.filter(|milliseconds| *milliseconds >= 1.0).map(whole),
             why: Why::reason("guided-session"),
             cause: state.last_sequence,
             ..Question::new(InterruptKind::ExternalEvent, data)
@@ -340,7 +336,7 @@ impl Turn<'_> {
     }
 
     /// Asks again for the session that a suspended node waits for.
-    pub(super) fn guide_again(&mut self, node: NodeIndex) {
+    pub(super) fn guide_again(&mut self, node: NodeIndex, config: &GuidedConfig) {
         let Some(session_id) = self.awaited_session(node) else { return };
         if self.has_no_source() {
             if let Some(open) = self.state.interrupts.get(&self.node(node).id) {
@@ -351,16 +347,22 @@ impl Turn<'_> {
             return;
         }
         let inputs = self.inputs(node).unwrap_or_default();
-        self.ask_for_guide(node, inputs, session_id, true);
+        self.ask_for_guide(node, config, inputs, session_id, true);
     }
 
     /// What follows where the log ends between the end of a session and what the node makes of it, as at the place of a fork.
-    pub(super) fn guide_answered(&mut self, node: NodeIndex, resolution: &Resolution) -> Step {
+    pub(super) fn guide_answered(
+        &mut self,
+        node: NodeIndex,
+        config: &GuidedConfig,
+        resolution: &Resolution,
+    ) -> Step {
         if self.has_no_source() {
             return Step::failed(no_source());
         }
-        let Some(session_id) = session_of(&resolution.interrupt.data) else { return Step::Waits };
-        self.ask_for_guide(node, Map::new(), session_id.to_owned(), true);
+        if let Some(session_id) = session_of(&resolution.interrupt.data) {
+            self.ask_for_guide(node, config, Map::new(), session_id.to_owned(), true);
+        }
         Step::Waits
     }
 

@@ -11,12 +11,13 @@ pub(crate) fn inputs(
     variables: &Map<String, Value>,
 ) -> (Map<String, Value>, Vec<String>) {
     let (mut inputs, mut unset) = (Map::new(), Vec::new());
-    for (child, parent) in pairs(node, workflow_id, "inputMapping", "perWorkerInputMappings") {
+    let mapping = node.config.child_starter().map(|starter| starter.input_mapping(workflow_id));
+    for (child, parent) in mapping.into_iter().flatten() {
         match variables.get(parent) {
             Some(value) => {
-                inputs.insert(child.to_owned(), value.clone());
+                inputs.insert(child.clone(), value.clone());
             }
-            None => unset.push(child.to_owned()),
+            None => unset.push(child.clone()),
         }
     }
     (inputs, unset)
@@ -24,13 +25,6 @@ pub(crate) fn inputs(
 
 /// The variables of the parent that a completed child gives, with the child's own names for them.
 pub(crate) fn outputs<'a>(node: &'a Node, workflow_id: &str) -> Vec<(&'a str, &'a str)> {
-    pairs(node, workflow_id, "outputMapping", "perWorkerOutputMappings")
-}
-
-/// The mapping of one worker, which takes the place of the common one.
-fn pairs<'a>(node: &'a Node, workflow_id: &str, common: &str, own: &str) -> Vec<(&'a str, &'a str)> {
-    let own = node.config.get(own).and_then(|all| all.get(workflow_id));
-    let mapping = own.or_else(|| node.config.get(common)).and_then(Value::as_object);
-    let pairs = mapping.into_iter().flatten();
-    pairs.filter_map(|(name, from)| Some((name.as_str(), from.as_str()?))).collect()
+    let mapping = node.config.child_starter().map(|starter| starter.output_mapping(workflow_id));
+    mapping.into_iter().flatten().map(|(name, from)| (name.as_str(), from.as_str())).collect()
 }

@@ -18,10 +18,12 @@ mod supervisor;
 use serde_json::{Map, Value, json};
 
 pub(super) use self::conversation::{exchange, hang_up};
-use super::Told;
+use super::Reported;
+use super::ask::Outside;
 use super::drain::Step;
 use super::turn::Turn;
-use crate::definition::{ExposedType, NodeIndex, NodeType};
+use crate::definition::config::{DelayConfig, FailConfig};
+use crate::definition::{ExposedType, NodeConfig, NodeIndex, NodeType};
 use crate::interrupt::InterruptKind;
 use crate::state::{Outcome, Resolution, RunError};
 
@@ -34,43 +36,46 @@ pub(super) fn refused(turn: &mut Turn<'_>, node: NodeIndex) -> Option<RunError> 
     if turn.node(node).is_mock() && turn.recorded.is_none() && !turn.children.mocks() {
         return Some(conformance::not_served(turn.node(node).type_id()));
     }
-    match turn.node(node).kind {
-        NodeType::RequiresMissing => Some(conformance::requires_missing()),
-        NodeType::ModelCapabilityInsufficient => Some(conformance::insufficient_model(turn, node)),
-        _ => None,
+    if let NodeConfig::RequiresMissing = turn.node(node).config {
+        return Some(conformance::requires_missing());
     }
+    if let NodeConfig::ModelCapabilityInsufficient = turn.node(node).config {
+        return Some(conformance::insufficient_model(turn, node));
+    }
+    None
 }
 
 /// Begins the work of a node.
 pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, Value>) -> Step {
-    match turn.node(node).kind {
-        NodeType::Start | NodeType::End | NodeType::Parallel => Step::Done(inputs),
-        NodeType::Noop => Step::Done(Map::new()),
-        NodeType::Identity => data::identity(turn, node, inputs),
-        NodeType::Conditional => data::conditional(turn, node, &inputs),
-        NodeType::Loop => data::count(turn, node, &inputs),
-        NodeType::Merge => data::merge(turn, node, inputs),
-        NodeType::SetVariable => data::set_variable(turn, node, &inputs),
-        NodeType::GetVariable => data::get_variable(turn, node),
-        NodeType::ChannelWrite => data::channel_write(turn, node, &inputs),
-        NodeType::Delay => delay(turn, node),
-        NodeType::Fail => Step::failed_once(intended(turn, node)),
-        NodeType::Interrupt => gates::interrupt(turn, node),
-        NodeType::ApprovalGate => gates::approval(turn, node, &inputs),
-        NodeType::ClarificationGate => gates::clarification(turn, node),
-        NodeType::GovernanceGate => gates::governance(turn, node, &inputs),
-        NodeType::SubWorkflow => sub_workflow::execute(turn, node),
-        NodeType::Guided => turn.guide(node, inputs),
-        NodeType::Supervisor => supervisor::execute(turn, node),
-        NodeType::Dispatch => dispatch::execute(turn, node),
-        NodeType::ConversationGate => conversation::execute(turn, node),
-        NodeType::MockAgent => agent::execute(turn, node),
-        NodeType::SideEffect | NodeType::SecretEcho => conformance::effect(turn, node),
-        NodeType::CostEmit => conformance::cost(turn, node),
-        NodeType::ArtifactEmit => conformance::artifact(turn, node),
-        NodeType::Exposed(kind) => exposed::execute(turn, node, kind, &inputs),
-        NodeType::Called(_) | NodeType::Pack => called::call(turn, node, inputs),
-        NodeType::RequiresMissing | NodeType::ModelCapabilityInsufficient => {
+    match &turn.node(node).config {
+        NodeConfig::Identity(config) => data::identity(turn, node, config, inputs),
+        NodeConfig::Conditional(config) => data::conditional(turn, node, config, &inputs),
+        NodeConfig::Loop(config) => data::count(turn, node, config, &inputs),
+        NodeConfig::SetVariable(config) => data::set_variable(turn, node, config, &inputs),
+        NodeConfig::GetVariable(config) => data::get_variable(turn, node, config),
+        NodeConfig::ChannelWrite(config) => data::channel_write(turn, node, config, &inputs),
+        NodeConfig::Delay(_) => delay(turn, node),
+        NodeConfig::Fail(config) => Step::failed_once(intended(config)),
+        NodeConfig::Interrupt(config) => gates::ask(turn, node, config, Outside::default()),
+        NodeConfig::ApprovalGate(config) => gates::approval(turn, node, config, &inputs),
+        NodeConfig::ClarificationGate(config) => gates::clarification(turn, node, config),
+        NodeConfig::GovernanceGate(config) => gates::governance(turn, node, config, &inputs),
+        NodeConfig::SubWorkflow(config) => sub_workflow::execute(turn, node, config),
+        NodeConfig::Guided(config) => turn.guide(node, config, inputs),
+        NodeConfig::Supervisor(config) => supervisor::execute(turn, node, config),
+        NodeConfig::Dispatch(config) => dispatch::execute(turn, node, config),
+        NodeConfig::ConversationGate(config) => conversation::execute(turn, node, config),
+        NodeConfig::MockAgent(config) => agent::execute(turn, node, config),
+        NodeConfig::SecretEcho(config) => conformance::fingerprint(turn, node, config),
+        NodeConfig::CostEmit(config) => conformance::cost(config),
+        NodeConfig::ArtifactEmit(config) => conformance::artifact(turn, node, config),
+        NodeConfig::Exposed(config) => exposed::execute(turn, node, config, inputs),
+        NodeConfig::Called(_) | NodeConfig::Pack => called::call(turn, node, inputs),
+        NodeConfig::Start | NodeConfig::End | NodeConfig::Parallel => Step::Done(inputs),
+        NodeConfig::Noop => Step::Done(Map::new()),
+        NodeConfig::Merge => data::merge(turn, node, inputs),
+        NodeConfig::SideEffect => conformance::count(turn, node),
+        NodeConfig::RequiresMissing | NodeConfig::ModelCapabilityInsufficient => {
             Step::failed(conformance::requires_missing())
         }
     }
@@ -78,33 +83,95 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, 
 
 /// Goes on with the answer to an interrupt.
 pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
-    let kind = turn.node(node).kind;
     let is_approval = resolution.interrupt.kind == InterruptKind::Approval;
     if resolution.outcome == Outcome::TimedOut && !is_approval {
         return Step::failed(Turn::timed_out());
     }
-    match kind {
-        NodeType::Supervisor => supervisor::ratified(turn, node, resolution),
-        NodeType::Dispatch => dispatch::answered(turn, node, resolution),
-        NodeType::MockAgent => agent::ratified(resolution),
-        NodeType::Guided => turn.guide_answered(node, resolution),
-        NodeType::Exposed(ExposedType::Elicitation) => exposed::elicited(resolution),
-        kind if kind.is_called() => called::resume(turn, node, resolution),
-        _ if is_approval => gates::decided(turn, node, resolution),
-        _ => gates::resumed(resolution),
+    match &turn.node(node).config {
+        NodeConfig::Supervisor(config) => supervisor::ratified(turn, node, config, resolution),
+        NodeConfig::Dispatch(config) => dispatch::answered(turn, node, config, resolution),
+        NodeConfig::MockAgent(_) => agent::ratified(resolution),
+        NodeConfig::Guided(config) => turn.guide_answered(node, config, resolution),
+        NodeConfig::Called(_) | NodeConfig::Pack => called::resume(turn, node, resolution),
+        NodeConfig::Exposed(config) => match config.kind() {
+            ExposedType::Elicitation => exposed::elicited(resolution),
+            ExposedType::Sampling => called::resume(turn, node, resolution),
+            ExposedType::ServerTrigger
+            | ExposedType::Tool
+            | ExposedType::Resource
+            | ExposedType::ResourceTemplate
+            | ExposedType::Prompt
+            | ExposedType::Roots => gates::answered(turn, node, resolution),
+        },
+        // Only the gates wait for an answer. The others are here for a log that says they do.
+        NodeConfig::Conditional(_)
+        | NodeConfig::Loop(_)
+        | NodeConfig::Delay(_)
+        | NodeConfig::SetVariable(_)
+        | NodeConfig::GetVariable(_)
+        | NodeConfig::Fail(_)
+        | NodeConfig::ChannelWrite(_)
+        | NodeConfig::Interrupt(_)
+        | NodeConfig::ApprovalGate(_)
+        | NodeConfig::GovernanceGate(_)
+        | NodeConfig::ClarificationGate(_)
+        | NodeConfig::ConversationGate(_)
+        | NodeConfig::SubWorkflow(_)
+        | NodeConfig::SecretEcho(_)
+        | NodeConfig::CostEmit(_)
+        | NodeConfig::ArtifactEmit(_)
+        | NodeConfig::Start
+        | NodeConfig::End
+        | NodeConfig::Noop
+        | NodeConfig::Parallel
+        | NodeConfig::Merge
+        | NodeConfig::SideEffect
+        | NodeConfig::RequiresMissing
+        | NodeConfig::ModelCapabilityInsufficient
+        | NodeConfig::Identity(_) => gates::answered(turn, node, resolution),
     }
 }
 
 /// Whether nodes of a type ask the host for an effect.
-pub(super) const fn has_effect(kind: NodeType) -> bool {
-    kind.is_called() || matches!(kind, NodeType::SideEffect | NodeType::SecretEcho)
+pub(super) fn has_effect(config: &NodeConfig) -> bool {
+    match config {
+        NodeConfig::Called(_) | NodeConfig::Pack | NodeConfig::SideEffect | NodeConfig::SecretEcho(_) => true,
+        NodeConfig::Exposed(config) => NodeType::Exposed(config.kind()).is_called(),
+        NodeConfig::Conditional(_)
+        | NodeConfig::Loop(_)
+        | NodeConfig::Delay(_)
+        | NodeConfig::SetVariable(_)
+        | NodeConfig::GetVariable(_)
+        | NodeConfig::Fail(_)
+        | NodeConfig::ChannelWrite(_)
+        | NodeConfig::Interrupt(_)
+        | NodeConfig::ApprovalGate(_)
+        | NodeConfig::GovernanceGate(_)
+        | NodeConfig::ClarificationGate(_)
+        | NodeConfig::ConversationGate(_)
+        | NodeConfig::SubWorkflow(_)
+        | NodeConfig::Supervisor(_)
+        | NodeConfig::Dispatch(_)
+        | NodeConfig::Guided(_)
+        | NodeConfig::MockAgent(_)
+        | NodeConfig::CostEmit(_)
+        | NodeConfig::ArtifactEmit(_)
+        | NodeConfig::Start
+        | NodeConfig::End
+        | NodeConfig::Noop
+        | NodeConfig::Parallel
+        | NodeConfig::Merge
+        | NodeConfig::RequiresMissing
+        | NodeConfig::ModelCapabilityInsufficient
+        | NodeConfig::Identity(_) => false,
+    }
 }
 
 /// Goes on with what came of an effect.
 pub(super) fn performed(
     turn: &mut Turn<'_>,
     node: NodeIndex,
-    told: Vec<Told>,
+    told: Vec<Reported>,
     outcome: Result<Value, RunError>,
 ) -> Step {
     if turn.node(node).kind.is_called() {
@@ -117,8 +184,8 @@ pub(super) fn performed(
 }
 
 /// Records what happens while the host does the work of a node, if it decides nothing. Whether it was.
-pub(super) fn tells(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Told>) -> bool {
-    let recorded = turn.node(node).kind.is_called() && !told.iter().any(Told::decides);
+pub(super) fn tells(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Reported>) -> bool {
+    let recorded = turn.node(node).kind.is_called() && !told.iter().any(Reported::decides);
     if recorded {
         called::record(turn, node, told);
     }
@@ -126,13 +193,9 @@ pub(super) fn tells(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Told>) -> bo
 }
 
 /// How long a delay takes: as its port says, or else its configuration.
-pub(super) fn delay_ms(turn: &Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> u64 {
-    let config = &turn.node(node).config;
-    let of = |value: Option<&Value>| value.and_then(Value::as_f64);
-    let given = of(inputs.get("delayMs"))
-        .or_else(|| of(config.get("delayMs")))
-        .or_else(|| of(config.get("durationMs")))
-        .or_else(|| of(config.get("ms")));
+pub(super) fn delay_ms(config: &DelayConfig, inputs: &Map<String, Value>) -> u64 {
+    let configured = config.delay_ms.or(config.duration_ms).or(config.ms);
+    let given = inputs.get("delayMs").and_then(Value::as_f64).or(configured);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -150,7 +213,6 @@ fn delay(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     Step::Waits
 }
 
-/// A delay is over.
 pub(super) fn delay_over(turn: &Turn<'_>, node: NodeIndex) -> Step {
     let state = &turn.state.nodes[node];
     let waited = match (state.started_at, state.due) {
@@ -160,14 +222,12 @@ pub(super) fn delay_over(turn: &Turn<'_>, node: NodeIndex) -> Step {
     Step::done(json!({"delayMs": waited}))
 }
 
-fn intended(turn: &Turn<'_>, node: NodeIndex) -> RunError {
-    let config = &turn.node(node).config;
-    let text = |name: &str, or: &str| {
-        let text = config.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-        text.unwrap_or(or).to_owned()
+fn intended(config: &FailConfig) -> RunError {
+    let text = |text: &Option<String>, or: &str| {
+        text.as_deref().filter(|text| !text.is_empty()).unwrap_or(or).to_owned()
     };
     RunError::new(
-        text("code", "conformance_test_failure"),
-        text("message", "Intentional conformance failure"),
+        text(&config.code, "conformance_test_failure"),
+        text(&config.message, "Intentional conformance failure"),
     )
 }

@@ -1,8 +1,8 @@
 //! Going on with what is under way: after a restart, after a pause, and from the place of a fork.
 
 use super::turn::Turn;
-use super::{Effect, Refusal, TimerKey, Told, bounds, nodes};
-use crate::definition::{NodeIndex, NodeType};
+use super::{Effect, Refusal, Reported, TimerKey, bounds, nodes};
+use crate::definition::{NodeConfig, NodeIndex};
 use crate::event::data::run::RunResumed;
 use crate::id::NodeId;
 use crate::run::RunStatus;
@@ -90,21 +90,20 @@ impl Turn<'_> {
                 let timer = TimerKey::Interrupt { interrupt_id: interrupt.id.clone() };
                 self.ask_host(Effect::SetTimer { timer, at });
             }
-            if self.node(node).kind == NodeType::Guided {
-                self.guide_again(node);
+            if let NodeConfig::Guided(config) = &self.node(node).config {
+                self.guide_again(node, config);
             }
             return;
         }
-        match self.node(node).kind {
-            NodeType::Delay if state.due.is_some_and(|due| due > self.now) => self.set_node_timer(node),
-            NodeType::SubWorkflow | NodeType::Dispatch if !self.own_children(node).is_empty() => {
-                self.start_again(node);
-            }
-            // The log was cut in the middle of the work, or the work is an effect that is asked for again.
-            _ => {
-                let inputs = self.inputs(node);
-                self.execute(node, inputs);
-            }
+        let subject = &self.node(node).config;
+        if matches!(subject, NodeConfig::Delay(_)) && state.due.is_some_and(|due| due > self.now) {
+            self.set_node_timer(node);
+        } else if subject.child_starter().is_some() && !self.own_children(node).is_empty() {
+            self.start_again(node);
+        } else {
+            // The log was cut in the middle of the work, or the work is an effect that is requested again.
+            let inputs = self.inputs(node);
+            self.execute(node, inputs);
         }
     }
 
@@ -156,7 +155,7 @@ impl Turn<'_> {
         &mut self,
         node_id: &NodeId,
         ordinal: u32,
-        told: Vec<Told>,
+        told: Vec<Reported>,
         outcome: Result<serde_json::Value, RunError>,
     ) {
         let Some(node) = self.awaiting(node_id, ordinal) else { return };
@@ -183,7 +182,7 @@ impl Turn<'_> {
         &mut self,
         node_id: &NodeId,
         ordinal: u32,
-        told: Vec<Told>,
+        told: Vec<Reported>,
     ) -> Result<(), Refusal> {
         let refusal = Refusal::Conflict { status: self.state.status };
         let node = self.awaiting(node_id, ordinal).filter(|_| !self.is_halted());
@@ -201,12 +200,16 @@ impl Turn<'_> {
             NodeStatus::Suspended => {
                 state.answer == Answer::None && !self.state.interrupts.contains_key(node_id)
             }
-            _ => false,
+            NodeStatus::Pending
+            | NodeStatus::Completed
+            | NodeStatus::Failed
+            | NodeStatus::Skipped
+            | NodeStatus::Cancelled => false,
         };
         let awaited = works
             && state.retry_at.is_none()
             && state.ordinal() == ordinal
-            && nodes::has_effect(self.node(node).kind);
+            && nodes::has_effect(&self.node(node).config);
         awaited.then_some(node)
     }
 }

@@ -24,7 +24,6 @@ use crate::state::{RunError, RunState};
 /// The run that is repeated.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// Its id.
     pub run_id: &'a RunId,
     /// All its events, from the first.
     pub events: &'a [Event],

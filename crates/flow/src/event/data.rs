@@ -78,7 +78,6 @@ macro_rules! events {
         }
 
         impl EventData {
-            /// Its kind.
             pub fn kind(&self) -> EventKind {
                 match self {
                     $(Self::$name(_) => EventKind::$name,)+
@@ -206,7 +205,6 @@ events! {
     AgentToolReturned(agent::AgentToolReturned) => "agent.toolReturned",
     /// An agent handed over to another.
     AgentHandoff(agent::AgentHandoff) => "agent.handoff",
-    /// An agent decided.
     AgentDecided(agent::AgentDecided) => "agent.decided",
     /// The supervisor decided what is next.
     OrchestratorDecided(agent::OrchestratorDecided) => "runOrchestrator.decided",

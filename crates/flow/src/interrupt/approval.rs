@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{ANONYMOUS, Ballot, Decided, Judgement, Reply, Via, bad};
-use crate::definition::Node;
+use crate::definition::config::{GovernanceGateConfig, RejectionPolicy, whole_number};
 use crate::engine::Refusal;
 use crate::state::{Interrupt, Outcome};
 
@@ -38,9 +38,11 @@ pub(super) fn judge(interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgemen
     if !is_listed(interrupt, &voter) {
         return Err(Refusal::Forbidden { message: "only those on the gate's list may decide".into() });
     }
-    let required = required(&interrupt.data, "requiredApprovals");
-    let majority = interrupt.data.get("rejectionPolicy").and_then(Value::as_str) == Some("majority");
-    let veto = if majority { required / 2 + 1 } else { 1 };
+    let required = required_approvals(&interrupt.data);
+    let veto = match RejectionPolicy::recorded(&interrupt.data) {
+        RejectionPolicy::SingleVeto => 1,
+        RejectionPolicy::Majority => required / 2 + 1,
+    };
     let outcome_of = |votes: Tally| {
         if action == "refine" || votes.granted >= required {
             Some(Outcome::Accepted)
@@ -59,20 +61,19 @@ pub(super) fn judge(interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgemen
 }
 
 /// The gate of governance: a role or scope is needed, and another may override.
-pub(super) fn governed(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgement, Refusal> {
+pub(super) fn governed(
+    config: &GovernanceGateConfig,
+    interrupt: &Interrupt,
+    reply: &Reply<'_>,
+) -> Result<Judgement, Refusal> {
     let value = normalised(reply.value)?;
     let action = value.get("action").and_then(Value::as_str).unwrap_or_default().to_owned();
     let granted_to = |name: &str| reply.grants.iter().any(|grant| grant == name);
-    let configured = |config: Option<&Value>, name: &str| {
-        config.and_then(|config| config.get(name)).and_then(Value::as_str).map(str::to_owned)
-    };
-    let config = Value::Object(node.config.clone());
-    let overriding = config.get("override");
-    let of_gate = ["requiredRole", "requiredScope"].map(|name| configured(Some(&config), name));
+    let of_gate = [config.required_role.as_deref(), config.required_scope.as_deref()];
     let needed = match action.as_str() {
         "accept" | "reject" => of_gate,
         // An override that names nobody is open to those of the gate, and not to everybody.
-        "override" if overriding.is_some() => match configured(overriding, "requiredRole") {
+        "override" if config.r#override.is_some() => match config.overriding_role() {
             None => of_gate,
             role => [role, None],
         },
@@ -87,9 +88,9 @@ pub(super) fn governed(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) ->
     if action == "override" && reason(&value).is_none() {
         return Err(needs("reason", "why the gate is overridden"));
     }
-    let required = required(&config, "quorum");
+    let required = at_least_one(config.quorum);
     // Who votes at such a gate is who is authenticated: a name in the body proves nothing about a role.
-    let bypasses = config.get("overrideBypassesQuorum") == Some(&Value::Bool(true));
+    let bypasses = config.override_bypasses_quorum == Some(true);
     let outcome_of = |votes: Tally| {
         if votes.granted >= required || (action == "override" && bypasses) {
             Some(Outcome::Accepted)
@@ -110,8 +111,8 @@ pub(super) fn governed(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) ->
 }
 
 /// Whether a governance gate asks for no role and no scope.
-pub(super) fn is_open_to_all(node: &Node) -> bool {
-    ["requiredRole", "requiredScope"].iter().all(|name| !node.config.contains_key(*name))
+pub(super) const fn is_open_to_all(config: &GovernanceGateConfig) -> bool {
+    config.required_role.is_none() && config.required_scope.is_none()
 }
 
 /// Whether the gate's list, where it has one, names the voter.
@@ -157,9 +158,14 @@ fn reason(value: &Map<String, Value>) -> Option<String> {
     text("reason").or_else(|| text("comment")).or_else(|| text("feedback")).map(str::to_owned)
 }
 
-fn required(of: &Value, name: &str) -> u32 {
-    let number = of.get(name).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
-    number.unwrap_or(1).max(1)
+/// How many approvals the data of an interrupt asks for. `2.0` asks for two: it is the same number as `2`.
+fn required_approvals(data: &Value) -> u32 {
+    let number = data.get("requiredApprovals").and_then(Value::as_number);
+    at_least_one(number.and_then(whole_number))
+}
+
+fn at_least_one(number: Option<u64>) -> u32 {
+    number.map_or(1, |number| u32::try_from(number).unwrap_or(u32::MAX)).max(1)
 }
 
 /// How many are for it and against it.

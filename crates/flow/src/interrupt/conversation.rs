@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Decided, Judgement, Reply, conforms};
-use crate::definition::{Node, NodeType};
+use crate::definition::{Node, NodeConfig};
 use crate::engine::Refusal;
 use crate::state::{Interrupt, Outcome};
 
@@ -23,13 +23,8 @@ pub(super) fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Re
         conforms(schema, turn)?;
     }
     let so_far = interrupt.data.get("turnIndex").and_then(Value::as_u64).unwrap_or(0);
-    let most = match node.kind {
-        // A worker's question is over with its answer.
-        NodeType::Dispatch => Some(1),
-        _ => node.config.get("turnCount").and_then(Value::as_u64).filter(|count| *count > 0),
-    };
     match turn {
-        Some(turn) if !closes && most.is_none_or(|most| so_far.saturating_add(1) < most) => {
+        Some(turn) if !closes && turn_limit(node).is_none_or(|most| so_far.saturating_add(1) < most) => {
             Ok(Judgement::Exchanged(turn))
         }
         turn => Ok(Judgement::Decided(Decided {
@@ -40,4 +35,44 @@ pub(super) fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Re
             turn,
         })),
     }
+}
+
+/// After how many turns the conversation of a node ends by itself.
+fn turn_limit(node: &Node) -> Option<u64> {
+    let limit = match &node.config {
+        NodeConfig::ConversationGate(config) => config.turn_count,
+        NodeConfig::Interrupt(config) => config.turn_count.as_ref().and_then(Value::as_u64),
+        // The question of a worker ends with its answer.
+        NodeConfig::Dispatch(_) => Some(1),
+        NodeConfig::Conditional(_)
+        | NodeConfig::Loop(_)
+        | NodeConfig::Delay(_)
+        | NodeConfig::SetVariable(_)
+        | NodeConfig::GetVariable(_)
+        | NodeConfig::Fail(_)
+        | NodeConfig::ChannelWrite(_)
+        | NodeConfig::ApprovalGate(_)
+        | NodeConfig::GovernanceGate(_)
+        | NodeConfig::ClarificationGate(_)
+        | NodeConfig::SubWorkflow(_)
+        | NodeConfig::Supervisor(_)
+        | NodeConfig::Guided(_)
+        | NodeConfig::MockAgent(_)
+        | NodeConfig::SecretEcho(_)
+        | NodeConfig::CostEmit(_)
+        | NodeConfig::ArtifactEmit(_)
+        | NodeConfig::Start
+        | NodeConfig::End
+        | NodeConfig::Noop
+        | NodeConfig::Parallel
+        | NodeConfig::Merge
+        | NodeConfig::SideEffect
+        | NodeConfig::RequiresMissing
+        | NodeConfig::ModelCapabilityInsufficient
+        | NodeConfig::Identity(_)
+        | NodeConfig::Exposed(_)
+        | NodeConfig::Called(_)
+        | NodeConfig::Pack => None,
+    };
+    limit.filter(|count| *count > 0)
 }

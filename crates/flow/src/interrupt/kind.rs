@@ -1,7 +1,7 @@
 //! The kinds of interrupts.
 
 use crate::run::RunStatus;
-use crate::word::words;
+use crate::wire_enum::words;
 
 words! {
     /// What an interrupt waits for.

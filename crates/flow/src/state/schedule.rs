@@ -4,13 +4,15 @@
 //! earlier where its rule may be met by one source alone; so the work of a run grows with its edges, and never
 //! with the square of its nodes.
 
+use serde::{Deserialize, Serialize};
+
 use super::{NodeState, NodeStatus, Ranks, RunState};
 use crate::definition::expression::Scope;
 use crate::definition::{Definition, Edge, NodeIndex, NodeType, TriggerRule};
 use crate::meter::{MAX_STEPS, Meter};
 
 /// What can begin, and what is under way.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Schedule {
     /// For each node, the edges to it whose source has not ended.
     unfinished: Vec<usize>,
@@ -63,6 +65,18 @@ impl Schedule {
             all_steps: 0,
         }
     }
+
+    /// Whether it can be a schedule of this definition: every place that it names exists.
+    pub(super) fn fits(&self, definition: &Definition) -> bool {
+        let count = definition.nodes.len();
+        let ranks = [&self.ready, &self.active, &self.held, &self.failed, &self.entered];
+        self.unfinished.len() == count
+            && ranks
+                .into_iter()
+                .filter_map(|ranks| ranks.last())
+                .chain(&self.exhausted)
+                .all(|rank| *rank < count)
+    }
 }
 
 impl RunState {
@@ -90,7 +104,11 @@ impl RunState {
         }
         let changed = match status {
             NodeStatus::Running | NodeStatus::Suspended => schedule.active.insert(rank),
-            _ => schedule.active.remove(&rank),
+            NodeStatus::Pending
+            | NodeStatus::Completed
+            | NodeStatus::Failed
+            | NodeStatus::Skipped
+            | NodeStatus::Cancelled => schedule.active.remove(&rank),
         };
         if changed && definition.nodes[node].kind == NodeType::Guided {
             let begins = schedule.active.contains(&rank);

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TraceParent {
-    /// The trace.
     pub trace_id: u128,
     /// The caller's span.
     pub span_id: u64,

@@ -87,8 +87,8 @@ fn what_is_wrong_is_told_with_its_place() {
             "/id: a lower-case letter, then lower-case letters, digits, `_` and `-`",
         ),
         ("no nodes", |w| w["nodes"] = json!([]), "/nodes: 1 to 10000 items, and there are 0"),
-        ("nodes that are no list", |w| w["nodes"] = json!({}), "/nodes: a list has to stand here"),
-        ("a node that is none", |w| w["nodes"][1] = json!(7), "/nodes/1: an object has to stand here"),
+        ("nodes that are no list", |w| w["nodes"] = json!({}), "/nodes: expected a list"),
+        ("a node that is none", |w| w["nodes"][1] = json!(7), "/nodes/1: expected an object"),
         ("an id twice", |w| w["nodes"][1]["id"] = json!("a"), "/nodes/1/id: another node has this id"),
         (
             "an unknown type",
@@ -144,7 +144,7 @@ fn what_is_wrong_is_told_with_its_place() {
         (
             "a port of no form",
             |w| w["nodes"][1]["inputs"] = json!({"x": 5}),
-            "/nodes/1/inputs/x: an object with `type` has to stand here",
+            "/nodes/1/inputs/x: expected an object with `type`",
         ),
         (
             "a variable twice",

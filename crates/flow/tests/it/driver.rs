@@ -6,7 +6,7 @@ use std::sync::Arc;
 use canon::time::Timestamp;
 use flow::definition::{Capabilities, Definition, PackTypes, ServedSurfaces};
 use flow::engine::{
-    self, Activity, Children, Decision, Effect, Guide, Input, Limits, Refusal, TimerKey, Told, decide,
+    self, Activity, Children, Decision, Effect, Guide, Input, Limits, Refusal, Reported, TimerKey, decide,
 };
 use flow::event::{Event, EventData, EventKind, event_id, wire};
 use flow::id::{EffectId, NodeId, Principal, RunId, Tenant, WorkflowId};
@@ -502,8 +502,8 @@ pub(crate) fn workflow(id: &str, nodes: &[(&str, &str, Value)], edges: &[(&str, 
 }
 
 /// What the host tells, from its members.
-pub(crate) fn told(kind: EventKind, payload: &Value) -> Told {
-    Told::read(kind, payload.as_object().unwrap().clone()).unwrap()
+pub(crate) fn told(kind: EventKind, payload: &Value) -> Reported {
+    Reported::read(kind, payload.as_object().unwrap().clone()).unwrap()
 }
 
 /// Puts another value in the place of a member, as another version might have written it.

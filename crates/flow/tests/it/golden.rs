@@ -36,15 +36,21 @@ fn folder(name: &str) -> PathBuf {
 }
 
 /// A run as it is kept.
-struct Kept {
-    definition: Definition,
-    genesis: Genesis,
-    events: Vec<Event>,
+pub(crate) struct Kept {
+    pub(crate) definition: Definition,
+    pub(crate) genesis: Genesis,
+    pub(crate) events: Vec<Event>,
     lines: String,
     snapshot: Value,
 }
 
-fn read(name: &str) -> Kept {
+/// The folders of recorded logs, in order.
+pub(crate) fn names() -> BTreeSet<String> {
+    let entries = std::fs::read_dir(folder("")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+pub(crate) fn read(name: &str) -> Kept {
     let text = |file: &str| {
         let path = folder(name).join(file);
         let hint = "run the tests with UPDATE_GOLDEN=1";
@@ -123,9 +129,7 @@ fn a_run_decides_what_it_decided_when_it_was_recorded() {
 
 #[test]
 fn a_recorded_log_folds_to_what_it_folded_to() {
-    let names =
-        std::fs::read_dir(folder("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    for name in names {
+    for name in names() {
         let kept = read(&name);
         assert_eq!(
             kept.genesis.definition, kept.definition.digest,
@@ -209,10 +213,7 @@ fn every_folder_of_logs_belongs_to_a_scenario_or_is_kept() {
         .chain(CHILDREN.iter().map(|(_, name, _)| *name))
         .chain(KEPT.iter().copied())
         .collect();
-    let found: BTreeSet<String> = std::fs::read_dir(folder(""))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let found = names();
     assert_eq!(found.iter().map(String::as_str).collect::<BTreeSet<_>>(), known);
     let ends: BTreeSet<&str> = known
         .iter()

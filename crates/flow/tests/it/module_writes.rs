@@ -1,6 +1,6 @@
 //! What the work of a node writes to channels.
 
-use flow::engine::{ActivityRequest, Input, Told};
+use flow::engine::{ActivityRequest, Input, Reported};
 use flow::event::EventKind;
 use flow::id::NodeId;
 use flow::run::RunStatus;
@@ -17,11 +17,11 @@ fn world(channels: Value) -> World {
     world
 }
 
-fn wrote(channel: &str, value: &Value) -> Told {
+fn wrote(channel: &str, value: &Value) -> Reported {
     told(EventKind::ChannelWritten, &json!({"channel": channel, "value": value}))
 }
 
-fn done(world: &mut World, told: Vec<Told>) {
+fn done(world: &mut World, told: Vec<Reported>) {
     let outcome = Ok(json!({"output": 1}));
     world.give("r", Input::ActivityDone { node_id: NodeId::new("n"), ordinal: 0, told, outcome }).unwrap();
 }

@@ -200,7 +200,14 @@ proptest! {
         let log: Vec<_> = source.copied(&RunId::new("fork"), from).into_iter().chain(decision.events).collect();
         let (made, was) = (shape(&log), shape(&run.events));
         prop_assert_eq!(&made[..was.len().min(made.len())], &was[..]);
-        prop_assert_eq!(RunState::fold(&run.definition, genesis, &log).unwrap(), state);
+        prop_assert_eq!(&RunState::fold(&run.definition, genesis, &log).unwrap(), &state);
+        let split = usize::try_from(from).unwrap();
+        let before = RunState::fold(&run.definition, run.genesis.clone(), &run.events[..split]).unwrap();
+        let mut resumed = crate::checkpoints::restored(&run.definition, &before);
+        for event in &run.events[split..] {
+            resumed.apply(&run.definition, event).unwrap();
+        }
+        prop_assert_eq!(&resumed, &run.state);
     }
 }
 
@@ -274,6 +281,7 @@ proptest! {
                 ..crate::events::event(u64::try_from(sequence).unwrap(), kind, payload)
             };
             state.apply(&definition, &event).unwrap();
+            prop_assert_eq!(&crate::checkpoints::restored(&definition, &state), &state);
         }
         let _ = flow::snapshot::snapshot(&definition, &state, world.now);
         let known = |_: &WorkflowId| true;

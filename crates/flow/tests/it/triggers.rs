@@ -207,7 +207,7 @@ fn what_is_wrong_with_a_trigger_is_told_with_its_place() {
             json!([queue(&json!({"topic": "a", "inputs": {"n": "/record/n"}}))]),
             "/triggers/0/config/inputs/n: a JSON pointer that begins with `/payload` or is `/messageId`",
         ),
-        (json!([queue(&json!([]))]), "/triggers/0/config: an object has to stand here"),
+        (json!([queue(&json!([]))]), "/triggers/0/config: expected an object"),
         (
             json!([{"id": "t", "type": "event", "nodeId": "take", "config": {"topic": "a"}}]),
             "/triggers/0/config/topic: the node of the trigger says this; leave it out here",

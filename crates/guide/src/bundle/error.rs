@@ -33,7 +33,6 @@ pub enum BundleError {
     /// Not JSON, or not strictly.
     #[error("the bundle is not strict JSON")]
     NotJson {
-        /// Where.
         #[source]
         cause: canon::json::ReadError,
     },
@@ -50,9 +49,7 @@ pub enum BundleError {
     /// More than a bundle may have.
     #[error("the bundle has {measured} {what}, and at most {maximum} are allowed")]
     TooLarge {
-        /// Of what.
         what: &'static str,
-        /// How many.
         measured: usize,
         /// How many there may be.
         maximum: usize,
@@ -62,7 +59,6 @@ pub enum BundleError {
     NotCanonical {
         /// Which part.
         path: String,
-        /// Why.
         cause: String,
     },
     /// A record that does not decode.
@@ -70,7 +66,6 @@ pub enum BundleError {
     Record {
         /// Which part.
         path: String,
-        /// Why.
         #[source]
         cause: DecodeError,
     },
@@ -88,12 +83,7 @@ pub enum BundleError {
     },
     /// Of a later version.
     #[error("version {version} of the {what} is not known; this program reads version {BUNDLE_VERSION}")]
-    UnsupportedVersion {
-        /// Of what.
-        what: &'static str,
-        /// The version given.
-        version: u64,
-    },
+    UnsupportedVersion { what: &'static str, version: u64 },
     /// Attested in an unknown way.
     #[error("the integrity of the bundle is not of the kind `{INTEGRITY_KIND}`")]
     UnsupportedIntegrity,
@@ -108,7 +98,6 @@ pub enum BundleError {
     /// A state that is not there.
     #[error("snapshot {snapshot} is needed by event {index} and not in the bundle")]
     MissingSnapshot {
-        /// Which one.
         snapshot: SnapshotRef,
         /// Who needs it.
         index: u64,
@@ -116,7 +105,6 @@ pub enum BundleError {
     /// A workflow that is not there.
     #[error("workflow {workflow} is needed by event {index} and not in the bundle")]
     MissingPinnedWorkflow {
-        /// Which one.
         workflow: WorkflowHash,
         /// Who needs it.
         index: u64,
@@ -129,14 +117,12 @@ pub enum BundleError {
     EventOrder {
         /// Where, counted from 0.
         index: usize,
-        /// Why.
         #[source]
         cause: Box<FoldError>,
     },
     /// An advance without the node and the edge that it leads to.
     #[error("a segment tells of an advance that it does not make")]
     UnfinishedAdvance {
-        /// Which one.
         #[source]
         cause: UnfinishedAdvance,
     },
@@ -145,7 +131,6 @@ pub enum BundleError {
     ManifestOrder {
         /// Where, counted from 0.
         index: usize,
-        /// Which rule.
         rule: &'static str,
     },
 }

@@ -33,7 +33,6 @@ pub struct ImportPlan {
     pub segments: Vec<ImportSegment>,
     /// The snapshots, whole.
     pub snapshots: BTreeMap<SnapshotRef, ExecutionSnapshot>,
-    /// The workflows.
     pub pinned_workflows: BTreeMap<WorkflowHash, CompiledWorkflow>,
     /// The artifacts that are not in their events.
     pub artifacts: BTreeMap<Digest, Value>,
@@ -42,7 +41,6 @@ pub struct ImportPlan {
 /// One append.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportSegment {
-    /// Its events.
     pub events: Vec<Event>,
     /// The snapshots to pin behind it, each with the event that introduced it.
     pub pins: Vec<(EventIndex, EventId, SnapshotRef)>,

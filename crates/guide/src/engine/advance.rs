@@ -5,13 +5,16 @@ mod disclose;
 use canon::budget;
 use serde_json::{Map, Value};
 
+use super::answers::Answered;
 use super::evidence::{self, Artifact, Evidence, JudgedContext};
 use super::ledger::Ledger;
 use super::mend::{self, Correction, Resolution};
 use super::notes::KeptNotes;
+use super::people::{self, FromPeople};
 use super::reasons::{self, GapFacts, Reason};
 use super::start::exceeded_recommendation;
 use super::{Additions, EngineError, NewArtifact, NewSnapshot, context};
+use crate::delegation;
 use crate::derive::{self, Cause};
 use crate::interpret::{self, Circumstances, OnObstacle, visible_context};
 use crate::project::open_gaps;
@@ -25,7 +28,8 @@ use crate::record::{
     PreferenceSource, Preferences, RunId, Scope, TraceEntry, TraceId, TraceKind,
 };
 use crate::state::{Node, Run, SessionState};
-use crate::workflow::compiled::CompiledWorkflow;
+use crate::verification::Verification;
+use crate::workflow::compiled::{CompiledWorkflow, Delegation, Step};
 
 /// What an advance needs to know.
 #[derive(Clone, Debug)]
@@ -46,6 +50,10 @@ pub struct Advance<'a> {
     pub context: Option<Map<String, Value>>,
     /// The preferences from here on, if they change.
     pub preferences: Option<Preferences>,
+    /// What people said who were asked with this call.
+    pub people: FromPeople,
+    /// What the host verified, for a step that demands evidence.
+    pub verification: Option<Verification>,
     /// When, by the clock. Informational.
     pub now_ms: u64,
 }
@@ -61,50 +69,30 @@ pub struct Output {
 
 /// Judges an attempt: the next step, or a blocked attempt that says what is missing.
 ///
+/// For a step that demands evidence, [`verification_wanted`](super::verification_wanted) says what the host has to
+/// check first.
+///
 /// # Errors
 /// What cannot be recorded at all; see [`EngineError`].
-pub fn advance(request: Advance<'_>) -> Result<Additions, EngineError> {
+pub fn advance(request: &Advance<'_>) -> Result<Additions, EngineError> {
     let state = request.state;
-    let missing = EngineError::Inconsistent { reason: "the node of the token is not in the log" };
-    let node = state.node(request.node_id).ok_or_else(|| missing.clone())?;
-    let run = state.run(&node.run_id).ok_or(missing)?;
-    if let EngineState::Blocked(Blocked { blocked: Block::TerminalBlock { .. }, .. }) = request.snapshot {
-        return Err(EngineError::TerminalBlock);
+    let judged = Judgement::of(request)?;
+    let demand = judged.demand(request);
+    let Judgement { node, run, step, preferences, merged, artifacts, values, notes, mut evidence } = judged;
+    let never_stops = preferences.autonomy == Autonomy::FullAutoNeverStop;
+    if let Some(demand) = &demand {
+        match &request.verification {
+            Some(verification) => evidence.take_verification(demand, verification, &step.step_id)?,
+            // An attempt that is blocked anyway is not worth running commands for.
+            None if evidence.blocks(preferences) => {}
+            None => {
+                let reason = "a step that demands verification was judged without any";
+                return Err(EngineError::Inconsistent { reason });
+            }
+        }
     }
-    let pending = request.snapshot.pending().ok_or(EngineError::Complete)?;
-    let step = request
-        .workflow
-        .step(&pending.step_id)
-        .ok_or(EngineError::Inconsistent { reason: "the pinned workflow lacks the pending step" })?;
-
-    let preferences = request.preferences.unwrap_or(node.preferences);
-    let artifacts = evidence::measure(request.output.artifacts)?;
-    let merged = match &request.context {
-        Some(delta) => Some(context::merge(state.context(&run.id), delta)?),
-        None => None,
-    };
     let current = merged.as_ref().unwrap_or_else(|| state.context(&run.id));
-    let stack = request.snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();
-    let visible = visible_context(request.workflow, current, stack);
-    let values: Vec<Value> = artifacts.iter().map(|artifact| artifact.value.clone()).collect();
-    let known = |capability| state.capability_at(&node.id, capability).strong.map(|seen| seen.status);
-    let notes = request.output.notes_markdown.as_deref().and_then(KeptNotes::of);
-    let innermost = stack.last().map(|frame| &frame.loop_id);
-    // What is judged is what will be stored: evidence behind the cut would be in no record.
-    let kept = notes.as_ref().map(KeptNotes::judged);
-    let mut evidence = evidence::judge(request.workflow, step, innermost, kept, &values, &visible, known);
-    evidence.take_context(
-        step,
-        &JudgedContext {
-            declared: request.workflow.declared_keys(),
-            context: current,
-            sent: request.context.as_ref(),
-            autonomy: preferences.autonomy,
-        },
-    );
-    evidence.reasons.extend(notes.as_ref().and_then(|notes| notes.too_long(&step.step_id)));
-    evidence.take_answers(step, &values, &visible, preferences.autonomy);
-    let resolutions = mend::resolutions(state, run, &values)?;
+    let resolutions = mend::resolutions(state, run, request.workflow, &values)?;
     let correction = mend::correction(state, node, &values)?;
 
     let wanted = request.preferences.filter(|wanted| *wanted != node.preferences);
@@ -115,7 +103,6 @@ pub fn advance(request: Advance<'_>) -> Result<Additions, EngineError> {
         gaps: exceeded.map(GapFacts::beyond_recommendation).into_iter().collect(),
     };
     let attempt = Attempt { state, node, run, attempt_id: request.attempt_id, now_ms: request.now_ms };
-    let never_stops = preferences.autonomy == Autonomy::FullAutoNeverStop;
     let (tolerated, reasons): (Vec<&Reason>, Vec<&Reason>) =
         evidence.reasons.iter().partition(|reason| reasons::is_tolerated(&reason.reason, preferences));
     let block = |reasons: Vec<Reason>, artifacts, changes| {
@@ -149,6 +136,85 @@ pub fn advance(request: Advance<'_>) -> Result<Additions, EngineError> {
     let whole_notes = notes.as_ref().map_or(Ok(None), KeptNotes::whole)?;
     let leaves = Leaves { notes, whole_notes, resolutions, correction };
     Ok(attempt.succeed(next, &evidence, artifacts, changes, leaves))
+}
+
+/// An attempt, understood, and judged by everything that the caller sent.
+pub(super) struct Judgement<'a> {
+    node: &'a Node,
+    run: &'a Run,
+    pub(super) step: &'a Step,
+    pub(super) preferences: Preferences,
+    /// The context as the attempt leaves it, where it changes it.
+    merged: Option<Map<String, Value>>,
+    artifacts: Vec<Artifact>,
+    /// The artifacts as they are judged.
+    values: Vec<Value>,
+    pub(super) notes: Option<KeptNotes<'a>>,
+    pub(super) evidence: Evidence,
+}
+
+impl<'a> Judgement<'a> {
+    pub(super) fn of(request: &'a Advance<'a>) -> Result<Self, EngineError> {
+        let state = request.state;
+        let missing = EngineError::Inconsistent { reason: "the node of the token is not in the log" };
+        let node = state.node(request.node_id).ok_or_else(|| missing.clone())?;
+        let run = state.run(&node.run_id).ok_or(missing)?;
+        if let EngineState::Blocked(Blocked { blocked: Block::TerminalBlock { .. }, .. }) = request.snapshot {
+            return Err(EngineError::TerminalBlock);
+        }
+        let pending = request.snapshot.pending().ok_or(EngineError::Complete)?;
+        let step = request
+            .workflow
+            .step(&pending.step_id)
+            .ok_or(EngineError::Inconsistent { reason: "the pinned workflow lacks the pending step" })?;
+
+        let preferences = request.preferences.unwrap_or(node.preferences);
+        let mut artifacts = evidence::measure(people::claimed(request.output.artifacts.clone()))?;
+        // Not the caller's, so its limit is not theirs either.
+        artifacts.append(&mut evidence::measure(request.people.artifacts())?);
+        let values: Vec<Value> = artifacts.iter().map(|artifact| artifact.value.clone()).collect();
+        let merged = match &request.context {
+            Some(delta) => Some(context::merge(state.context(&run.id), delta)?),
+            None => None,
+        };
+        let current = merged.as_ref().unwrap_or_else(|| state.context(&run.id));
+        let stack = request.snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();
+        let visible = visible_context(request.workflow, current, stack);
+        let known = |capability| state.capability_at(&node.id, capability).strong.map(|seen| seen.status);
+        let notes = request.output.notes_markdown.as_deref().and_then(KeptNotes::of);
+        let innermost = stack.last().map(|frame| &frame.loop_id);
+        // What is judged is what will be stored: evidence behind the cut would be in no record.
+        let kept = notes.as_ref().map(KeptNotes::judged);
+        let mut evidence = evidence::judge(request.workflow, step, innermost, kept, &values, &visible, known);
+        evidence.take_context(
+            step,
+            &JudgedContext {
+                declared: request.workflow.declared_keys(),
+                context: current,
+                sent: request.context.as_ref(),
+                autonomy: preferences.autonomy,
+            },
+        );
+        evidence.reasons.extend(notes.as_ref().and_then(|notes| notes.too_long(&step.step_id)));
+        let answered = Answered {
+            sent: values.iter().collect(),
+            recorded: people::recorded(state, node),
+            unanswered: request.people.unanswered,
+            session_id: state.session_id(),
+        };
+        evidence.take_answers(step, &answered, &visible, preferences.autonomy);
+        Ok(Self { node, run, step, preferences, merged, artifacts, values, notes, evidence })
+    }
+
+    /// The work that the step hands out in the context that the attempt leaves.
+    pub(super) fn handed_out(&self, request: &Advance<'_>) -> Vec<(usize, &'a Delegation)> {
+        if self.step.delegations.is_empty() {
+            return Vec::new();
+        }
+        let current = self.merged.as_ref().unwrap_or_else(|| request.state.context(&self.run.id));
+        let stack = request.snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();
+        delegation::handed_out(self.step, &visible_context(request.workflow, current, stack))
+    }
 }
 
 /// Whether a missing context key is a gap already: of this very call, or one that is still open. Each step that
@@ -236,7 +302,8 @@ impl Attempt<'_> {
         self.add_observations(&mut ledger, evidence);
         self.add_node(&mut ledger, &to, NodeKind::BlockedAttempt, &snapshot, recorded);
         self.add_preferences(&mut ledger, &to, changes.preferences);
-        let artifacts = self.add_artifacts(&mut ledger, &to, artifacts);
+        let mut artifacts = self.add_artifacts(&mut ledger, &to, artifacts);
+        self.add_verification(&mut ledger, &to, evidence, &mut artifacts.stored);
         self.add_assessments(&mut ledger, &to, evidence, &artifacts.ids);
         Ok(Additions {
             events: ledger.into_events(),
@@ -312,6 +379,7 @@ impl Attempt<'_> {
             let output_id = derive::whole_notes_output_id(self.attempt_id);
             self.add_artifact(&mut ledger, &to, &output_id, whole, &mut artifacts.stored);
         }
+        self.add_verification(&mut ledger, &to, evidence, &mut artifacts.stored);
         self.add_assessments(&mut ledger, &to, evidence, &artifacts.ids);
         if complete {
             ledger.add(
@@ -458,6 +526,20 @@ impl Attempt<'_> {
             added.ids.push((index, output_id));
         }
         added
+    }
+
+    /// What the host found, whatever it means for the attempt.
+    fn add_verification(
+        &self,
+        ledger: &mut Ledger,
+        to: &NodeId,
+        evidence: &Evidence,
+        stored: &mut Vec<NewArtifact>,
+    ) {
+        if let Some(verification) = &evidence.verification {
+            let output_id = derive::verification_output_id(self.attempt_id);
+            self.add_artifact(ledger, to, &output_id, verification.clone(), stored);
+        }
     }
 
     fn add_artifact(

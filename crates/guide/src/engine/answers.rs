@@ -1,29 +1,32 @@
-//! What the user answered, as far as a caller tells, and what is still to be asked.
+//! What the user answered, and what is still to be asked.
 //!
-//! An answer is an artifact of the kind `wr.user_answer`: it says which need it is about, who gave
-//! it and in which words, and stands in the log like every artifact. The engine cannot hear the
-//! user. What it can do is never to go on in silence.
+//! An answer is an artifact of the kind `wr.user_answer`: it says which need it is about, who gave it, in which words, and how
+//! it came in. Where a caller sends it, it is the caller's word; a step can [require](Step::require_person) that a person gave
+//! it directly.
 
 use canon::budget;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::people::{AnswerOutcome, AnswerProvenance, Unanswered};
 use super::reasons::Reason;
 use crate::placeholder::is_placeholder;
-use crate::record::BlockReason;
 use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, SUGGESTED_FIX_BYTES};
+use crate::record::{BlockReason, SessionId};
 use crate::render::resolve;
 use crate::workflow::compiled::Step;
 use crate::workflow::needs::{ANSWER_KIND, Giver, Need, needs};
 
-/// An answer, as a caller sends it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Answer {
     answered_by: AnsweredBy,
-    outcome: Outcome,
+    outcome: AnswerOutcome,
     /// What was said. A secret itself is never part of it.
     answer: String,
+    provenance: AnswerProvenance,
+    #[serde(default, rename = "person")]
+    _person: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -33,50 +36,83 @@ pub(super) enum AnsweredBy {
     Coordinator,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Outcome {
-    Given,
-    Refused,
+/// Every answer that counts for an attempt.
+pub(super) struct Answered<'a> {
+    /// The artifacts of the attempt: what the caller claims, then what people answered with it.
+    pub(super) sent: Vec<&'a Value>,
+    /// What people answered directly since the step is pending.
+    pub(super) recorded: Vec<&'a Value>,
+    /// Why a person who was asked did not answer.
+    pub(super) unanswered: Option<Unanswered>,
+    pub(super) session_id: &'a SessionId,
 }
 
 /// The needs of a step that no answer meets, each with the reason why it stops a run.
 pub(super) fn unmet<'s>(
     step: &'s Step,
-    artifacts: &[Value],
+    answered: &Answered<'_>,
     context: &Map<String, Value>,
 ) -> Vec<(Need<'s>, Reason)> {
     let needs = needs(step, context);
-    let sent: Vec<&Map<String, Value>> = artifacts
-        .iter()
-        .filter_map(Value::as_object)
-        .filter(|artifact| artifact.get("kind").and_then(Value::as_str) == Some(ANSWER_KIND))
-        .collect();
-    let id_of = |artifact: &Map<String, Value>| {
-        artifact.get("dependencyId").and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
     // A slip in the id would otherwise look like silence.
-    let strange =
-        sent.iter().map(|artifact| id_of(artifact)).find(|id| needs.iter().all(|need| need.id != id));
+    let strange = answers(&answered.sent).map(id_of).find(|id| needs.iter().all(|need| need.id != *id));
     let mut unmet = Vec::new();
     for need in needs {
-        // Somebody who answers twice means the last answer.
-        let answer = sent.iter().rev().find(|artifact| id_of(artifact) == need.id);
-        if let Err(fault) = judge(&need, answer.copied(), strange.as_deref()) {
-            unmet.push((need, reason(step, &need, &fault, context)));
+        let answer = newest(&need, &answered.sent, &answered.recorded);
+        let unanswered = answered.unanswered.filter(|_| need.giver == Giver::User);
+        if let Err(fault) = judge(step, &need, answer, strange, unanswered) {
+            unmet.push((need, reason(step, &need, &fault, answered.session_id, context)));
         }
     }
     unmet
 }
 
+/// Whether a person need not be asked: they answered already, or what a coordinator may give was given.
+pub(super) fn is_settled(step: &Step, need: &Need<'_>, sent: &[&Value], recorded: &[&Value]) -> bool {
+    let answer = newest(need, sent, recorded);
+    let claims = answer.is_some_and(claimed) && need.giver == Giver::User;
+    !claims && judge(step, need, answer, None, None).is_ok()
+}
+
+/// The answer that counts: the last one that a person gave directly, and otherwise the last that the caller sent. What a
+/// person said is not for the caller to change.
+fn newest<'a>(need: &Need<'_>, sent: &[&'a Value], recorded: &[&'a Value]) -> Option<&'a Map<String, Value>> {
+    let mut about: Vec<_> = answers(recorded).chain(answers(sent)).collect();
+    about.retain(|answer| id_of(answer) == need.id);
+    about.iter().rev().find(|answer| !claimed(answer)).or_else(|| about.last()).copied()
+}
+
+fn answers<'a>(artifacts: &[&'a Value]) -> impl Iterator<Item = &'a Map<String, Value>> {
+    let objects = artifacts.iter().filter_map(|artifact| artifact.as_object());
+    objects.filter(|artifact| artifact.get("kind").and_then(Value::as_str) == Some(ANSWER_KIND))
+}
+
+fn id_of(answer: &Map<String, Value>) -> &str {
+    answer.get("dependencyId").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn claimed(answer: &Map<String, Value>) -> bool {
+    answer.get("provenance").and_then(Value::as_str) == Some("claimed")
+}
+
 /// Why an answer does not meet a need.
-fn judge(need: &Need<'_>, answer: Option<&Map<String, Value>>, strange: Option<&str>) -> Result<(), String> {
+fn judge(
+    step: &Step,
+    need: &Need<'_>,
+    answer: Option<&Map<String, Value>>,
+    strange: Option<&str>,
+    unanswered: Option<Unanswered>,
+) -> Result<(), String> {
     let Some(artifact) = answer else {
         let strange = strange.map(|id| {
             let shown: String = id.chars().take(64).collect();
             format!(" (an answer to {shown:?} was sent, which this step does not ask for)")
         });
-        return Err(format!("no answer was sent{}", strange.unwrap_or_default()));
+        let nothing = match unanswered {
+            None => "no answer was sent".to_owned(),
+            Some(why) => asked_in_vain(why),
+        };
+        return Err(format!("{nothing}{}", strange.unwrap_or_default()));
     };
     let mut members = artifact.clone();
     members.retain(|name, _| name != "kind" && name != "dependencyId");
@@ -88,12 +124,29 @@ fn judge(need: &Need<'_>, answer: Option<&Map<String, Value>>, strange: Option<&
     if answer.answered_by == AnsweredBy::Coordinator && need.giver == Giver::User {
         return Err("it was answered by the coordinator, and only the user can".to_owned());
     }
+    if step.require_person && need.giver == Giver::User && answer.provenance == AnswerProvenance::Claimed {
+        let asked = unanswered.map(|why| format!("; {}", asked_in_vain(why)));
+        return Err(format!(
+            "the answer was sent by the caller, but this step requires that a person gives it directly{}",
+            asked.unwrap_or_default()
+        ));
+    }
     match answer.outcome {
-        Outcome::Given => Ok(()),
-        Outcome::Refused => {
+        AnswerOutcome::Given => Ok(()),
+        AnswerOutcome::Refused => {
             let words: String = answer.answer.trim().chars().take(120).collect();
             Err(format!("the answer is no: {words:?}"))
         }
+    }
+}
+
+fn asked_in_vain(why: Unanswered) -> String {
+    match why {
+        Unanswered::TimedOut { seconds } => {
+            format!("the person was asked and did not answer within {seconds} seconds")
+        }
+        Unanswered::Dismissed => "the person was asked and closed the question without an answer".to_owned(),
+        Unanswered::Failed => "the client could not get an answer from the person".to_owned(),
     }
 }
 
@@ -114,7 +167,7 @@ fn answer_fault(artifact: &Map<String, Value>) -> String {
     if !artifact.get("answer").is_some_and(Value::is_string) {
         return "`answer` is missing; it must be text".to_owned();
     }
-    let known = ["kind", "dependencyId", "answeredBy", "outcome", "answer"];
+    let known = ["kind", "dependencyId", "answeredBy", "outcome", "answer", "provenance", "person"];
     let unknown = artifact.keys().find(|key| !known.contains(&key.as_str()));
     unknown.map_or_else(
         || "it has a member of another type".to_owned(),
@@ -122,7 +175,13 @@ fn answer_fault(artifact: &Map<String, Value>) -> String {
     )
 }
 
-fn reason(step: &Step, need: &Need<'_>, fault: &str, context: &Map<String, Value>) -> Reason {
+fn reason(
+    step: &Step,
+    need: &Need<'_>,
+    fault: &str,
+    session_id: &SessionId,
+    context: &Map<String, Value>,
+) -> Reason {
     let detail = need.reason;
     let block = BlockReason::UserOnlyDependency { detail, step_id: step.step_id.clone() };
     let mut reason = Reason::of(block, &step.step_id);
@@ -133,13 +192,23 @@ fn reason(step: &Step, need: &Need<'_>, fault: &str, context: &Map<String, Value
     let (kind, what) = (need.kind(), resolve(need.what, context));
     let message = format!("This step needs {kind} {whose} (`{}`), and {fault}. Needed: {what}", need.id);
     reason.blocker.message = budget::truncate(&message, BLOCKER_MESSAGE_BYTES).into_owned();
-    let fix = format!(
-        "Ask, and wait: do not answer for anybody. {}Then advance again with the token of this reply, the step's other \
-         output, and this in output.artifacts: {}. outcome is \"given\" or \"refused\"; after a no, change what was refused \
-         and ask again.",
-        need.caution(),
-        need.example()
-    );
+    let fix = if step.require_person && need.giver == Giver::User {
+        format!(
+            "The run waits for a person. Tell the user to answer on the page of session {session_id} in the console \
+             (`/sessions/{session_id}`), then advance again with the token of this reply and the step's output. A client that \
+             supports elicitation asks the user itself when you advance again. Do not send a `wr.user_answer`: it is not \
+             accepted here. After a no, change what was refused first.",
+        )
+    } else {
+        format!(
+            "Ask, and wait: do not answer for anybody. {}Then advance again with the token of this reply, the step's other \
+             output, and this in output.artifacts: {}. outcome is \"given\" or \"refused\"; after a no, change what was \
+             refused and ask again. Instead of you, the user can answer in the console (`/sessions/{session_id}`): then \
+             advance again without the artifact.",
+            need.caution(),
+            need.example()
+        )
+    };
     reason.blocker.suggested_fix = Some(budget::truncate(&fix, SUGGESTED_FIX_BYTES).into_owned());
     reason
 }

@@ -36,16 +36,10 @@ pub enum EngineError {
     },
     /// The context has no canonical form.
     #[error("the context cannot be kept exactly: {reason}")]
-    ContextNotCanonical {
-        /// Why.
-        reason: String,
-    },
+    ContextNotCanonical { reason: String },
     /// A key that no context may have.
     #[error("the context key {key:?} is reserved")]
-    ReservedContextKey {
-        /// Which one.
-        key: String,
-    },
+    ReservedContextKey { key: String },
     /// An artifact that is no object with a `kind`, or too large, or one too many.
     #[error("artifact {index}: {reason}")]
     Artifact {
@@ -59,7 +53,6 @@ pub enum EngineError {
     CannotMend {
         /// Which one, from 0.
         index: usize,
-        /// Why.
         reason: String,
         /// One of its kind that can.
         example: &'static str,
@@ -83,10 +76,7 @@ pub enum EngineError {
     TerminalBlock,
     /// The run cannot begin.
     #[error("the workflow cannot begin: {reason}")]
-    CannotBegin {
-        /// Why.
-        reason: String,
-    },
+    CannotBegin { reason: String },
     /// The context of a start lacks what the first step requires, or has a value of another type.
     #[error("the workflow cannot begin: {}", .faults.iter().map(ContextFault::to_string).collect::<Vec<_>>().join("; "))]
     MissingInputs {
@@ -98,10 +88,7 @@ pub enum EngineError {
     Complete,
     /// Something that must hold does not.
     #[error("the recorded facts do not fit together: {reason}")]
-    Inconsistent {
-        /// What.
-        reason: &'static str,
-    },
+    Inconsistent { reason: &'static str },
 }
 
 impl EngineError {

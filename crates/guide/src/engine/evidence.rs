@@ -3,8 +3,9 @@
 use canon::digest::Digest;
 use serde_json::{Map, Value};
 
+use super::EngineError;
+use super::answers::{self, Answered};
 use super::reasons::Reason;
-use super::{EngineError, answers};
 use crate::interpret::Decision;
 use crate::record::budgets::{ARTIFACT_BYTES, ARTIFACTS, VALIDATION_ISSUE_BYTES, VALIDATION_ITEMS};
 use crate::record::{
@@ -12,6 +13,7 @@ use crate::record::{
     ClaimedBy, ClaimedStatus, DelimiterSafe, DivergenceReason, EnforcementGrade, FailureCode, Pointer,
     ProbeDetail, Provenance, StepName, UseDetail, UseResult, ValidationResult,
 };
+use crate::verification;
 use crate::workflow::compiled::{CapabilityNeed, CompiledWorkflow, LoopControl, Step};
 use crate::workflow::context_keys::{self, ContextFault, ContextKeys};
 use crate::workflow::contract::{self, ContractVerdict, assessment};
@@ -26,6 +28,7 @@ const PROBE_TEMPLATE: &str = "wr.templates.capability_probe";
 const CRITERIA_REF: &str = "wr.validationCriteria";
 
 /// An artifact, measured.
+#[derive(Clone)]
 pub(super) struct Artifact {
     pub(super) value: Value,
     pub(super) sha256: Digest,
@@ -46,6 +49,8 @@ pub(super) struct Evidence {
     pub(super) decision: Option<Decision>,
     pub(super) capabilities: Vec<ObservedCapability>,
     pub(super) divergences: Vec<Divergence>,
+    /// What the host verified.
+    pub(super) verification: Option<Artifact>,
 }
 
 pub(super) struct ObservedCapability {
@@ -72,15 +77,27 @@ pub(super) struct JudgedContext<'a> {
     pub(super) autonomy: Autonomy,
 }
 
-/// Measures artifacts, and refuses what is none.
+/// Measures the artifacts that a caller sends, and refuses what is none.
 pub(super) fn measure(artifacts: Vec<Value>) -> Result<Vec<Artifact>, EngineError> {
     if artifacts.len() > ARTIFACTS {
         let reason = format!("{} artifacts were sent, and at most {ARTIFACTS} are taken", artifacts.len());
         return Err(EngineError::Artifact { index: ARTIFACTS, reason });
     }
-    let measured = artifacts.into_iter().enumerate().map(|(index, value)| {
+    let measured = artifacts.into_iter().enumerate().map(|(index, value)| match kind_of(&value) {
+        Some(verification::KIND) => {
+            let reason =
+                format!("only the host writes artifacts of kind `{}`; remove it", verification::KIND);
+            Err(EngineError::Artifact { index, reason })
+        }
+        Some(_) | None => Artifact::measured(index, value),
+    });
+    measured.collect()
+}
+
+impl Artifact {
+    pub(super) fn measured(index: usize, value: Value) -> Result<Self, EngineError> {
         let fault = |reason: String| EngineError::Artifact { index, reason };
-        if value.get("kind").and_then(Value::as_str).is_none() {
+        if kind_of(&value).is_none() {
             return Err(fault("it is no object with a `kind`".to_owned()));
         }
         let bytes = canon::canonical::to_vec(&value).map_err(|cause| fault(cause.to_string()))?;
@@ -90,9 +107,8 @@ pub(super) fn measure(artifacts: Vec<Value>) -> Result<Vec<Artifact>, EngineErro
                 bytes.len()
             )));
         }
-        Ok(Artifact { sha256: Digest::of_bytes(&bytes), bytes, value })
-    });
-    measured.collect()
+        Ok(Self { sha256: Digest::of_bytes(&bytes), bytes, value })
+    }
 }
 
 /// Judges an output against what the step asks for.
@@ -301,11 +317,11 @@ impl Evidence {
     pub(super) fn take_answers(
         &mut self,
         step: &Step,
-        artifacts: &[Value],
+        answered: &Answered<'_>,
         context: &Map<String, Value>,
         autonomy: Autonomy,
     ) {
-        for (need, reason) in answers::unmet(step, artifacts, context) {
+        for (need, reason) in answers::unmet(step, answered, context) {
             // In never-stop the reason is disclosed as critical, unless its coordinator could have given it.
             if need.giver == Giver::Coordinator && !need.stops(autonomy) {
                 self.waived.push(reason);

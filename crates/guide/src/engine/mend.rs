@@ -22,6 +22,7 @@ use crate::record::{
     GapId, GapReason, GapSeverity, NodeId, NodeKind, OutputChannel, OutputId, OutputPayload, Pointer,
 };
 use crate::state::{Gap, Node, Run, SessionState};
+use crate::workflow::compiled::CompiledWorkflow;
 
 /// The kind of an artifact that closes a gap.
 pub(super) const RESOLUTION_KIND: &str = "wr.gap_resolution";
@@ -78,6 +79,7 @@ struct SentCorrection {
 pub(super) fn resolutions(
     state: &SessionState,
     run: &Run,
+    workflow: &CompiledWorkflow,
     artifacts: &[Value],
 ) -> Result<Vec<Resolution>, EngineError> {
     let mut closed = Vec::new();
@@ -97,6 +99,13 @@ pub(super) fn resolutions(
         };
         if !gap.is_open() || !seen.insert(gap.id.clone()) {
             continue;
+        }
+        if needs_a_person(workflow, gap) {
+            return Err(fault(
+                "this gap needs the answer of a person, which a caller cannot send; go back to the step with a token of it, \
+                 and advance it again with `autonomy` \"guided\", so that the person is asked"
+                    .to_owned(),
+            ));
         }
         let by_user = sent.answered_by == Some(AnsweredBy::User);
         if matches!(gap.reason, GapReason::UserOnlyDependency(_)) && !by_user {
@@ -141,6 +150,14 @@ pub(super) fn correction(
         supersedes: earlier.id.clone(),
         notes: notes.payload(),
     }))
+}
+
+/// Whether a gap is that of a step which takes answers from people only.
+fn needs_a_person(workflow: &CompiledWorkflow, gap: &Gap) -> bool {
+    let Some(Pointer::WorkflowStep { step_id }) = &gap.pointer else { return false };
+    matches!(gap.reason, GapReason::UserOnlyDependency(_))
+        && gap.severity == GapSeverity::Critical
+        && workflow.step(step_id).is_some_and(|step| step.require_person)
 }
 
 /// A record that only says that another gap is closed is nothing that could be closed.

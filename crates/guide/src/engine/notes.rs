@@ -9,7 +9,7 @@ use canon::budget;
 use serde_json::json;
 
 use super::EngineError;
-use super::evidence::{self, Artifact};
+use super::evidence::Artifact;
 use super::reasons::Reason;
 use crate::placeholder::is_placeholder;
 use crate::record::budgets::{NOTES_BYTES, WHOLE_NOTES_BYTES};
@@ -51,7 +51,7 @@ impl<'a> KeptNotes<'a> {
             return Ok(None);
         }
         let artifact = json!({"kind": WHOLE_NOTES_KIND, "notesMarkdown": self.sent});
-        Ok(evidence::measure(vec![artifact])?.pop())
+        Artifact::measured(0, artifact).map(Some)
     }
 
     /// The reason to refuse notes that are too long to be stored at all.

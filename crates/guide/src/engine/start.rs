@@ -23,11 +23,9 @@ pub struct Start<'a> {
     pub session_id: SessionId,
     /// The session that this one was delegated from.
     pub parent_session_id: Option<SessionId>,
-    /// The workflow to pin.
     pub workflow: &'a PinnedWorkflow,
     /// Where it came from.
     pub source_kind: WorkflowSourceKind,
-    /// Which source.
     pub source_ref: String,
     /// What the run is for; becomes the context key `goal`.
     pub goal: String,

@@ -15,7 +15,9 @@ use crate::state::{Node, SessionState};
 
 use super::is_complete;
 
+pub(crate) use mermaid::escape as escape_mermaid;
 pub use mermaid::to_mermaid;
+pub(crate) use svg::escape as escape_svg;
 pub use svg::{to_svg, to_svg_part};
 
 /// How many nodes are drawn. The first ones, so that no node hangs in the air; how many are

@@ -26,7 +26,6 @@ pub struct Recap {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecapEntry {
-    /// The node.
     pub node_id: NodeId,
     /// Which step of its path, from 1.
     pub step_ordinal: u32,

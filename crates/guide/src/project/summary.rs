@@ -16,13 +16,10 @@ pub const TITLE_BYTES: usize = 320;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionSummary {
-    /// The session.
     pub session_id: SessionId,
-    /// The run.
     pub run_id: RunId,
     /// How many runs the session has.
     pub runs: usize,
-    /// The workflow.
     pub workflow_id: String,
     /// What the run is pinned to. What the workflow is called is in the pinned workflow.
     pub workflow_hash: WorkflowHash,

@@ -15,7 +15,6 @@ use crate::state::{Node, Run, SessionState};
 /// A node without children.
 #[derive(Clone, Copy, Debug)]
 pub struct Tip<'s> {
-    /// The node.
     pub node: &'s Node,
     /// The last activity on the way from the root to it.
     pub last_activity_index: EventIndex,

@@ -25,7 +25,6 @@ pub struct Skipped {
 
 /// What did not run, by its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum SkippedItem {
     Step(String),
     Loop(String),
@@ -34,7 +33,6 @@ pub enum SkippedItem {
 /// A context key that decided whether something runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecidingKey {
-    /// The key.
     pub key: String,
     /// What its value may be, in words; nothing for a key that the workflow does not declare.
     pub allowed: Option<String>,

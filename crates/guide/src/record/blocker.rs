@@ -40,26 +40,20 @@ pub enum BlockerCode {
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Pointer {
     /// A dimension of an assessment.
-    #[expect(missing_docs, reason = "the names say it")]
     AssessmentDimension { assessment_id: String, dimension_id: String },
     /// A capability.
-    #[expect(missing_docs, reason = "the names say it")]
     Capability { capability: Capability },
     /// The size of the context.
     ContextBudget,
     /// A key of the context.
-    #[expect(missing_docs, reason = "the names say it")]
     ContextKey { key: DelimiterSafe },
     /// A loop at its limit.
-    #[expect(missing_docs, reason = "the names say it")]
     Loop { loop_id: DelimiterSafe, iteration: u32, max_iterations: u32 },
     /// A contract.
-    #[expect(missing_docs, reason = "the names say it")]
     OutputContract { contract_ref: String },
     /// The session as a whole.
     Session,
     /// A step.
-    #[expect(missing_docs, reason = "the names say it")]
     WorkflowStep { step_id: StepName },
 }
 

@@ -270,7 +270,6 @@ pub enum EventData {
 /// What was observed of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum ObservationKey {
     GitBranch,
     GitHeadSha,
@@ -318,7 +317,6 @@ impl ObservationValue {
 /// How sure an observation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Confidence {
     Low,
     Med,
@@ -426,7 +424,6 @@ pub enum AdvanceOutcome {
 /// Why a caller left the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum DivergenceReason {
     MissingUserContext,
     CapabilityUnavailable,

@@ -132,9 +132,7 @@ pub enum GapResolution {
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum EvidenceRef {
     /// An event.
-    #[expect(missing_docs, reason = "the name says it")]
     Event { event_id: EventId },
     /// An output.
-    #[expect(missing_docs, reason = "the name says it")]
     Output { output_id: OutputId },
 }

@@ -191,7 +191,6 @@ impl Block {
 /// Why an attempt was blocked: the one model behind blockers and gaps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum BlockReason {
     /// Retryable.
     InvalidRequiredOutput { contract_ref: String },

@@ -24,7 +24,6 @@ pub enum TraceKind {
 /// What a trace entry is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum TraceRef {
     /// A step.
     StepId { step_id: StepName },

@@ -5,7 +5,6 @@ use crate::workflow::compiled::{CompiledWorkflow, Function, FunctionScope, Step}
 /// A step as a function sees it: itself, and the loops around it.
 #[derive(Clone, Copy, Debug)]
 pub struct Citing<'a> {
-    /// The step.
     pub step: &'a Step,
     /// The loops that it is in.
     pub loops: &'a [&'a str],

@@ -1,14 +1,17 @@
 //! What has to come out of a step.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value};
 
 use super::{Occasion, resolve};
 use crate::interpret::pointer_key;
 use crate::record::{Blocker, BlockerCode, Pointer};
-use crate::workflow::compiled::{CompiledWorkflow, Delegation, Step};
+use crate::workflow::compiled::{CompiledWorkflow, Step};
 use crate::workflow::contract::assessment;
+use crate::workflow::criteria;
 use crate::workflow::needs::{self, Giver};
-use crate::workflow::{condition, criteria};
+use crate::{delegation, verification};
 
 /// What the blockers of the same reply say already, so that a prompt need not.
 #[derive(Clone, Copy)]
@@ -107,12 +110,15 @@ pub(super) fn user(step: &Step, context: &Map<String, Value>, told: Told<'_>) ->
     let mut needs = needs::needs(step, context);
     needs.retain(|need| !told.says(&format!("(`{}`)", need.id)));
     let first = needs.first()?;
-    let mut lines = vec![
-        "**USER NEEDED (System):** this step is not accepted without the answers below. Ask before you do what depends on \
-         an answer, and WAIT. Do not answer for the user. Then send each answer as an artifact in `output.artifacts`. A run \
-         that never stops goes on without, and records a gap."
-            .to_owned(),
-    ];
+    let lead = "**USER NEEDED (System):** this step is not accepted without the answers below. ";
+    let how = if step.require_person && first.giver == Giver::User {
+        "Only a person can give them, directly: do the step, then advance without an answer. A client that supports \
+         elicitation asks the user itself; otherwise the reply says where the user answers. Do not send a `wr.user_answer`."
+    } else {
+        "Ask before you do what depends on an answer, and WAIT. Do not answer for the user. Then send each answer as an \
+         artifact in `output.artifacts`. A client that supports elicitation asks the user itself when you advance."
+    };
+    let mut lines = vec![format!("{lead}{how} A run that never stops goes on without, and records a gap.")];
     for need in &needs {
         let whose = match need.giver {
             Giver::User => "only the user can give it",
@@ -122,24 +128,67 @@ pub(super) fn user(step: &Step, context: &Map<String, Value>, told: Told<'_>) ->
         let caution = if caution.is_empty() { String::new() } else { format!(" {caution}") };
         lines.push(format!("- `{}` ({}; {whose}): {what}{caution}", need.id, need.kind()));
     }
-    lines.push(format!("- Example: `{}`", first.example()));
-    lines.push(
-        "- `outcome` is `given` or `refused`. After a no, change what was refused and ask again.".to_owned(),
-    );
+    let sendable = needs.iter().find(|need| !step.require_person || need.giver == Giver::Coordinator);
+    if let Some(need) = sendable {
+        lines.push(format!("- Example: `{}`", need.example()));
+        lines.push(
+            "- `outcome` is `given` or `refused`. After a no, change what was refused and ask again."
+                .to_owned(),
+        );
+    }
     Some(lines.join("\n"))
 }
 
-/// The context keys that the step has to send.
-pub(super) fn context(step: &Step, told: Told<'_>) -> Option<String> {
-    let untold = || step.produces_context.iter().filter(|(key, _)| !told.asks_for(key));
-    untold().next()?;
-    let mut lines = vec![
-        "**CONTEXT REQUIRED (System):** send these keys in `context` with your advance. Later steps depend on them, and \
-         the step is blocked without them."
-            .to_owned(),
-    ];
-    lines.extend(untold().map(|(key, declared)| format!("- `{key}`: {}", declared.words())));
-    Some(lines.join("\n"))
+/// What the host checks itself, so that nobody mistakes a claim for it.
+pub(super) fn evidence(step: &Step, told: Told<'_>) -> Option<String> {
+    let demand = step.evidence.as_ref()?;
+    let untold = |name: &&String| !told.says(&format!("command `{name}`"));
+    let commands: Vec<String> =
+        demand.commands.iter().filter(untold).map(|name| format!("`{name}`")).collect();
+    let mut lines =
+        vec!["**VERIFIED BY THE HOST (System):** what you claim about this is not enough.".to_owned()];
+    if !commands.is_empty() {
+        lines.push(format!(
+            "- When you advance, the host runs {} in the workspace. The step is accepted only if each ends with exit code 0.",
+            commands.join(", ")
+        ));
+    }
+    if demand.citations {
+        lines.push(
+            "- The host looks up what your output cites: `path/file.ext:line` relative to the root of the repository, `commit \
+             <id>`, and branches written as branch `` `name` ``. Each has to exist."
+                .to_owned(),
+        );
+    }
+    (lines.len() > 1).then(|| lines.join("\n"))
+}
+
+/// The context keys that the step produces: those that it has to send, and those that were sent before it.
+pub(super) fn context(step: &Step, context: &Map<String, Value>, told: Told<'_>) -> Option<String> {
+    let (mut recorded, mut missing) = (String::new(), String::new());
+    for (key, declared) in &step.produces_context {
+        let words = declared.words();
+        match context.get(key).filter(|value| declared.accepts(key, value)) {
+            Some(value) => {
+                // The allowed value that it counts as, and not its own spelling, which is the caller's.
+                let choice = declared.choice(value).map_or("set".to_owned(), |choice| format!("{choice:?}"));
+                let _ = write!(recorded, "\n- `{key}` is {choice} ({words})");
+            }
+            None if told.asks_for(key) => {}
+            None => {
+                let _ = write!(missing, "\n- `{key}`: {words}");
+            }
+        }
+    }
+    let required = "**CONTEXT REQUIRED (System):** send these keys in `context` with your advance. Later steps depend on \
+                    them, and the step is blocked without them.";
+    let known = "**CONTEXT RECORDED (System):** send these keys in `context` only to change them.";
+    let sections: Vec<String> = [(required, missing), (known, recorded)]
+        .into_iter()
+        .filter(|(_, lines)| !lines.is_empty())
+        .map(|(head, lines)| format!("{head}{lines}"))
+        .collect();
+    (!sections.is_empty()).then(|| sections.join("\n\n"))
 }
 
 /// The notes: explained once and to whoever comes back, one line otherwise.
@@ -160,35 +209,26 @@ pub(super) fn notes(step: &Step, occasion: Occasion<'_>, told: Told<'_>) -> Opti
     })
 }
 
-/// Work to hand out. The engine does not run it: it says exactly how the caller should.
-pub(super) fn delegations(delegations: &[Delegation], context: &Map<String, Value>) -> Option<String> {
-    let handed_out: Vec<&Delegation> = delegations
-        .iter()
-        .filter(|delegation| {
-            let holds = |when| condition::evaluate(when, context).unwrap_or(false);
-            delegation.run_condition.as_ref().is_none_or(holds)
-        })
-        .collect();
-    if handed_out.is_empty() {
+/// Work to hand out. The engine starts no agents: it says exactly how the caller should, and counts what came of it.
+pub(super) fn delegations(step: &Step, context: &Map<String, Value>, told: Told<'_>) -> Option<String> {
+    let handed_out = delegation::handed_out(step, context);
+    if handed_out.is_empty() || told.shows(verification::DELEGATION_REF) {
         return None;
     }
     let mut lines = vec![format!(
-        "**DELEGATE (System):** hand out these {} pieces of work to subagents IN PARALLEL, all in one response. Each \
-         subagent calls `start_workflow` itself; do not call it here, and do not advance this step before all of them \
-         have answered.",
+        "**DELEGATE (System):** hand out these {} pieces of work to subagents IN PARALLEL, all in one response. Give each \
+         subagent its call of `start_workflow` from DELEGATED RUNS below, word for word: it makes the call itself, follows \
+         its run to the end and reports to you. This step is accepted when all these runs are complete. If you cannot start \
+         subagents, do the same work yourself: make the calls one after another, follow each run to its end, then come back \
+         to this step.",
         handed_out.len()
     )];
-    for (index, delegation) in handed_out.iter().enumerate() {
-        lines.push(format!("{}. Workflow `{}`.", index + 1, delegation.workflow_id));
-        if let Some(goal) = &delegation.goal {
-            lines.push(format!("   Goal: {}", resolve(goal, context)));
+    for (number, (_, delegation)) in handed_out.iter().enumerate() {
+        lines.push(format!("{}. Workflow `{}`.", number + 1, delegation.workflow_id));
+        if delegation.goal.is_some() {
+            lines.push(format!("   Goal: {}", delegation::goal(delegation, context)));
         }
-        let mut inputs: Map<String, Value> = delegation.args.clone().into_iter().collect();
-        for (from, to) in &delegation.context_mapping {
-            if let Some(value) = crate::interpret::value_at(context, from) {
-                inputs.insert(to.clone(), value.clone());
-            }
-        }
+        let inputs = delegation::inputs(delegation, context);
         if !inputs.is_empty() {
             lines.push(format!("   Context: `{}`", canon::canonical::string_of(&Value::Object(inputs))));
         }

@@ -19,7 +19,6 @@ enum Touch {
     /// As activity, which decides the preferred tip: nodes, edges, outputs, gaps, capabilities,
     /// preferences and divergences.
     Activity,
-    /// As bookkeeping.
     Bookkeeping,
 }
 

@@ -29,7 +29,6 @@ canon::error_codes! {
 
 /// Why an event cannot follow the ones before it. The state is as it was before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages name every field")]
 pub enum FoldError {
     /// Positions are dense.
     #[error("event {} was expected, not event {}", expected.0, found.0)]

@@ -28,15 +28,12 @@ impl Ordinal {
 /// One run of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// Its id.
     pub id: RunId,
-    /// The workflow.
     pub workflow_id: String,
     /// What it is pinned to.
     pub workflow_hash: WorkflowHash,
     /// Where the workflow came from.
     pub workflow_source_kind: WorkflowSourceKind,
-    /// Which source.
     pub workflow_source_ref: String,
     /// When it started, as a position.
     pub started_index: EventIndex,
@@ -68,7 +65,6 @@ impl Run {
 /// The context of a run, as it was last set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Context {
-    /// By which event.
     pub index: EventIndex,
     /// The merged context.
     pub values: Arc<serde_json::Map<String, serde_json::Value>>,
@@ -77,9 +73,7 @@ pub struct Context {
 /// One node of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its id.
     pub id: NodeId,
-    /// The run.
     pub run_id: RunId,
     /// What sort of node.
     pub kind: NodeKind,
@@ -179,11 +173,9 @@ impl Node {
 /// What came of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedAdvance {
-    /// The event.
     pub index: EventIndex,
     /// The same event, by its id.
     pub event_id: EventId,
-    /// The outcome.
     pub outcome: AdvanceOutcome,
 }
 
@@ -192,24 +184,18 @@ pub struct RecordedAdvance {
 pub struct Edge {
     /// What sort of edge.
     pub kind: EdgeKind,
-    /// Why.
     pub cause: EdgeCause,
-    /// The event.
     pub index: EventIndex,
 }
 
 /// One output, superseded or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
-    /// Its id.
     pub id: OutputId,
-    /// The node.
     pub node_id: NodeId,
-    /// What it is for.
     pub channel: OutputChannel,
     /// The content.
     pub payload: OutputPayload,
-    /// The event.
     pub index: EventIndex,
     /// The last output that corrects it.
     pub superseded_by: Option<OutputId>,
@@ -230,15 +216,11 @@ impl Output {
 /// One gap record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Its id.
     pub id: GapId,
-    /// The run.
     pub run_id: RunId,
-    /// The node.
     pub node_id: NodeId,
     /// How bad it is.
     pub severity: GapSeverity,
-    /// Why there is one.
     pub reason: GapReason,
     /// In words.
     pub summary: String,
@@ -248,7 +230,6 @@ pub struct Gap {
     pub resolution: GapResolution,
     /// What it is based on.
     pub evidence_refs: Vec<EvidenceRef>,
-    /// The event.
     pub index: EventIndex,
     /// The first gap record that closes it.
     pub resolved_by: Option<GapId>,
@@ -264,11 +245,9 @@ impl Gap {
 /// What was last seen of a workspace, for one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// The value.
     pub value: ObservationValue,
     /// How sure it is.
     pub confidence: Confidence,
-    /// The event.
     pub index: EventIndex,
 }
 
@@ -289,7 +268,6 @@ pub struct CapabilityObservation {
     pub status: CapabilityStatus,
     /// How much that is worth.
     pub grade: EnforcementGrade,
-    /// The event.
     pub index: EventIndex,
 }
 
@@ -298,58 +276,47 @@ pub struct CapabilityObservation {
 pub struct Validation {
     /// The check.
     pub validation_id: String,
-    /// The attempt.
     pub attempt_id: AttemptId,
     /// The contract, or the criteria.
     pub contract_ref: String,
     /// What came of it.
     pub result: ValidationResult,
-    /// The event.
     pub index: EventIndex,
 }
 
 /// One assessment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assessment {
-    /// Which one.
     pub assessment_id: String,
-    /// The attempt.
     pub attempt_id: AttemptId,
     /// The output that holds it.
     pub artifact_output_id: OutputId,
     /// The levels.
     pub dimensions: Vec<AssessedDimension>,
-    /// The event.
     pub index: EventIndex,
 }
 
 /// What an assessment asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consequence {
-    /// Which assessment.
     pub assessment_id: String,
-    /// The attempt.
     pub attempt_id: AttemptId,
     /// The level that asks.
     pub trigger: BTreeMap<String, String>,
     /// What it asks for.
     pub guidance: String,
-    /// The event.
     pub index: EventIndex,
 }
 
 /// One departure from the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence {
-    /// Its id.
     pub divergence_id: String,
-    /// Why.
     pub reason: DivergenceReason,
     /// Why, in words.
     pub summary: String,
     /// The step it is about.
     pub related_step_id: Option<StepName>,
-    /// The event.
     pub index: EventIndex,
 }
 
@@ -357,11 +324,9 @@ pub struct Divergence {
 /// nothing is decided from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// Its id.
     pub trace_id: TraceId,
     /// How many decisions it holds.
     pub entries: usize,
-    /// The event.
     pub index: EventIndex,
     /// The step that became pending.
     pub selected: Option<Selected>,
@@ -374,7 +339,6 @@ pub struct Trace {
 /// A step that became pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selected {
-    /// The step.
     pub step_id: StepName,
     /// The innermost loop around it, and its iteration from 0.
     pub innermost: Option<(DelimiterSafe, u32)>,

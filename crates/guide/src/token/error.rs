@@ -46,7 +46,6 @@ pub enum TokenError {
     /// A short token that was cut, or has something behind it.
     #[error("the short token has {measured} characters; it must have {expected}")]
     ShortLength {
-        /// How many it has.
         measured: usize,
         /// How many tokens of its kind have.
         expected: usize,
@@ -56,21 +55,13 @@ pub enum TokenError {
     Encoding,
     /// A signature of another length.
     #[error("the signature of the token has {measured} bytes, not 32")]
-    SignatureLength {
-        /// How many it has.
-        measured: usize,
-    },
+    SignatureLength { measured: usize },
     /// Signed, but not by this program as it is: the payload is not the canonical one.
     #[error("the payload of the token is not the canonical JSON of its kind")]
     Payload,
     /// A token of another kind than the parameter takes.
     #[error("a `{}` was given where a `{}` is wanted", .given.parameter(), .wanted.parameter())]
-    OtherKind {
-        /// What is wanted.
-        wanted: TokenKind,
-        /// What was given.
-        given: TokenKind,
-    },
+    OtherKind { wanted: TokenKind, given: TokenKind },
     /// Of a later version.
     #[error("the `{}` is of a version that this program does not know", .kind.parameter())]
     UnsupportedVersion {
@@ -94,21 +85,22 @@ pub enum TokenError {
     },
     /// A genuine token that cannot be used like this.
     #[error("the token cannot be used like this: {reason}")]
-    Misused {
-        /// Why.
-        reason: &'static str,
-    },
+    Misused { reason: &'static str },
     /// A short token whose position is not in the store.
-    #[error("the token is genuine, but the place it names is not in this data directory")]
+    #[error(
+        "the token is genuine, but the step it names is not in this data directory: its session was deleted, or \
+         acknowledged steps are missing from the log"
+    )]
     UnknownPosition,
+    /// The session is there and its log does not have the node: a token is only ever issued for what is recorded.
+    #[error(
+        "the token is genuine, but the log of session {session} does not have node {node}: acknowledged steps are missing \
+         from the end of the log"
+    )]
+    MissingFromLog { session: SessionId, node: NodeId },
     /// A node that is not in the store.
     #[error("node {node} of session {session} is not in this data directory")]
-    UnknownNode {
-        /// The session.
-        session: SessionId,
-        /// The node.
-        node: NodeId,
-    },
+    UnknownNode { session: SessionId, node: NodeId },
     /// The run is pinned to another workflow.
     #[error("the token names workflow {token}, and the run is pinned to {pinned}")]
     WorkflowHashMismatch {
@@ -119,10 +111,7 @@ pub enum TokenError {
     },
     /// Another process is at it.
     #[error("session {session} is being advanced by another process")]
-    SessionLocked {
-        /// Which session.
-        session: SessionId,
-    },
+    SessionLocked { session: SessionId },
 }
 
 impl TokenError {
@@ -140,7 +129,9 @@ impl TokenError {
             Self::UnsupportedVersion { .. } => TokenErrorCode::UnsupportedVersion,
             Self::BadSignature { .. } => TokenErrorCode::BadSignature,
             Self::ScopeMismatch { .. } | Self::Misused { .. } => TokenErrorCode::ScopeMismatch,
-            Self::UnknownPosition | Self::UnknownNode { .. } => TokenErrorCode::UnknownNode,
+            Self::UnknownPosition | Self::UnknownNode { .. } | Self::MissingFromLog { .. } => {
+                TokenErrorCode::UnknownNode
+            }
             Self::WorkflowHashMismatch { .. } => TokenErrorCode::WorkflowHashMismatch,
             Self::SessionLocked { .. } => TokenErrorCode::SessionLocked,
         }
@@ -162,7 +153,7 @@ impl TokenError {
             Self::ScopeMismatch { first, second } => {
                 envelope.detail("firstRunId", first.1.as_str()).detail("secondRunId", second.1.as_str())
             }
-            Self::UnknownNode { session, node } => {
+            Self::UnknownNode { session, node } | Self::MissingFromLog { session, node } => {
                 envelope.detail("sessionId", session.as_str()).detail("nodeId", node.as_str())
             }
             Self::WorkflowHashMismatch { token, pinned } => {
@@ -197,6 +188,10 @@ impl TokenError {
             Self::Misused { .. } => {
                 "Call `continue_workflow` with the newest `continueToken` of this run and the intent \
                  `rehydrate` to see what it is waiting for."
+            }
+            Self::MissingFromLog { .. } => {
+                "Do not repeat the missing steps. Run `interlock session verify` for the session, and restore the data \
+                 directory from a backup that has them."
             }
             _ => match self.code() {
                 TokenErrorCode::InvalidFormat => {

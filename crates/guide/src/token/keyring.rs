@@ -40,7 +40,8 @@ impl Key {
         self.sign(format!("interlock derived key v1: {purpose}").as_bytes())
     }
 
-    pub(super) fn sign(&self, message: &[u8]) -> [u8; 32] {
+    /// The HMAC-SHA256 of a message. Every purpose begins its messages with a text of its own.
+    pub fn sign(&self, message: &[u8]) -> [u8; 32] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of every length");
         mac.update(message);
         mac.finalize().into_bytes().into()
@@ -48,7 +49,7 @@ impl Key {
 
     /// Whether `tag` is the beginning of the MAC of `message`. Takes as long for every wrong tag
     /// of one length.
-    fn verifies(&self, message: &[u8], tag: &[u8]) -> bool {
+    pub fn verifies(&self, message: &[u8], tag: &[u8]) -> bool {
         let expected = self.sign(message);
         tag.len() <= expected.len() && bool::from(expected[..tag.len()].ct_eq(tag))
     }
@@ -174,10 +175,7 @@ pub enum KeyringError {
     Key,
     /// Of a version that this program does not know.
     #[error("the keyring has version {version}; this program reads version {KEYRING_VERSION}")]
-    UnsupportedVersion {
-        /// The version given.
-        version: u64,
-    },
+    UnsupportedVersion { version: u64 },
 }
 
 impl KeyringError {

@@ -37,7 +37,6 @@ const CHECKPOINT: u8 = 0x05;
 
 /// One attempt on one node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the types say it")]
 pub struct Position {
     pub session_id: SessionId,
     pub run_id: RunId,

@@ -84,7 +84,6 @@ pub struct Compiled {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PassNote {
-    /// The pass.
     pub pass: Pass,
     /// The step or loop, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,7 +115,6 @@ impl fmt::Display for PassNote {
 /// The passes, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the module says what each does")]
 pub enum Pass {
     Authored,
     Templates,

@@ -99,7 +99,6 @@ pub struct CompiledWorkflow {
 /// A step or a loop, in a sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum SequenceItem {
     /// A step.
     Step { step_id: StepName },
@@ -110,7 +109,6 @@ pub enum SequenceItem {
 /// The size of model that a step asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum ModelTier {
     Lightweight,
     Mid,
@@ -179,9 +177,15 @@ pub struct Step {
     /// Whether it may go without notes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub notes_optional: bool,
+    /// Whether only a person can give what it needs of the user: an answer that a caller sends does not count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub require_person: bool,
     /// Whether no file may be changed in it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
+    /// What the host checks itself before the step counts as done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<EvidenceDemand>,
     /// The functions that it cites, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub function_references: Vec<String>,
@@ -193,6 +197,18 @@ pub struct Step {
     pub delegations: Vec<Delegation>,
     /// Where it comes from.
     pub provenance: StepProvenance,
+}
+
+/// What the host checks itself, because an agent's word for it is not enough.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EvidenceDemand {
+    /// Commands that have to end with exit code 0, by their names in the operator's settings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
+    /// Whether lines, commits and branches that the output cites have to exist.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub citations: bool,
 }
 
 /// Text that is added to a prompt when a condition holds.
@@ -358,7 +374,6 @@ pub struct Function {
 /// Who can see a function.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum FunctionScope {
     /// One step.
     Step { step_id: StepName },
@@ -457,7 +472,6 @@ pub enum LoopControl {
 /// Whether a loop goes on while a condition holds, or until it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum ConditionMode {
     While,
     Until,

@@ -22,12 +22,14 @@
 
 mod compare;
 mod partial;
+mod words;
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
 pub(crate) use compare::equal;
 pub(crate) use partial::evaluate_knowing;
+pub use words::words;
 
 use super::{
     compiled::Condition,
@@ -57,7 +59,6 @@ pub const OPERATORS: [&str; 11] =
 pub struct ConditionFault {
     /// Where, below the condition; empty for itself.
     pub path: String,
-    /// What.
     pub message: String,
     /// What to do about it.
     pub fix: String,

@@ -59,11 +59,16 @@ impl ContextType {
             (Self::Plain(PlainType::Number), Value::Number(_))
             | (Self::Plain(PlainType::Boolean), Value::Bool(_))
             | (Self::Plain(PlainType::List), Value::Array(_)) => true,
-            (Self::OneOf(allowed), value) => {
-                allowed.iter().any(|one| condition::equal(value, &Value::String(one.clone())))
-            }
+            (Self::OneOf(_), value) => self.choice(value).is_some(),
             (Self::Plain(_), _) => false,
         }
+    }
+
+    /// The allowed value that a value counts as, where the allowed ones are listed.
+    pub fn choice(&self, value: &Value) -> Option<&str> {
+        let Self::OneOf(allowed) = self else { return None };
+        let counts_as = |one: &&String| condition::equal(value, &Value::String((*one).clone()));
+        allowed.iter().find(counts_as).map(String::as_str)
     }
 
     /// What a value has to be, in words: `one of "fix", "report"`.

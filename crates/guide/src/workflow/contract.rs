@@ -60,10 +60,7 @@ pub enum ContractVerdict {
     },
     /// The contract itself cannot be checked. Trying again does not help: whoever wrote or imported
     /// the workflow has to mend it.
-    Unusable {
-        /// Why.
-        reason: String,
-    },
+    Unusable { reason: String },
 }
 
 /// Checks the artifacts of one call against a contract.

@@ -50,7 +50,6 @@ pub struct CriteriaFault {
     pub path: String,
     /// Whether it is a condition that is at fault.
     pub in_condition: bool,
-    /// What.
     pub message: String,
     /// What to do about it.
     pub fix: String,

@@ -72,6 +72,31 @@ impl Need<'_> {
         }
     }
 
+    /// Whether the decision alone does not answer it.
+    pub const fn needs_words(&self) -> bool {
+        match self.reason {
+            UserOnlyDependency::NeedsUserApproval | UserOnlyDependency::NeedsUserEnvironmentAction => false,
+            UserOnlyDependency::NeedsUserSecretOrToken
+            | UserOnlyDependency::NeedsUserAccountAccess
+            | UserOnlyDependency::NeedsUserArtifact
+            | UserOnlyDependency::NeedsUserChoice => true,
+        }
+    }
+
+    /// What a person has to keep in mind who answers it themselves.
+    pub const fn caution_for_people(&self) -> &'static str {
+        match self.reason {
+            UserOnlyDependency::NeedsUserSecretOrToken => {
+                "Do not type the secret itself: say where the agent finds it. The answer is recorded."
+            }
+            UserOnlyDependency::NeedsUserAccountAccess
+            | UserOnlyDependency::NeedsUserArtifact
+            | UserOnlyDependency::NeedsUserApproval
+            | UserOnlyDependency::NeedsUserEnvironmentAction
+            | UserOnlyDependency::NeedsUserChoice => "",
+        }
+    }
+
     /// What has to be kept in mind when asking for it.
     pub const fn caution(&self) -> &'static str {
         match self.reason {

@@ -29,7 +29,6 @@ impl PinnedWorkflow {
         Self { workflow: Arc::new(workflow), hash: Digest::of_bytes(&bytes), bytes }
     }
 
-    /// The workflow.
     pub const fn workflow(&self) -> &Arc<CompiledWorkflow> {
         &self.workflow
     }

@@ -102,7 +102,6 @@ pub struct Problem {
     pub file: Option<String>,
     /// Where: a JSON path of the source such as `steps[2].prompt`; empty for the whole file.
     pub path: String,
-    /// The kind of problem.
     pub code: ProblemCode,
     /// What is wrong.
     pub message: String,

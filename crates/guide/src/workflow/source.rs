@@ -79,6 +79,12 @@ impl Format {
     }
 }
 
+/// Whether a file of this name is a script of `interlock workflow test` and not a workflow: `release.test.yaml`.
+pub fn is_script_name(name: &str) -> bool {
+    let stem = name.rsplit_once('.').map_or("", |(stem, _)| stem);
+    Format::of_name(name).is_some() && stem.len() > ".test".len() && stem.ends_with(".test")
+}
+
 /// Reads a workflow file that is not one of the program's own.
 ///
 /// # Errors

@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use canon::digest::Digest;
 use guide::derive;
-use guide::engine::{self, Additions, Advance, Checkpoint, EngineError, Output, Start};
+use guide::engine::{
+    self, Additions, Advance, AnswerOutcome, Checkpoint, EngineError, FromPeople, Output, PersonAnswer,
+    Question, Start,
+};
 use guide::plan::{AppendPlan, Planned};
 use guide::record::{
     AttemptId, EngineState, Event, EventData, ExecutionSnapshot, NodeId, Preferences, SnapshotRef, TraceKind,
     WorkflowSourceKind,
 };
 use guide::state::SessionState;
+use guide::verification::{Verification, VerificationRequest};
 use guide::workflow::compile::{self, Bindings};
 use guide::workflow::compiled::CompiledWorkflow;
 use guide::workflow::pinned::PinnedWorkflow;
@@ -126,9 +130,14 @@ impl Harness {
         derive::attempt_id(self.state.session_id(), node, self.state.node(node).unwrap().attempts() as u64)
     }
 
-    pub(crate) fn try_advance(&mut self, node: &NodeId, call: Call) -> Result<NodeId, EngineError> {
+    /// What the host would have to verify for this call.
+    pub(crate) fn wanted(
+        &self,
+        node: &NodeId,
+        call: Call,
+    ) -> Result<Option<VerificationRequest>, EngineError> {
         let attempt_id = self.attempt(node);
-        let additions = engine::advance(Advance {
+        engine::verification_wanted(&Advance {
             state: &self.state,
             node_id: node,
             attempt_id: &attempt_id,
@@ -137,9 +146,60 @@ impl Harness {
             output: Output { notes_markdown: call.notes.map(str::to_owned), artifacts: call.artifacts },
             context: call.context,
             preferences: call.preferences,
+            people: call.people,
+            verification: None,
+            now_ms: 2,
+        })
+    }
+
+    pub(crate) fn try_advance(&mut self, node: &NodeId, call: Call) -> Result<NodeId, EngineError> {
+        let attempt_id = self.attempt(node);
+        let additions = engine::advance(&Advance {
+            state: &self.state,
+            node_id: node,
+            attempt_id: &attempt_id,
+            workflow: &self.workflow,
+            snapshot: self.snapshot(node),
+            output: Output { notes_markdown: call.notes.map(str::to_owned), artifacts: call.artifacts },
+            context: call.context,
+            preferences: call.preferences,
+            people: call.people,
+            verification: call.verification,
             now_ms: 2,
         })?;
         Ok(self.commit(additions))
+    }
+
+    /// What a person would be asked before this attempt.
+    pub(crate) fn questions(&self, node: &NodeId, call: Call) -> Vec<Question> {
+        let attempt_id = self.attempt(node);
+        let request = Advance {
+            state: &self.state,
+            node_id: node,
+            attempt_id: &attempt_id,
+            workflow: &self.workflow,
+            snapshot: self.snapshot(node),
+            output: Output { notes_markdown: call.notes.map(str::to_owned), artifacts: call.artifacts },
+            context: call.context,
+            preferences: call.preferences,
+            people: call.people,
+            verification: call.verification,
+            now_ms: 2,
+        };
+        engine::questions(&request).unwrap()
+    }
+
+    /// What a person can answer in the console about a node.
+    pub(crate) fn waiting(&self, node: &NodeId) -> Vec<(Question, Option<AnswerOutcome>)> {
+        let found = self.state.node(node).unwrap();
+        engine::waiting_for_people(&self.state, found, &self.workflow, self.snapshot(node))
+    }
+
+    pub(crate) fn answer_in_console(&mut self, node: &NodeId, answer: &PersonAnswer) {
+        let found = self.state.node(node).unwrap();
+        let additions = engine::answer_in_console(&self.state, found, answer, 4).unwrap();
+        assert_eq!(additions.events.len(), 1, "one event, so one append");
+        self.commit(additions);
     }
 
     pub(crate) fn advance(&mut self, node: &NodeId, call: Call) -> NodeId {
@@ -198,7 +258,9 @@ pub(crate) struct Call {
     pub(crate) notes: Option<&'static str>,
     pub(crate) artifacts: Vec<Value>,
     pub(crate) context: Option<Map<String, Value>>,
+    pub(crate) people: FromPeople,
     pub(crate) preferences: Option<Preferences>,
+    pub(crate) verification: Option<Verification>,
 }
 
 impl Call {

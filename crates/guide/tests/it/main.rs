@@ -5,12 +5,15 @@
 mod bundles;
 mod compile;
 mod context_keys;
+mod delegation;
 mod engine;
 mod error_pages;
+mod evidence;
 mod harness;
 mod locks;
 mod mending;
 mod model;
+mod people;
 mod problem_pages;
 mod registry;
 mod schemas;

@@ -264,7 +264,12 @@ fn answers_stand_in_the_log_with_who_gave_them_whether_or_not_they_were_enough()
             _ => None,
         })
         .collect();
-    assert_eq!(kept, [&refused, &answer("confirmation")]);
+    let claimed = |answer| with(answer, "provenance", json!("claimed"));
+    assert_eq!(
+        kept,
+        [&claimed(refused), &claimed(answer("confirmation"))],
+        "as sent, and marked as the caller's word"
+    );
 }
 
 #[test]

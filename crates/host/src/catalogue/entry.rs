@@ -65,11 +65,9 @@ pub struct Listing {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// Its id.
     pub workflow_id: String,
     /// What to call it.
     pub name: String,
-    /// What it is for.
     pub description: String,
     /// The author's version.
     pub version: String,
@@ -78,7 +76,6 @@ pub struct Entry {
     pub workflow_hash: Option<WorkflowHash>,
     /// Where it came from.
     pub source_kind: WorkflowSourceKind,
-    /// Which one there.
     pub source_ref: String,
     /// The [key](SourceInfo::key) of its source.
     pub source: String,

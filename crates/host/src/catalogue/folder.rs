@@ -17,7 +17,7 @@ use guide::record::WorkflowHash;
 use guide::workflow::compile::Bindings;
 use guide::workflow::ids::{self, SourceOrigin};
 use guide::workflow::problem::{Problem, ProblemCode};
-use guide::workflow::source::{self, Format, MAX_SOURCE_BYTES, Source};
+use guide::workflow::source::{self, Format, MAX_SOURCE_BYTES, Source, is_script_name};
 use serde_json::Value;
 
 use super::{compiled, read};
@@ -203,7 +203,8 @@ fn names(folder: &Path) -> io::Result<(Vec<String>, Vec<String>)> {
         let name = entry?.file_name();
         let Some(name) = name.to_str() else { continue };
         // Editors keep drafts and locks under names that begin with a dot.
-        if !name.starts_with('.') && name != BINDINGS_FILE && Format::of_name(name).is_some() {
+        let is_other = name == BINDINGS_FILE || is_script_name(name);
+        if !name.starts_with('.') && !is_other && Format::of_name(name).is_some() {
             names.push(name.to_owned());
         }
     }

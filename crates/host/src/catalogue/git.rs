@@ -4,6 +4,8 @@
 //! anything. A few small files are read instead, each a regular file within a bound, and only what
 //! looks like the name of a branch or of a commit comes out. Whatever else they hold is as if it were not there.
 
+mod objects;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Component, Path, PathBuf};
@@ -44,6 +46,26 @@ pub fn facts(workspace: &Path) -> GitFacts {
     GitFacts { root: Some(root), branch, head }
 }
 
+/// Whether the repository at `root` has a branch: a local one, or `remote/name` as it was last fetched.
+pub(crate) fn has_branch(root: &Path, name: &str) -> bool {
+    let names = [format!("refs/heads/{name}"), format!("refs/remotes/{name}")];
+    let layout = Layout::of(root);
+    layout.is_some_and(|layout| {
+        names.into_iter().any(|name| is_ref_name(&name) && layout.resolve(name).is_some())
+    })
+}
+
+/// Whether the repository at `root` has a commit of this id, or of one that begins so.
+pub(crate) fn has_commit(root: &Path, id: &str) -> bool {
+    let Some(layout) = Layout::of(root) else { return false };
+    let Some(common) = fs::canonicalize(&layout.common).ok() else { return false };
+    // Every id of a repository has the length that the one of its commits has.
+    let id_bytes = layout.head().1.map_or(20, |head| head.len() / 2);
+    let objects =
+        fs::canonicalize(common.join("objects")).ok().filter(|objects| objects.starts_with(&common));
+    objects.is_some_and(|objects| objects::has_commit(&objects, id, id_bytes))
+}
+
 /// The facts as a session records them. What is beyond the budget of a record is left out.
 pub fn observations(facts: &GitFacts) -> Vec<(ObservationKey, ObservationValue)> {
     let mut observations = Vec::with_capacity(4);
@@ -60,12 +82,20 @@ pub fn observations(facts: &GitFacts) -> Vec<(ObservationKey, ObservationValue)>
         if let Some(text) = root.to_str() {
             let digest = Digest::of_bytes(text.as_bytes());
             observations.push((ObservationKey::RepoRootHash, ObservationValue::Sha256(digest)));
-            if text.chars().count() <= budgets::PATH_CHARACTERS {
-                observations.push((ObservationKey::RepoRoot, ObservationValue::Path(text.to_owned())));
-            }
         }
     }
+    observations.extend(facts.root.as_deref().and_then(path_observation));
     observations
+}
+
+/// A workspace outside of any repository, as a session records it; nothing where its path is too long for a record.
+pub fn observed_root(workspace: &Path) -> Option<(ObservationKey, ObservationValue)> {
+    path_observation(&fs::canonicalize(workspace).ok()?)
+}
+
+fn path_observation(root: &Path) -> Option<(ObservationKey, ObservationValue)> {
+    let text = root.to_str().filter(|text| text.chars().count() <= budgets::PATH_CHARACTERS)?;
+    Some((ObservationKey::RepoRoot, ObservationValue::Path(text.to_owned())))
 }
 
 /// Whether everything that [`facts`] would read of a workspace passes `allowed`, which gets paths without links. `workspace` is

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 
 /// Opens a regular file. A link is not followed, and a pipe or a device is refused without waiting for it.
-pub(super) fn open_regular(path: &Path) -> io::Result<(File, u64)> {
+pub(crate) fn open_regular(path: &Path) -> io::Result<(File, u64)> {
     // Without `NONBLOCK`, opening a pipe that somebody put here would wait forever.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {

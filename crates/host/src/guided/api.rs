@@ -1,6 +1,8 @@
 //! What goes into the guided service, and what comes out.
 
+use guide::delegation::ChildHandle;
 use guide::record::{Autonomy, BlockerReport, GapReason, GapSeverity, Preferences, RiskPolicy, SessionId};
+use guide::verification::{ChildStatus, Verification};
 use guide::workflow::compiled::ModelTier;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -9,7 +11,6 @@ use std::path::PathBuf;
 /// A call to begin a run.
 #[derive(Clone, Debug, Default)]
 pub struct StartRequest {
-    /// The workflow.
     pub workflow_id: String,
     /// What the run is for.
     pub goal: String,
@@ -21,6 +22,10 @@ pub struct StartRequest {
     pub preferences: Option<PreferenceDelta>,
     /// The session that this one was delegated from.
     pub parent_session_id: Option<SessionId>,
+    /// The piece of work that was handed out, where the run is one.
+    pub child_handle: Option<ChildHandle>,
+    /// A directory of the host's own making in which the agent works, and evidence is verified.
+    pub equipped_root: Option<PathBuf>,
 }
 
 /// The handle of a call: the short token, or the locked pair.
@@ -49,7 +54,6 @@ pub enum Intent {
 /// A call to go on, or to be told where a run is.
 #[derive(Clone, Debug)]
 pub struct ContinueRequest {
-    /// The handle.
     pub handle: Handle,
     /// What the caller wants.
     pub intent: Intent,
@@ -124,6 +128,15 @@ pub struct Reply {
     /// Why the step was not taken.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<BlockedReply>,
+    /// What the host verified itself for the attempt that led here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Verification>,
+    /// The runs that the pending step hands out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delegations: Vec<DelegatedRun>,
+    /// For a run that was handed out and is complete: the call that leads back to the run that waits for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub return_call: Option<NextCall>,
     /// Levels of assessments that were just given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_context: Option<Value>,
@@ -138,6 +151,19 @@ pub struct Reply {
     pub warnings: Vec<String>,
 }
 
+/// A run that the pending step hands out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DelegatedRun {
+    /// The session that it has, or will have.
+    pub session_id: String,
+    /// The call that starts it, or finds it.
+    pub start_call: NextCall,
+    /// How it stands; only to whoever comes back, as it changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<ChildStatus>,
+}
+
 /// A step or a loop that did not run, and the context keys that decided it. Recorded values are not repeated:
 /// whoever reads the reply may not be whoever may read the context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -147,7 +173,6 @@ pub struct SkippedWords {
     pub id: String,
     /// What it is called.
     pub title: String,
-    /// The keys.
     pub keys: Vec<KeyWords>,
 }
 
@@ -155,7 +180,6 @@ pub struct SkippedWords {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyWords {
-    /// The key.
     pub key: String,
     /// In words, such as `one of "fix", "report"`; nothing for a key that the workflow does not declare.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -165,7 +189,6 @@ pub struct KeyWords {
 /// Gaps: those that a call opened, or, to whoever comes back and at the end of a run, all that are open.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OpenGaps {
-    /// How many there are.
     pub count: usize,
     /// The newest of them, oldest first.
     pub gaps: Vec<GapWords>,
@@ -179,7 +202,6 @@ pub struct GapWords {
     pub gap_id: String,
     /// How bad it is.
     pub severity: GapSeverity,
-    /// Why there is one.
     pub reason: GapReason,
     /// What is missing.
     pub summary: String,
@@ -199,13 +221,9 @@ pub enum ReplyKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunWords {
-    /// The session.
     pub session_id: String,
-    /// The run.
     pub run_id: String,
-    /// The workflow.
     pub workflow_id: String,
-    /// Its name.
     pub workflow_name: String,
     /// What the run is for.
     pub goal: String,
@@ -221,9 +239,7 @@ pub struct RunWords {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingStep {
-    /// Its id.
     pub step_id: String,
-    /// Its title.
     pub title: String,
     /// What to do.
     pub prompt: String,
@@ -252,9 +268,7 @@ pub enum NextIntent {
 /// A call, ready to be made.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NextCall {
-    /// The tool.
     pub tool: &'static str,
-    /// Its parameters.
     pub params: Value,
 }
 
@@ -310,9 +324,7 @@ pub struct ResumeRequest {
     pub workspace: Option<PathBuf>,
     /// Words to look for.
     pub query: Option<String>,
-    /// A run.
     pub run_id: Option<String>,
-    /// A session.
     pub session_id: Option<String>,
     /// A branch, instead of the workspace's.
     pub git_branch: Option<String>,

@@ -58,7 +58,7 @@ fn sent_bytes(output: &Output) -> Option<u64> {
     }
 }
 
-fn attempt_that_made<'s>(state: &'s SessionState, made: &NodeId) -> Option<&'s AttemptId> {
+pub(super) fn attempt_that_made<'s>(state: &'s SessionState, made: &NodeId) -> Option<&'s AttemptId> {
     let parent = state.parent_of(state.node(made)?)?;
     let led_there = |outcome: &AdvanceOutcome| matches!(outcome, AdvanceOutcome::Advanced { to_node_id } if to_node_id == made);
     parent.advances().find(|(_, advance)| led_there(&advance.outcome)).map(|(attempt, _)| attempt)

@@ -36,9 +36,7 @@ pub const GAPS: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Link {
-    /// The run.
     pub run_id: RunId,
-    /// Its node.
     pub node_id: NodeId,
     /// Whether the node has a workspace. Where it is follows from the run and the node, and from nothing that a session says.
     #[serde(default)]

@@ -16,7 +16,6 @@ use crate::catalogue::git;
 /// A run with a pending step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenRun {
-    /// Which run.
     pub run: RunWords,
     /// What the pending step is called.
     pub step_title: String,

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use guide::engine::{self, Additions, Advance, EngineError, Output};
+use guide::engine::{self, Additions, Advance, EngineError, FromPeople, Output};
 use guide::record::{AdvanceOutcome, AttemptId, NodeId, NodeKind};
 use guide::state::Node;
 use guide::token::{Keyring, TokenError};
@@ -11,10 +11,11 @@ use storage::files::{Attachments, NewObject, NewSnapshot, Writer};
 
 use super::Guided;
 use super::api::{ContinueRequest, Intent, Reply};
-use super::place::Place;
+use super::position::ResolvedPosition;
 use super::refusal::{Refusal, inconsistent};
 use super::reply::{Ingredients, Moment, rehydrate_call, reply};
 use super::sessions::Session;
+use super::verify;
 
 impl Guided {
     /// Advances a node, or tells where a run is.
@@ -24,21 +25,42 @@ impl Guided {
     /// # Errors
     /// Tokens that are not good for this, output that cannot be taken, and trouble with the store.
     pub fn proceed(&self, request: ContinueRequest) -> Result<Reply, Refusal> {
+        self.proceed_with(request, FromPeople::default())
+    }
+
+    /// [`Self::proceed`], with what people said who were [asked](Self::questions) before. Both are recorded in one append.
+    ///
+    /// # Errors
+    /// As [`Self::proceed`].
+    pub fn proceed_with(&self, request: ContinueRequest, people: FromPeople) -> Result<Reply, Refusal> {
         let keyring = self.keyring()?;
         let place = self.place(&request.handle, &keyring)?;
         match request.intent {
             Intent::Rehydrate => self.rehydrate(&place, &keyring),
-            Intent::Advance => self.advance(&place, &keyring, request),
+            Intent::Advance => self.advance(&place, &keyring, request, people),
         }
     }
 
     /// Where the run is at a node. Touches no file but to read.
-    fn rehydrate(&self, place: &Place, keyring: &Keyring) -> Result<Reply, Refusal> {
+    fn rehydrate(&self, place: &ResolvedPosition, keyring: &Keyring) -> Result<Reply, Refusal> {
         let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
         self.answer(&session, &place.node_id, keyring, Moment::Return)
     }
 
-    fn advance(&self, place: &Place, keyring: &Keyring, request: ContinueRequest) -> Result<Reply, Refusal> {
+    fn advance(
+        &self,
+        place: &ResolvedPosition,
+        keyring: &Keyring,
+        request: ContinueRequest,
+        people: FromPeople,
+    ) -> Result<Reply, Refusal> {
+        // Ids only: notes and context may hold anything.
+        let _span = tracing::debug_span!(
+            "session.advance",
+            session.id = place.session_id.as_str(),
+            node.id = place.node_id.as_str()
+        )
+        .entered();
         let Some(attempt_id) = &place.attempt_id else {
             return Err(TokenError::Misused {
                 reason: "a `stateToken` alone cannot advance: send the `continueToken`, or the `ackToken` beside it",
@@ -52,6 +74,7 @@ impl Guided {
                 return self.answer(&session, &to, keyring, Moment::Advance);
             }
         }
+        let verification = self.verification(place, attempt_id, &request, &people)?;
         let mut session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
         let mut writer = self.files.lock(&place.session_id, Some(&session.cursor))?;
         let news = writer.news().clone();
@@ -71,7 +94,7 @@ impl Guided {
         let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
         let workflow = self.pinned(run.workflow_hash)?;
         let snapshot = self.files.snapshot(node.snapshot_ref)?;
-        let additions = engine::advance(Advance {
+        let attempt = Advance {
             state: &session.state,
             node_id: &node.id,
             attempt_id,
@@ -80,9 +103,16 @@ impl Guided {
             output: Output { notes_markdown: request.notes_markdown, artifacts: request.artifacts },
             context: request.context,
             preferences: request.preferences.map(|delta| delta.over(node.preferences)),
+            people,
+            verification,
             now_ms: self.clock.now_ms(),
-        });
-        let additions = additions.map_err(|error| with_way_back(&session, node, keyring, &error))?;
+        };
+        // What another call changed meanwhile may have made the attempt one that has to be verified after all.
+        if attempt.verification.is_none() && matches!(engine::verification_wanted(&attempt), Ok(Some(_))) {
+            return Err(TokenError::SessionLocked { session: place.session_id.clone() }.into());
+        }
+        let additions =
+            engine::advance(&attempt).map_err(|error| with_way_back(&session, node, keyring, &error))?;
         let from = node.id.clone();
         let to = additions.node_id.clone();
         self.append(&mut session, &mut writer, additions, &[from, to.clone()])?;
@@ -149,7 +179,7 @@ impl Guided {
         let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
         let workflow = self.pinned(run.workflow_hash)?;
         let snapshot = self.files.snapshot(node.snapshot_ref)?;
-        Ok(reply(&Ingredients {
+        let mut reply = reply(&Ingredients {
             session,
             run,
             node,
@@ -157,7 +187,14 @@ impl Guided {
             snapshot: &snapshot,
             keyring,
             moment,
-        }))
+        });
+        if moment == Moment::Return {
+            for delegated in &mut reply.delegations {
+                delegated.status = delegated.session_id.parse().ok().map(|child| self.child_status(&child));
+            }
+        }
+        reply.verification = verify::verification_of(&self.files, &session.state, node);
+        Ok(reply)
     }
 }
 
@@ -174,7 +211,11 @@ fn with_way_back(session: &Session, node: &Node, keyring: &Keyring, error: &Engi
 }
 
 /// The node that a recorded attempt led to.
-fn recorded(session: &Session, node_id: &NodeId, attempt_id: &AttemptId) -> Result<Option<NodeId>, Refusal> {
+pub(super) fn recorded(
+    session: &Session,
+    node_id: &NodeId,
+    attempt_id: &AttemptId,
+) -> Result<Option<NodeId>, Refusal> {
     match session.state.advance(node_id, attempt_id).map(|advance| &advance.outcome) {
         None => Ok(None),
         Some(AdvanceOutcome::Advanced { to_node_id }) => Ok(Some(to_node_id.clone())),

@@ -19,6 +19,10 @@ canon::error_codes! {
         Internal => "INTERNAL_ERROR",
         /// The run that waited for the session waits no more.
         SessionEnded => "SESSION_ENDED",
+        /// A person's answer that cannot be recorded.
+        AnswerInvalid => "ANSWER_INVALID",
+        /// The run does not wait for the answer that a person gave.
+        QuestionClosed => "QUESTION_CLOSED",
         /// A text that cannot be the name of a tenant.
         TenantInvalid => "TENANT_INVALID",
     }
@@ -29,7 +33,6 @@ canon::error_codes! {
 pub struct Refusal(Box<Envelope>);
 
 impl Refusal {
-    /// The envelope.
     pub fn envelope(&self) -> &Envelope {
         &self.0
     }

@@ -9,7 +9,9 @@ use guide::project::recap::{
     BranchSummary, RecapEntry, ancestor_recap, branch_summary, has_moved_on, is_newest_place,
 };
 use guide::project::way::{self, SkippedItem, StepPlace};
-use guide::record::{AttemptId, Autonomy, Block, EngineState, ExecutionSnapshot, NodeId, NodeKind};
+use guide::record::{
+    AttemptId, Autonomy, Block, BlockerCode, EngineState, ExecutionSnapshot, NodeId, NodeKind,
+};
 use guide::render::{self, Citing, Facts, Occasion, Recovery};
 use guide::state::{Node, Run, SessionState};
 use guide::token::{self, AckPayload, CheckpointPayload, Keyring, Position, StatePayload, Token};
@@ -22,7 +24,7 @@ use super::api::{
     TOKEN_NOTE, Validation,
 };
 use super::sessions::Session;
-use super::{cut_notes, gaps, missing_context};
+use super::{children, cut_notes, gaps, missing_context, people};
 
 /// How much of a goal a description repeats.
 const GOAL_CHARACTERS: usize = 120;
@@ -107,6 +109,7 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
     });
     let mut warnings = gaps::warnings(ingredients);
     warnings.extend(cut_notes::warnings(ingredients));
+    warnings.extend(people::answered_since(ingredients));
     Reply {
         // Somebody who only asks where the run is was refused nothing.
         kind: if blocked.is_some() && moment == Moment::Advance { ReplyKind::Blocked } else { ReplyKind::Ok },
@@ -123,6 +126,13 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
         latest_call: latest_call(ingredients),
         token_note: TOKEN_NOTE,
         blocked,
+        verification: None,
+        delegations: children::delegated(ingredients, &context),
+        return_call: session
+            .state
+            .parent_session_id()
+            .filter(|_| is_complete)
+            .map(|parent| NextCall { tool: "resume_session", params: json!({"sessionId": parent}) }),
         step_context: step_context(node),
         skipped: skipped(ingredients, &context),
         open_gaps: gaps::open(ingredients),
@@ -148,7 +158,6 @@ fn skipped(ingredients: &Ingredients<'_>, context: &Map<String, Value>) -> Vec<S
     words.collect()
 }
 
-/// A run in words.
 pub(super) fn run_words(
     session: &Session,
     run: &Run,
@@ -303,10 +312,16 @@ pub(super) fn awaits_user(
     autonomy: Autonomy,
 ) -> bool {
     let Some((pending, (_, stack))) = state.pending().zip(state.progress()) else { return false };
+    if let EngineState::Blocked(guide::record::Blocked { blocked, .. }) = state
+        && blocked.blockers().blockers().iter().any(|one| one.code == BlockerCode::UserOnlyDependency)
+    {
+        return true;
+    }
     let context = visible_context(workflow, context, stack);
-    workflow
-        .step(&pending.step_id)
-        .is_some_and(|step| needs(step, &context).iter().any(|need| need.stops(autonomy)))
+    // Where only a person can answer, they are asked once there is something to approve.
+    let is_blocked = matches!(state, EngineState::Blocked(_));
+    let step = workflow.step(&pending.step_id).filter(|step| is_blocked || !step.require_person);
+    step.is_some_and(|step| needs(step, &context).iter().any(|need| need.stops(autonomy)))
 }
 
 /// Facts about the step just completed; only assessments so far.

@@ -20,6 +20,9 @@ impl Guided {
     /// # Errors
     /// An unknown or invalid workflow, a context that cannot be, and trouble with the store.
     pub fn start(&self, request: StartRequest) -> Result<Reply, Refusal> {
+        if let Some(handle) = request.child_handle.clone() {
+            return self.start_child(&handle, request);
+        }
         let mut entropy = [0; 16];
         self.entropy.fill(&mut entropy).map_err(|cause| refusal::no_entropy(&cause))?;
         self.start_as(&derive::session_id(&entropy), request)
@@ -33,8 +36,14 @@ impl Guided {
             return Err(refusal::unknown_parent(parent));
         }
         let found = self.catalogue.find(request.workspace.as_deref(), &request.workflow_id)?;
-        let observations =
-            request.workspace.as_deref().map(git::facts).map(|facts| git::observations(&facts));
+        let is_verified = found.workflow.steps.iter().any(|step| step.evidence.is_some());
+        let facts = request.workspace.as_deref().map(git::facts).unwrap_or_default();
+        let mut observations = git::observations(&facts);
+        // Outside of a repository nobody would know later where evidence is to be verified.
+        if is_verified && facts.root.is_none() {
+            let root = request.equipped_root.as_deref().or(request.workspace.as_deref());
+            observations.extend(root.and_then(git::observed_root));
+        }
         let additions = engine::start(Start {
             session_id: session_id.clone(),
             parent_session_id: request.parent_session_id,
@@ -44,7 +53,7 @@ impl Guided {
             goal: request.goal,
             context: request.context,
             preferences: request.preferences.map(|delta| delta.over(Preferences::default())),
-            observations: observations.unwrap_or_default(),
+            observations,
             now_ms: self.clock.now_ms(),
         })?;
         // Folded before it is written, as every append: what is kept in memory needs no reading back.

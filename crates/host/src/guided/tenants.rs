@@ -11,8 +11,8 @@ use storage::StoreError;
 use storage::disk::{DiskPath, RealDisk};
 use storage::files::SessionFiles;
 
-use super::Guided;
 use super::refusal::{Refusal, not_a_tenant};
+use super::{Guided, Verifier};
 use crate::catalogue::Catalogue;
 use crate::system::{Clock, Entropy};
 
@@ -39,6 +39,7 @@ pub struct Tenants {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     default: Arc<Guided>,
+    verifier: Option<Arc<Verifier>>,
     /// The one that was asked for last is the last.
     open: Mutex<VecDeque<(String, Arc<Guided>)>>,
 }
@@ -63,7 +64,21 @@ impl Tenants {
         let files = SessionFiles::open(Arc::clone(&disk) as _)?;
         let default =
             Arc::new(Guided::new(files, catalogue.clone(), Arc::clone(&clock), Arc::clone(&entropy)));
-        Ok(Self { disk, catalogue, clock, entropy, default, open: Mutex::default() })
+        Ok(Self { disk, catalogue, clock, entropy, default, verifier: None, open: Mutex::default() })
+    }
+
+    /// Verifies the evidence of every tenant with this. A tenant that is open already goes on as it is.
+    #[must_use]
+    pub fn verifying_with(self, verifier: Arc<Verifier>) -> Self {
+        self.default.verify_with(&verifier);
+        Self { verifier: Some(verifier), ..self }
+    }
+
+    /// Ends every command that runs for a session, and lets none begin: for the end of the process.
+    pub fn stop_verifying(&self) {
+        if let Some(verifier) = &self.verifier {
+            verifier.stop();
+        }
     }
 
     /// The guided service of a tenant. Blocks while one is opened.
@@ -91,6 +106,9 @@ impl Tenants {
         let files = SessionFiles::open(Arc::new(disk))?;
         let (clock, entropy) = (Arc::clone(&self.clock), Arc::clone(&self.entropy));
         let guided = Arc::new(Guided::new(files, self.catalogue.clone(), clock, entropy));
+        if let Some(verifier) = &self.verifier {
+            guided.verify_with(verifier);
+        }
         Ok(self.keep(tenant, guided))
     }
 

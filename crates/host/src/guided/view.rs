@@ -4,10 +4,10 @@
 //! says what the rest is.
 
 mod folders;
-mod look;
 mod node;
 mod pin;
 mod replay;
+mod session_page;
 mod steps;
 
 use std::ops::Range;
@@ -19,13 +19,13 @@ use storage::StoreError;
 use storage::files::{SessionFiles, ValidatedPrefix};
 
 pub use self::folders::{Branch, Folder, Shelf, ShelfEntry, ShelfPage};
-pub use self::look::{RunLook, SessionLook, TURNS};
 pub use self::node::{Check, NodeLook, Prompt};
 pub use self::pin::{Pin, Sides, StepPair};
 pub use self::replay::{
     Artifact, DivergenceLine, GapLine, Replay, RunReplay, SkippedKey, SkippedLine, Turn, replay, run_replay,
     turn,
 };
+pub use self::session_page::{RunLook, SessionLook, TURNS};
 pub use self::steps::{PendingStep, Steps};
 
 /// What can be trusted of a session, for looking at.

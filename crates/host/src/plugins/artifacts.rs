@@ -12,7 +12,6 @@ use crate::runs::{Caller, Runs};
 /// besides is not there.
 #[derive(Clone, Debug)]
 pub struct RunArtifacts {
-    /// The runs.
     pub runs: Runs,
     /// Who looks.
     pub caller: Caller,

@@ -94,10 +94,7 @@ pub enum Effect {
         message: String,
     },
     /// Go to a page of this console.
-    Navigate {
-        /// Its path.
-        path: String,
-    },
+    Navigate { path: String },
 }
 
 /// What comes of a request.

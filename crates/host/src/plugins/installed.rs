@@ -30,9 +30,7 @@ const MAX_OWNER: usize = 80;
 /// A pack that brings plugins.
 #[derive(Clone, Debug)]
 pub struct PluginPack {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// What it is called as a module: made of its name, and never that of another.
     pub owner: String,

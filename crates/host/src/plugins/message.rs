@@ -107,7 +107,6 @@ impl fmt::Display for ErrorCode {
 /// Why a request was not done. Every text is one of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
-    /// The code.
     pub code: ErrorCode,
     /// A sentence.
     pub message: &'static str,

@@ -12,15 +12,16 @@ use flow::snapshot::Snapshot;
 use flow::state::RunState;
 use flow::store::{Bytes, Change, CommitError, StoredAppend};
 use tokio::sync::OwnedMutexGuard;
+use tracing::{Instrument as _, debug_span};
 
-use super::around::Around;
+use super::compute_pool::{ComputePermit, is_heavy, is_large_input, on_a_thread};
 use super::counts::Tally;
 use super::create::BeginError;
+use super::engine_context::EngineContext;
 use super::family::for_parent;
-use super::heavy::{Place, is_heavy, is_large_input, on_a_thread};
 use super::live::Loaded;
 use super::timers::timer_key;
-use super::{ApiCode, Keyed, Refusal, Reply, Runs, guide};
+use super::{ApiCode, Refusal, Respond, Runs, guide};
 
 /// How often a decision is made again because somebody else was quicker. Only another process could be.
 const ATTEMPTS: usize = 4;
@@ -64,31 +65,23 @@ impl Outcome {
     }
 }
 
-/// What is asked of a run, besides the input itself.
-#[derive(Default)]
-pub(super) struct Ask<'a> {
-    /// The caller's key.
-    pub(super) keyed: Option<&'a Keyed>,
-    /// Further changes of the same commit.
-    pub(super) changes: Vec<Change>,
-}
-
 impl Runs {
-    /// Gives a run an input, and answers from the state after it.
+    /// Gives a run an input, in one commit with further changes and the response.
     ///
-    /// `reply` is called with the state after the decision and makes the answer that is recorded in the same commit.
-    pub(super) async fn advance(
+    /// `result` is called with the state after the decision. Where the caller has a key, the response to it is in the same commit.
+    pub(super) async fn advance<T, R: Respond<T>>(
         &self,
         run_id: &RunId,
         input: Input,
-        ask: Ask<'_>,
-        reply: impl Fn(&RunState, bool) -> Result<Reply, Refusal>,
-    ) -> Result<Reply, Refusal> {
+        further: Vec<Change>,
+        respond: &R,
+        result: impl Fn(&RunState) -> T,
+    ) -> Result<R::Response, Refusal> {
         self.recover_first(run_id, &input).await?;
         let (mut attempts, mut place) = (0, None);
         while attempts < ATTEMPTS {
-            if let Some(reply) = self.replay(ask.keyed)? {
-                return Ok(reply);
+            if let Some(response) = respond.replayed(self)? {
+                return Ok(response);
             }
             let live = self.inner.live.get_or_insert(run_id);
             let mut cell = Arc::clone(&live.cell).lock_owned().await;
@@ -114,7 +107,14 @@ impl Runs {
                 }
             };
             attempts += 1;
-            let (loaded, decision) = self.decide(loaded, input.clone(), place.as_ref()).await?;
+            let span = debug_span!(
+                "run.advance",
+                run.id = run_id.as_str(),
+                run.seq = loaded.state.next_sequence,
+                attempt = attempts
+            );
+            let decided = self.decide(loaded, input.clone(), place.as_ref());
+            let (loaded, decision) = decided.instrument(span.clone()).await?;
             let decision = match decision {
                 Ok(decision) => decision,
                 Err(refusal) => {
@@ -123,28 +123,20 @@ impl Runs {
                     return Err(refusal);
                 }
             };
-            let changed = !decision.events.is_empty();
-            let reply = match reply(&loaded.state, changed) {
-                Ok(reply) => reply,
-                // Nothing was decided, so there is nothing to take back.
-                Err(refusal) if !changed => {
-                    self.put_back(run_id, &mut cell, loaded);
-                    return Err(refusal);
-                }
-                Err(refusal) => return Err(refusal),
-            };
-            let mut changes = ask.changes.clone();
-            changes.extend(self.record(ask.keyed, &reply));
+            let (response, recorded) = respond.respond(self, result(&loaded.state));
+            let mut changes = further.clone();
+            changes.extend(recorded);
             let (loaded, changes, outcome) =
                 self.conclude_decision(loaded, decision, changes, place.as_ref()).await?;
             if changes.is_empty() {
                 self.put_back(run_id, &mut cell, loaded);
                 drop(cell);
                 self.after(outcome);
-                return Ok(reply);
+                return Ok(response);
             }
-            match self.make_durable(Some(cell), loaded, changes, outcome).await {
-                Ok(()) => return Ok(reply),
+            let durable = self.make_durable(Some(cell), loaded, changes, outcome);
+            match durable.instrument(span).await {
+                Ok(()) => return Ok(response),
                 // The state in memory is not what is on the disk: it is folded again.
                 Err(CommitError::Moved { .. } | CommitError::KeyTaken) => self.inner.counters.conflict(),
                 Err(error) => return Err(error.into()),
@@ -158,7 +150,7 @@ impl Runs {
         &self,
         loaded: Loaded,
         input: Input,
-        place: Option<&Place>,
+        place: Option<&ComputePermit>,
     ) -> Result<(Loaded, Result<Decision, flow::engine::Refusal>), Refusal> {
         let runs = self.clone();
         let work = move |mut loaded: Loaded| {
@@ -179,7 +171,7 @@ impl Runs {
         loaded: Loaded,
         decision: Decision,
         mut changes: Vec<Change>,
-        place: Option<&Place>,
+        place: Option<&ComputePermit>,
     ) -> Result<(Loaded, Vec<Change>, Outcome), Refusal> {
         if place.is_none() {
             let outcome = self.outcome(&loaded.definition, &loaded.state, decision, &mut changes);
@@ -199,7 +191,7 @@ impl Runs {
         definition: &Arc<Definition>,
         state: RunState,
         input: Input,
-    ) -> Result<(RunState, Decision, Option<Place>), BeginError> {
+    ) -> Result<(RunState, Decision, Option<ComputePermit>), BeginError> {
         let loaded = Loaded { definition: Arc::clone(definition), state };
         let place = match takes_long(&loaded, &input) {
             true => Some(self.place(&loaded.state.genesis.tenant).await?),
@@ -216,7 +208,7 @@ impl Runs {
         state: RunState,
         decision: Decision,
         changes: Vec<Change>,
-        place: Option<&Place>,
+        place: Option<&ComputePermit>,
     ) -> Result<(RunState, Vec<Change>, Outcome), BeginError> {
         let loaded = Loaded { definition: Arc::clone(definition), state };
         let (loaded, changes, outcome) = self.conclude_decision(loaded, decision, changes, place).await?;
@@ -239,14 +231,15 @@ impl Runs {
             return Ok(());
         }
         let runs = self.clone();
-        let task = tokio::spawn(async move {
+        let work = async move {
             runs.commit(changes).await?;
             if let Some(mut cell) = cell {
                 runs.put_back(&outcome.run_id, &mut cell, loaded);
             }
             runs.after(outcome);
             Ok(())
-        });
+        };
+        let task = tokio::spawn(work.in_current_span());
         task.await.unwrap_or(Err(CommitError::Closed))
     }
 
@@ -297,6 +290,7 @@ impl Runs {
         let before = for_parent(decision.before);
         let tally = Tally::of(&decision.events, state);
         let append = self.append(definition, state, &decision.events, changes);
+        changes.extend(self.state_checkpoint(state, &decision.events));
         let newborn = self.create_children(state, &decision, changes);
         let (mut effects, mut closed) = (Vec::new(), false);
         for effect in decision.effects {
@@ -460,7 +454,7 @@ impl Runs {
             tokio::spawn(async move { runs.tell_waiting(&parent, &run_id).await });
         }
         if let Some(parent) = outcome.stirs.take() {
-            self.stir(parent);
+            self.wake(parent);
         }
         if outcome.timer_set {
             self.inner.timer_set.notify_one();
@@ -475,13 +469,13 @@ impl Runs {
     }
 
     /// Which workflows the children of a run can be.
-    pub(super) fn children_of(&self, state: &RunState) -> Around {
+    pub(super) fn children_of(&self, state: &RunState) -> EngineContext {
         self.children_of_tenant(&state.genesis.tenant)
     }
 
     /// Which workflows a tenant has.
-    pub(super) fn children_of_tenant(&self, tenant: &Tenant) -> Around {
-        Around { runs: self.clone(), tenant: tenant.to_owned() }
+    pub(super) fn children_of_tenant(&self, tenant: &Tenant) -> EngineContext {
+        EngineContext { runs: self.clone(), tenant: tenant.to_owned() }
     }
 }
 

@@ -1,177 +1,199 @@
 //! What people and agents think of a run: notes beside it, not in its log.
 
-use flow::id::RunId;
-use flow::store::{Change, CommitError};
-use serde_json::{Map, Value, json};
+use flow::id::{NodeId, Principal, RunId};
+use flow::store::{Cause, Change, CommitError};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs, whole};
+use super::{ApiCode, Caller, Refusal, Respond, Runs};
 
-/// The longest text of a note, a correction or a label, in bytes.
-const MAX_TEXT_BYTES: usize = 16 << 10;
-/// The longest id that a note may be anchored to.
-const MAX_ANCHOR_BYTES: usize = 256;
 /// The most notes of a run. They are listed at once, and nobody reads more.
 pub const MAX_ANNOTATIONS: usize = 1000;
 
+/// A note that a caller makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewAnnotation {
+    /// The event of the run that it is about, where it is about one.
+    pub event_id: Option<String>,
+    /// The node that it is about, where it is about one.
+    pub node_id: Option<NodeId>,
+    pub signal: Signal,
+    pub note: Option<String>,
+}
+
+/// What a note says, for programs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "SignalRecord", try_from = "SignalRecord")]
+pub enum Signal {
+    /// From 1 to 5.
+    Rating(u8),
+    Correction(String),
+    Label(String),
+    Flag,
+}
+
+/// A note as it is kept and shown. The members are in the order of their names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Annotation {
+    pub actor: Actor,
+    pub annotation_id: String,
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    pub signal: Signal,
+    pub target: Target,
+}
+
+/// Who made a note.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Actor {
+    pub principal_ref: Principal,
+}
+
+/// What a note is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Target {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<NodeId>,
+    pub run_id: RunId,
+}
+
+/// A signal as it is kept: the member of its kind beside the name of the kind.
+#[derive(Serialize, Deserialize)]
+struct SignalRecord {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    correction: Option<String>,
+    kind: SignalKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rating: Option<u8>,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SignalKind {
+    Rating,
+    Correction,
+    Label,
+    Flag,
+}
+
+impl From<Signal> for SignalRecord {
+    fn from(signal: Signal) -> Self {
+        let of = |kind| Self { correction: None, kind, label: None, rating: None };
+        match signal {
+            Signal::Rating(rating) => Self { rating: Some(rating), ..of(SignalKind::Rating) },
+            Signal::Correction(text) => Self { correction: Some(text), ..of(SignalKind::Correction) },
+            Signal::Label(text) => Self { label: Some(text), ..of(SignalKind::Label) },
+            Signal::Flag => of(SignalKind::Flag),
+        }
+    }
+}
+
+impl TryFrom<SignalRecord> for Signal {
+    type Error = &'static str;
+
+    fn try_from(record: SignalRecord) -> Result<Self, Self::Error> {
+        let found = match record.kind {
+            SignalKind::Rating => record.rating.map(Self::Rating),
+            SignalKind::Correction => record.correction.map(Self::Correction),
+            SignalKind::Label => record.label.map(Self::Label),
+            SignalKind::Flag => Some(Self::Flag),
+        };
+        found.ok_or("the signal lacks the member of its kind")
+    }
+}
+
 impl Runs {
-    /// Notes something about a run, one of its nodes or one of its events. The run may be at its end.
+    /// Notes something about a run, one of its nodes or one of its events. The run may have ended.
     ///
     /// # Errors
-    /// When there is no such run, or the note is not as it has to be.
-    pub async fn annotate(
+    /// When there is no such run, or it has as many notes as are kept.
+    pub async fn annotate<R: Respond<Annotation>>(
         &self,
         caller: &Caller,
         run_id: &RunId,
-        body: &Value,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        new: NewAnnotation,
+        respond: R,
+    ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        if let Some(reply) = self.replay(keyed)? {
-            return Ok(reply);
+        if let Some(response) = respond.replayed(self)? {
+            return Ok(response);
         }
-        let note = read(body)?;
         self.visible(caller, run_id)?;
         if self.store().annotations(run_id)?.len() >= MAX_ANNOTATIONS {
             let message = format!("the run has {MAX_ANNOTATIONS} annotations, as many as are kept");
             return Err(Refusal::new(ApiCode::Conflict, message).detail("maxAnnotations", MAX_ANNOTATIONS));
         }
         let annotation_id = self.new_id("ann_")?;
-        let mut target = note.target;
-        target.insert("runId".into(), run_id.as_str().into());
-        let mut document = json!({
-            "annotationId": annotation_id,
-            "target": target,
-            "signal": note.signal,
-            "actor": {"principalRef": caller.principal},
-            "createdAt": self.now().to_rfc3339(),
-        });
-        if let Some(text) = note.note {
-            document["note"] = text.into();
-        }
-        self.redact(&caller.tenant, &mut document);
-        let reply = Reply::new(201, &document);
+        let annotation = Annotation {
+            actor: Actor { principal_ref: caller.principal.clone() },
+            annotation_id: annotation_id.clone(),
+            created_at: self.now().to_rfc3339(),
+            note: new.note,
+            signal: new.signal,
+            target: Target { event_id: new.event_id, node_id: new.node_id, run_id: run_id.clone() },
+        };
+        let annotation = self.redacted(caller, &annotation)?;
+        let document = serde_json::to_vec(&annotation).map_err(unkept)?;
         let mut changes = vec![
             Change::PutAnnotation {
                 run_id: run_id.to_owned(),
                 annotation_id: annotation_id.clone(),
-                document: document.to_string().into_bytes().into(),
+                document: document.into(),
             },
             self.audited(caller, "run.annotate", &json!({"runId": run_id, "annotationId": annotation_id})),
         ];
-        changes.extend(self.record(keyed, &reply));
+        let told = annotated(run_id, &annotation);
+        let (response, recorded) = respond.respond(self, annotation);
+        changes.extend(recorded);
         match self.commit(changes).await {
             Ok(()) => {
                 if let Some(live) = self.inner.live.get(run_id) {
-                    live.feed.tell_note(annotated(run_id, &document));
+                    live.feed.tell_note(told);
                 }
-                Ok(reply)
+                Ok(response)
             }
-            // Another request with the same key was quicker: its answer is ours.
-            Err(CommitError::KeyTaken) => match self.replay(keyed)? {
-                Some(reply) => Ok(reply),
-                None => Err(CommitError::KeyTaken.into()),
-            },
+            Err(CommitError::KeyTaken) => self.taken(&respond),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// A note without what is secret in it.
+    fn redacted(&self, caller: &Caller, annotation: &Annotation) -> Result<Annotation, Refusal> {
+        let mut document = serde_json::to_value(annotation).map_err(unkept)?;
+        self.redact(&caller.tenant, &mut document);
+        serde_json::from_value(document).map_err(unkept)
     }
 
     /// The notes about a run, in the order in which they were made.
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn annotations(&self, caller: &Caller, run_id: &RunId) -> Result<Value, Refusal> {
+    pub fn annotations(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Annotation>, Refusal> {
         self.visible(caller, run_id)?;
         let found = self.store().annotations(run_id)?;
-        let annotations: Vec<Value> =
-            found.iter().filter_map(|document| serde_json::from_slice(document).ok()).collect();
-        Ok(json!({"annotations": annotations}))
+        Ok(found.iter().filter_map(|document| serde_json::from_slice(document).ok()).collect())
     }
+}
+
+fn unkept(error: serde_json::Error) -> Refusal {
+    Refusal::new(ApiCode::InternalError, "the annotation cannot be kept").because(Cause::new(error))
 }
 
 /// What those who watch the run are told of a note.
-fn annotated(run_id: &RunId, document: &Value) -> String {
+fn annotated(run_id: &RunId, annotation: &Annotation) -> String {
     let told = json!({
         "type": "run.annotated",
         "runId": run_id,
-        "timestamp": document["createdAt"],
-        "payload": document,
+        "timestamp": annotation.created_at,
+        "payload": annotation,
     });
     told.to_string()
-}
-
-/// A note as the caller gave it.
-struct Note {
-    target: Map<String, Value>,
-    signal: Map<String, Value>,
-    note: Option<String>,
-}
-
-fn wrong(field: &str, message: &str) -> Refusal {
-    Refusal::new(ApiCode::ValidationError, format!("`{field}` {message}")).detail("field", field)
-}
-
-/// The members of an object, none of them unknown.
-fn members<'v>(
-    value: Option<&'v Value>,
-    field: &str,
-    known: &[&str],
-) -> Result<Option<&'v Map<String, Value>>, Refusal> {
-    match value {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(members)) if members.keys().all(|name| known.contains(&name.as_str())) => {
-            Ok(Some(members))
-        }
-        Some(_) => Err(wrong(field, "has to be an object with no other members than the known ones")
-            .detail("known", known.to_vec())),
-    }
-}
-
-fn text(value: &Value, field: &str, longest: usize) -> Result<Value, Refusal> {
-    match value {
-        Value::String(text) if (1..=longest).contains(&text.len()) => Ok(value.clone()),
-        _ => Err(wrong(field, &format!("has to be a text of 1 to {longest} bytes"))),
-    }
-}
-
-fn read(body: &Value) -> Result<Note, Refusal> {
-    let Some(body) = members(Some(body), "body", &["target", "signal", "note"])? else {
-        return Err(wrong("body", "has to be an object with `signal`"));
-    };
-    let mut target = Map::new();
-    if let Some(given) = members(body.get("target"), "target", &["eventId", "nodeId"])? {
-        for (name, value) in given {
-            target.insert(name.clone(), text(value, &format!("target.{name}"), MAX_ANCHOR_BYTES)?);
-        }
-    }
-    let known = ["kind", "rating", "label", "correction"];
-    let Some(signal) = members(body.get("signal"), "signal", &known)? else {
-        return Err(wrong("signal", "is required: an object with `kind`"));
-    };
-    let kind = signal.get("kind").and_then(Value::as_str);
-    let kind = kind.filter(|kind| ["rating", "correction", "label", "flag"].contains(kind));
-    let kind = kind.ok_or_else(|| wrong("signal.kind", "is rating, correction, label or flag"))?;
-    let mut checked = Map::new();
-    checked.insert("kind".into(), kind.into());
-    for (name, value) in signal.iter().filter(|(name, _)| *name != "kind") {
-        let field = format!("signal.{name}");
-        if name != kind {
-            return Err(wrong(&field, "belongs to another kind of signal"));
-        }
-        let value = match name.as_str() {
-            "rating" => match whole(value).filter(|rating| (1..=5).contains(rating)) {
-                Some(rating) => rating.into(),
-                None => return Err(wrong(&field, "has to be a whole number from 1 to 5")),
-            },
-            _ => text(value, &field, MAX_TEXT_BYTES)?,
-        };
-        checked.insert(name.clone(), value);
-    }
-    if kind != "flag" && !checked.contains_key(kind) {
-        return Err(wrong(&format!("signal.{kind}"), "is required for this kind of signal"));
-    }
-    let note = match body.get("note") {
-        None | Some(Value::Null) => None,
-        Some(note) => text(note, "note", MAX_TEXT_BYTES)?.as_str().map(str::to_owned),
-    };
-    Ok(Note { target, signal: checked, note })
 }

@@ -26,7 +26,7 @@ use serde_json::Value;
 pub use self::anchor::Anchors;
 use self::checkpoint::Checkpoint;
 pub use self::key::AuditKey;
-pub use self::verify::MAX_VERIFIED;
+pub use self::verify::{Anomaly, AuditReport, MAX_VERIFIED};
 use super::{Caller, Refusal, Runs};
 use crate::causes;
 

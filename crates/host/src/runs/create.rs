@@ -11,15 +11,14 @@ use flow::run::{Genesis, RunStatus};
 use flow::state::RunState;
 use flow::store::{Change, CommitError};
 use flow::trace::TraceParent;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::advance::refused;
+use super::compute_pool::are_large;
 use super::definitions::no_workflow;
-use super::heavy::is_large;
-use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs, no_entropy};
-use crate::hands::Hands;
-use crate::hands::models::Models;
+use super::{ApiCode, Caller, Keyed, Refusal, Respond, Runs, no_entropy};
+use crate::executors::Executors;
+use crate::executors::models::Models;
 
 /// How a run is created besides its body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,105 +34,122 @@ pub struct Creation {
 /// The versions of the engine that a run can be made to run under. All of them are this one: there has been no other yet.
 pub const ENGINE_VERSIONS: std::ops::RangeInclusive<u64> = 1..=1;
 
-/// The answer to a creation. The members are in the order of their names, as everywhere.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Created<'c> {
-    events_url: String,
-    run_id: &'c RunId,
-    status: RunStatus,
-    status_url: String,
+/// A run that a caller asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRun {
+    pub workflow_id: WorkflowId,
+    pub inputs: Map<String, Value>,
+    pub configurable: Map<String, Value>,
+    pub tags: Vec<String>,
+    pub metadata: Map<String, Value>,
+    /// At most one run of a scope is under way where [`Creation::exclusive`] says so.
+    pub scope_id: Option<String>,
+    pub callback_url: Option<String>,
 }
 
-/// What a caller asks for.
-struct Request {
-    inputs: Map<String, Value>,
-    configurable: Map<String, Value>,
-    tags: Vec<Value>,
-    metadata: Map<String, Value>,
-    scope_id: Option<String>,
-    callback_url: Option<String>,
+impl NewRun {
+    /// A run of a workflow, with nothing else said about it.
+    pub fn of(workflow_id: WorkflowId) -> Self {
+        Self {
+            workflow_id,
+            inputs: Map::new(),
+            configurable: Map::new(),
+            tags: Vec::new(),
+            metadata: Map::new(),
+            scope_id: None,
+            callback_url: None,
+        }
+    }
+
+    /// Whether there is so much to check that it would hold up other requests.
+    fn is_large(&self) -> bool {
+        are_large(self.inputs.values().chain(self.configurable.values()).chain(self.metadata.values()))
+    }
+
+    fn check(&self, definition: &Definition, providers: &[&str]) -> Result<(), Refusal> {
+        let mut problems = Vec::new();
+        check_keys(definition, &self.configurable, &mut problems);
+        check_configurable(definition, &self.configurable, providers, &mut problems);
+        check_labels(&self.tags, &self.metadata, &mut problems);
+        check_inputs(definition, &self.inputs, &mut problems);
+        match problems.first() {
+            None => Ok(()),
+            Some(first) => {
+                Err(Refusal::new(ApiCode::ValidationError, first.to_string())
+                    .detail("fields", told(&problems)))
+            }
+        }
+    }
+}
+
+/// A run that exists, as far as it went at once: without time, an effect or a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedRun {
+    pub run_id: RunId,
+    pub status: RunStatus,
 }
 
 impl Runs {
     /// Creates a run, and takes it as far as it goes without time, an effect or a person.
     ///
     /// # Errors
-    /// When the request is not as it has to be, or the host cannot take it now.
-    pub async fn create(
+    /// When the workflow does not take this, or the host cannot take it now.
+    pub async fn create<R: Respond<CreatedRun>>(
         &self,
         caller: &Caller,
-        body: &Value,
+        new: NewRun,
         creation: Creation,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        respond: R,
+    ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        loop {
-            if let Some(reply) = self.replay(keyed)? {
-                return Ok(reply);
-            }
-            let (definition, genesis) =
-                self.genesis_beside(caller, body, creation, keyed.map(Keyed::shard)).await?;
-            let run_id = genesis.run_id.clone();
-            let reply = |status: RunStatus| Reply::new(201, &self.created(&run_id, status));
-            let audit =
-                self.audited(caller, "run.create", &json!({"runId": run_id, "workflowId": definition.id}));
-            match self.begin(&definition, genesis, creation.exclusive, keyed, reply, vec![audit]).await {
-                Ok(reply) => return Ok(reply),
-                // Another request with the same key was quicker: its answer is ours.
-                Err(BeginError::Commit(CommitError::KeyTaken)) => {}
-                Err(error) => return Err(error.into()),
-            }
+        if let Some(response) = respond.replayed(self)? {
+            return Ok(response);
         }
-    }
-
-    /// The body of the answer. It knows the states in which a run begins; one that is further already, at its end or waiting for
-    /// something from elsewhere, is still shown as under way, as the protocol wants.
-    fn created<'c>(&self, run_id: &'c RunId, status: RunStatus) -> Created<'c> {
-        let begins = [RunStatus::Pending, RunStatus::WaitingApproval, RunStatus::WaitingInput];
-        let status = if begins.contains(&status) { status } else { RunStatus::Running };
-        let status_url = format!("{}/v1/runs/{run_id}", self.public_url());
-        Created { events_url: format!("{status_url}/events"), run_id, status, status_url }
+        let shard = respond.keyed().map(Keyed::shard);
+        let (definition, genesis) = self.genesis_beside(caller, new, creation, shard).await?;
+        let run_id = genesis.run_id.clone();
+        let audit =
+            self.audited(caller, "run.create", &json!({"runId": run_id, "workflowId": definition.id}));
+        let created = |status| CreatedRun { run_id, status };
+        match self.begin(&definition, genesis, creation.exclusive, vec![audit], &respond, created).await {
+            Ok(response) => Ok(response),
+            Err(BeginError::Commit(CommitError::KeyTaken)) => self.taken(&respond),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// [`Runs::genesis`], beside the requests where there is much to hold to schemas.
     async fn genesis_beside(
         &self,
         caller: &Caller,
-        body: &Value,
+        new: NewRun,
         creation: Creation,
         shard: Option<Shard>,
     ) -> Result<(Arc<Definition>, Genesis), Refusal> {
-        if !is_large(body) {
-            return self.genesis(caller, body, creation, shard);
+        if !new.is_large() {
+            return self.genesis(caller, new, creation, shard);
         }
-        let (runs, asking, body) = (self.clone(), caller.clone(), body.clone());
-        self.beside(&caller.tenant, move || runs.genesis(&asking, &body, creation, shard)).await?
+        let (runs, asking) = (self.clone(), caller.clone());
+        self.beside(&caller.tenant, move || runs.genesis(&asking, new, creation, shard)).await?
     }
 
     fn genesis(
         &self,
         caller: &Caller,
-        body: &Value,
+        mut new: NewRun,
         creation: Creation,
         shard: Option<Shard>,
     ) -> Result<(Arc<Definition>, Genesis), Refusal> {
-        let workflow_id = body.get("workflowId").and_then(Value::as_str).filter(|id| !id.is_empty());
-        let Some(workflow_id) = workflow_id else {
-            let message = "`workflowId`, a text, is required; list workflows with GET /v1/workflows";
-            return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "workflowId"));
-        };
-        let request = Request::read(body, caller)?;
-        let definition =
-            self.definition(&caller.tenant, &WorkflowId::new(workflow_id))?.ok_or_else(no_workflow)?;
-        self.refuse_credential(&request.configurable)?;
-        request.check(&definition, &self.providers())?;
-        if let Some(url) = &request.callback_url {
+        drop_unset(&mut new.configurable);
+        let definition = self.definition(&caller.tenant, &new.workflow_id)?.ok_or_else(no_workflow)?;
+        self.refuse_credential(&new.configurable)?;
+        new.check(&definition, &self.providers())?;
+        if let Some(url) = &new.callback_url {
             self.inner.options.outbound.check(url).map_err(|error| {
                 Refusal::new(ApiCode::WebhookUrlRejected, error.to_string()).detail("field", "callbackUrl")
             })?;
         }
-        self.check_mock_provider(caller, request.configurable.get("mockProvider"))?;
+        self.check_mock_provider(caller, new.configurable.get("mockProvider"))?;
         self.check_forced(caller, creation.forced_engine_version)?;
         let genesis = Genesis {
             run_id: new_run_id(self.now().0, shard, &*self.inner.options.entropy).map_err(no_entropy)?,
@@ -141,12 +157,12 @@ impl Runs {
             principal: caller.principal.clone(),
             workflow_id: definition.id.clone(),
             definition: definition.digest,
-            scope_id: request.scope_id,
-            inputs: request.inputs,
-            configurable: request.configurable,
-            tags: request.tags.iter().filter_map(|tag| tag.as_str().map(str::to_owned)).collect(),
-            metadata: request.metadata,
-            callback_url: request.callback_url,
+            scope_id: new.scope_id,
+            inputs: new.inputs,
+            configurable: new.configurable,
+            tags: new.tags,
+            metadata: new.metadata,
+            callback_url: new.callback_url,
             parent: None,
             fork: None,
             created_at: self.now(),
@@ -161,7 +177,7 @@ impl Runs {
     /// Whether a run may be answered by a provider that pretends: where tests are served, for keys of tests.
     fn check_mock_provider(&self, caller: &Caller, mock: Option<&Value>) -> Result<(), Refusal> {
         let Some(mock) = mock else { return Ok(()) };
-        let served = self.hands().and_then(Hands::models).is_some_and(Models::is_mocked);
+        let served = self.executors().and_then(Executors::models).is_some_and(Models::is_mocked);
         let (id, config) = match mock {
             Value::String(id) => (id.as_str(), &Value::Null),
             other => (
@@ -208,26 +224,26 @@ impl Runs {
         Ok(())
     }
 
-    /// Begins a run whose facts are known, in one commit.
-    pub(super) async fn begin(
+    /// Begins a run whose facts are known, in one commit with further changes and the response.
+    pub(super) async fn begin<T, R: Respond<T>>(
         &self,
         definition: &Arc<Definition>,
         genesis: Genesis,
         exclusive: bool,
-        keyed: Option<&Keyed>,
-        reply: impl FnOnce(RunStatus) -> Reply,
-        extra: Vec<Change>,
-    ) -> Result<Reply, BeginError> {
+        further: Vec<Change>,
+        respond: &R,
+        result: impl FnOnce(RunStatus) -> T,
+    ) -> Result<R::Response, BeginError> {
         let mut changes = vec![created(&genesis, exclusive)];
         let state = RunState::new(definition, Arc::new(genesis));
         let (state, decision, place) = self.decide_new(definition, state, Input::Create).await?;
-        let reply = reply(state.status);
-        changes.extend(extra);
-        changes.extend(self.record(keyed, &reply));
+        let (response, recorded) = respond.respond(self, result(state.status));
+        changes.extend(further);
+        changes.extend(recorded);
         let (state, changes, outcome) =
             self.conclude_new(definition, state, decision, changes, place.as_ref()).await?;
         self.make_new(definition, state, changes, outcome).await?;
-        Ok(reply)
+        Ok(response)
     }
 }
 
@@ -273,82 +289,6 @@ pub(super) fn created(genesis: &Genesis, exclusive: bool) -> Change {
             .map(|parent| parent.run_id.clone()),
         tags: genesis.tags.clone(),
         created_at: genesis.created_at,
-    }
-}
-
-impl Request {
-    fn read(body: &Value, caller: &Caller) -> Result<Self, Refusal> {
-        const KNOWN: [&str; 8] = [
-            "workflowId",
-            "inputs",
-            "tenantId",
-            "scopeId",
-            "callbackUrl",
-            "configurable",
-            "tags",
-            "metadata",
-        ];
-        let Value::Object(body) = body else {
-            return Err(Refusal::new(
-                ApiCode::ValidationError,
-                "the body has to be a JSON object with `workflowId`",
-            ));
-        };
-        let wrong = |name: &str, kind: &str| {
-            Refusal::new(ApiCode::ValidationError, format!("`{name}` has to be {kind}")).detail("field", name)
-        };
-        if let Some(name) = body.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-            let meant = canon::nearest::nearest(name, KNOWN, 1);
-            let hint = meant.first().map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-            let message = format!("the body has a member that is unknown{hint}");
-            return Err(Refusal::new(ApiCode::ValidationError, message).detail("known", KNOWN.to_vec()));
-        }
-        let object = |name: &str| match body.get(name) {
-            None | Some(Value::Null) => Ok(Map::new()),
-            Some(Value::Object(object)) => Ok(object.clone()),
-            Some(_) => Err(wrong(name, "an object")),
-        };
-        let text = |name: &str| match body.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) if (1..=1024).contains(&text.len()) => Ok(Some(text.clone())),
-            Some(_) => Err(wrong(name, "a text of 1 to 1024 bytes")),
-        };
-        if text("tenantId")?.is_some_and(|tenant| caller.tenant != tenant.as_str()) {
-            return Err(Refusal::new(
-                ApiCode::Forbidden,
-                "the key is of another tenant; leave `tenantId` out",
-            ));
-        }
-        let tags = match body.get("tags") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(tags)) => tags.clone(),
-            Some(_) => return Err(wrong("tags", "a list of texts")),
-        };
-        let mut configurable = object("configurable")?;
-        drop_unset(&mut configurable);
-        Ok(Self {
-            inputs: object("inputs")?,
-            configurable,
-            tags,
-            metadata: object("metadata")?,
-            scope_id: text("scopeId")?,
-            callback_url: text("callbackUrl")?,
-        })
-    }
-
-    fn check(&self, definition: &Definition, providers: &[&str]) -> Result<(), Refusal> {
-        let mut problems = Vec::new();
-        check_keys(definition, &self.configurable, &mut problems);
-        check_configurable(definition, &self.configurable, providers, &mut problems);
-        check_labels(&self.tags, &self.metadata, &mut problems);
-        check_inputs(definition, &self.inputs, &mut problems);
-        match problems.first() {
-            None => Ok(()),
-            Some(first) => {
-                Err(Refusal::new(ApiCode::ValidationError, first.to_string())
-                    .detail("fields", told(&problems)))
-            }
-        }
     }
 }
 

@@ -10,14 +10,23 @@ use flow::id::{NodeId, Tenant, WorkflowId};
 use flow::store::{Bytes, Cause, Change, CommitError};
 use serde_json::{Value, json};
 
+use super::compute_pool::is_large;
 use super::exposed::Exposures;
-use super::heavy::is_large;
 use super::read::MAX_LISTED;
-use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
-use crate::hands::installed::CREDENTIAL_UNAVAILABLE;
+use super::{ApiCode, Caller, Refusal, Respond, Runs};
+use crate::executors::installed::CREDENTIAL_UNAVAILABLE;
 
 /// How many checked definitions are kept in memory.
 const REMEMBERED: usize = 1000;
+
+/// A workflow that is registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisteredWorkflow {
+    pub workflow_id: WorkflowId,
+    pub digest: Digest,
+    /// Whether it was not registered like this before.
+    pub is_new: bool,
+}
 
 /// Definitions that were checked before.
 #[derive(Default)]
@@ -67,51 +76,53 @@ impl Runs {
     ///
     /// # Errors
     /// As for [`Runs::register`].
-    pub async fn register_for(
+    pub async fn register_for<R: Respond<RegisteredWorkflow>>(
         &self,
         caller: &Caller,
         document: &Value,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        respond: R,
+    ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        loop {
-            if let Some(reply) = self.replay(keyed)? {
-                return Ok(reply);
+        if let Some(response) = respond.replayed(self)? {
+            return Ok(response);
+        }
+        let definition = self.checked_beside(caller, document).await?;
+        Self::check_listening(caller, &definition)?;
+        let definition = Arc::new(definition);
+        let known = self.store().definition(&caller.tenant, &definition.id)?;
+        let is_known = known.is_some_and(|(digest, _)| digest == definition.digest);
+        let registered = RegisteredWorkflow {
+            workflow_id: definition.id.clone(),
+            digest: definition.digest,
+            is_new: !is_known,
+        };
+        let (response, recorded) = respond.respond(self, registered);
+        let mut changes = Vec::new();
+        if !is_known {
+            changes.push(Change::PutDefinition {
+                tenant: caller.tenant.clone(),
+                workflow_id: definition.id.clone(),
+                digest: definition.digest,
+                document: document.to_string().into_bytes().into(),
+                at: self.now(),
+            });
+            let about = json!({"workflowId": definition.id, "digest": definition.digest.to_hex()});
+            changes.push(self.audited(caller, "workflow.register", &about));
+        }
+        changes.extend(recorded);
+        let committed = match is_known {
+            true => self.commit(changes).await,
+            false => self.commit_definition(&caller.tenant, &definition, changes).await,
+        };
+        self.forget_newest(&caller.tenant, &definition.id);
+        match committed {
+            Ok(()) => {
+                self.tell_registered(&caller.tenant, &definition.id);
+                self.remember(&definition);
+                Ok(response)
             }
-            let definition = self.checked_beside(caller, document).await?;
-            Self::check_listening(caller, &definition)?;
-            let definition = Arc::new(definition);
-            let known = self.store().definition(&caller.tenant, &definition.id)?;
-            let is_known = known.is_some_and(|(digest, _)| digest == definition.digest);
-            let body = json!({"workflowId": definition.id, "digest": definition.digest.to_hex()});
-            let reply = Reply::new(if is_known { 200 } else { 201 }, &body);
-            let mut changes = Vec::new();
-            if !is_known {
-                changes.push(Change::PutDefinition {
-                    tenant: caller.tenant.clone(),
-                    workflow_id: definition.id.clone(),
-                    digest: definition.digest,
-                    document: document.to_string().into_bytes().into(),
-                    at: self.now(),
-                });
-                changes.push(self.audited(caller, "workflow.register", &body));
-            }
-            changes.extend(self.record(keyed, &reply));
-            let committed = match is_known {
-                true => self.commit(changes).await,
-                false => self.commit_definition(&caller.tenant, &definition, changes).await,
-            };
-            self.forget_newest(&caller.tenant, &definition.id);
-            match committed {
-                Ok(()) => {
-                    self.tell_registered(&caller.tenant, &definition.id);
-                    self.remember(&definition);
-                    return Ok(reply);
-                }
-                // Another request with the same key was quicker: its answer is ours.
-                Err(CommitError::KeyTaken) => {}
-                Err(error) => return Err(error.into()),
-            }
+            Err(CommitError::KeyTaken) => self.taken(&respond),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -129,7 +140,7 @@ impl Runs {
         let limit = self.limits().max_pattern_bytes;
         let definition = Definition::check_within(document, &self.capabilities(), limit);
         let definition = definition.map_err(|problems| refusal(&problems))?;
-        match self.hands().map(|hands| hands.problems(&definition)) {
+        match self.executors().map(|executors| executors.problems(&definition)) {
             Some(problems) if !problems.is_empty() => Err(refusal(&problems)),
             _ => Ok(definition),
         }

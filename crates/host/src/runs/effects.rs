@@ -21,21 +21,17 @@ use flow::run::{Genesis, RunStatus};
 use flow::state::{RunError, RunState};
 use flow::store::{Bytes, Change, CommitError};
 use serde_json::{Map, Value, json};
+use tracing::{Instrument as _, Span, debug_span};
 
-use super::advance::{Ask, Outcome};
+use super::advance::Outcome;
 use super::create::BeginError;
-use super::places::Place;
-use super::telling::Telling;
-use super::{Refusal, Reply, Runs};
+use super::progress::Telling;
+use super::work_limits::WorkPermit;
+use super::{Direct, Refusal, Runs};
 use crate::backoff::{Backoff, millis};
 use crate::causes;
-use crate::hands::ledger::{Claim, Entry, Ledger, Unwritable};
-use crate::hands::{Asked, Performed, not_served, recorded};
-
-/// The answer of an input that nobody asked for.
-fn nothing() -> Reply {
-    Reply::new(200, &Value::Null)
-}
+use crate::executors::ledger::{Claim, Entry, Ledger, Unwritable};
+use crate::executors::{Asked, Performed, not_served, recorded};
 
 impl Runs {
     /// Makes the effects of a decision, and tells the parent of a run that it ended. Comes back when its own part is done; calls
@@ -48,9 +44,11 @@ impl Runs {
             match effect {
                 Effect::Activity(activity) => {
                     let (runs, run_id, tenant) = (self.clone(), run_id.clone(), tenant.clone());
-                    tokio::spawn(async move {
+                    let span = effect_span(&run_id, &activity);
+                    let work = async move {
                         runs.insist(&run_id, || runs.perform(&run_id, &tenant, &activity)).await;
-                    });
+                    };
+                    tokio::spawn(work.instrument(span));
                 }
                 Effect::StartChild(child) => {
                     self.insist(run_id, || self.start_child(run_id, tenant, &child)).await;
@@ -75,7 +73,7 @@ impl Runs {
 
     /// Gives a run an input that no caller waits for.
     pub(super) async fn give(&self, run_id: &RunId, input: Input) {
-        let act = || async { self.advance_boxed(run_id, input.clone(), Vec::new()).await.map(drop) };
+        let act = || async { self.advance_boxed(run_id, input.clone(), Vec::new()).await };
         self.insist(run_id, act).await;
     }
 
@@ -112,10 +110,8 @@ impl Runs {
         run_id: &'a RunId,
         input: Input,
         changes: Vec<Change>,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send + 'a>> {
-        Box::pin(async move {
-            self.advance(run_id, input, Ask { keyed: None, changes }, |_, _| Ok(nothing())).await
-        })
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>> {
+        Box::pin(async move { self.advance(run_id, input, changes, &Direct, |_| ()).await })
     }
 
     /// Starts a child, once: its id is derived, so a second start finds the first.
@@ -154,7 +150,7 @@ impl Runs {
         let parent = self.store().run(None, parent_id)?.ok_or_else(Refusal::no_run)?;
         let parent: Genesis = serde_json::from_slice(&parent.genesis).map_err(|_| Refusal::no_run())?;
         let genesis = self.genesis_of_child(&parent, child, &definition);
-        match self.begin(&definition, genesis, false, None, |_| nothing(), Vec::new()).await {
+        match self.begin(&definition, genesis, false, Vec::new(), &Direct, |_| ()).await {
             Err(BeginError::Commit(CommitError::RunExists { .. })) => {
                 self.await_child(parent_id, &child.run_id).await
             }
@@ -163,7 +159,7 @@ impl Runs {
                 Ok(())
             }
             Err(error @ (BeginError::Host(_) | BeginError::Commit(_))) => Err(error.into()),
-            Ok(_) => self.end_if_unwanted(parent_id, &child.run_id).await,
+            Ok(()) => self.end_if_unwanted(parent_id, &child.run_id).await,
         }
     }
 
@@ -300,12 +296,12 @@ impl Runs {
             outcome: performed.outcome,
         };
         // In one commit with the events that follow from it.
-        self.advance_boxed(run_id, input, record.into_iter().collect()).await.map(drop)
+        self.advance_boxed(run_id, input, record.into_iter().collect()).await
     }
 
     /// A place at work for a call of a run. Nothing where the call is not to be made: its run ended while it waited, or the host is
     /// being stopped.
-    async fn place_at_work(&self, run_id: &RunId) -> Option<Place<'_>> {
+    async fn place_at_work(&self, run_id: &RunId) -> Option<WorkPermit<'_>> {
         let place = tokio::select! {
             biased;
             () = self.stopped() => None,
@@ -349,8 +345,8 @@ impl Runs {
                     ledger: &Book { runs: self, run_id },
                     listener: telling,
                 };
-                match self.inner.hands.get() {
-                    Some(hands) => hands.perform(asked).await,
+                match self.inner.executors.get() {
+                    Some(executors) => executors.perform(asked).await,
                     None => Performed::plain(Err(not_served(&call.type_id))),
                 }
             }
@@ -359,7 +355,25 @@ impl Runs {
 }
 
 fn is_another_attempt(activity: &Activity) -> bool {
-    matches!(&activity.request, ActivityRequest::Call(call) if call.attempt > 0)
+    attempt(activity) > 0
+}
+
+fn attempt(activity: &Activity) -> u32 {
+    match &activity.request {
+        ActivityRequest::Call(call) => call.attempt,
+        ActivityRequest::SecretFingerprint { .. } | ActivityRequest::Count { .. } => 0,
+    }
+}
+
+/// Names the effect by its ids only: inputs, configuration and results may hold secrets.
+fn effect_span(run_id: &RunId, activity: &Activity) -> Span {
+    debug_span!(
+        "run.effect",
+        run.id = run_id.as_str(),
+        node.id = activity.node_id.as_str(),
+        effect.id = activity.logical_invocation_id.as_str(),
+        attempt = attempt(activity)
+    )
 }
 
 /// The parts of the work of a run, in the store of runs.

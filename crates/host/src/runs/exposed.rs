@@ -37,18 +37,18 @@ pub struct Exposure {
     pub config: Map<String, Value>,
     /// What checks the arguments, where they are checked.
     arguments: Option<Arguments>,
+    /// What checks the outputs of a tool that has a schema for them.
+    outputs: Option<Arguments>,
 }
 
 /// What a tenant exposes.
 #[derive(Debug, Default)]
 pub struct Exposed {
-    /// The tools, by name.
     pub tools: BTreeMap<String, Exposure>,
     /// The resources, by address.
     pub resources: BTreeMap<String, Exposure>,
     /// The families of resources, by template.
     pub templates: BTreeMap<String, (Template, Exposure)>,
-    /// The prompts, by name.
     pub prompts: BTreeMap<String, Exposure>,
     /// Who asks people what clients want to know.
     pub elicitation: Option<Exposure>,
@@ -129,9 +129,16 @@ impl Exposure {
     }
 }
 
+impl Exposure {
+    /// What is wrong with the outputs of a run, each with its place.
+    pub fn output_violations(&self, given: &Value) -> Vec<Value> {
+        self.outputs.as_ref().map_or_else(Vec::new, |schema| schema.violations(given))
+    }
+}
+
 impl Exposed {
     fn add(&mut self, workflow: &Arc<Definition>, node: &Node, kind: ExposedType) {
-        let config = node.config.clone();
+        let config = node.raw_config.clone();
         let named =
             kind.named_by().and_then(|member| config.get(member)).and_then(Value::as_str).map(str::to_owned);
         let schema = config.get("inputSchema").filter(|_| kind == ExposedType::Tool);
@@ -141,7 +148,9 @@ impl Exposed {
             Some(Ok(schema)) => Some(schema),
             Some(Err(_)) => return,
         };
-        let exposure = Exposure { workflow: Arc::clone(workflow), config, arguments };
+        let outputs = config.get("outputSchema").filter(|_| kind == ExposedType::Tool);
+        let outputs = outputs.and_then(|schema| Arguments::read(schema).ok());
+        let exposure = Exposure { workflow: Arc::clone(workflow), config, arguments, outputs };
         match (kind, named) {
             (ExposedType::Tool, Some(name)) => first(&mut self.tools, name, exposure),
             (ExposedType::Prompt, Some(name)) => first(&mut self.prompts, name, exposure),

@@ -24,7 +24,6 @@ pub(super) fn for_parent(status: RunStatus) -> RunStatus {
 /// A run that somebody has to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// The run.
     pub run_id: RunId,
     /// How it stands. One that asks something while it works besides is running.
     pub status: RunStatus,
@@ -91,7 +90,7 @@ impl Runs {
     }
 
     /// Tells those who watch a run, or one above it, that it is worth a look at what is below.
-    pub(super) fn stir(&self, run_id: RunId) {
+    pub(super) fn wake(&self, run_id: RunId) {
         let mut next = Some(run_id);
         for _ in 0..MAX_CHILD_DEPTH {
             let Some(run_id) = next else { return };

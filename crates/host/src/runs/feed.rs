@@ -24,17 +24,17 @@ const PAGE_EVENTS: usize = 1000;
 const PAGE_BYTES: usize = 1 << 20;
 
 /// The channel of one run.
-pub(super) struct Feed(Sender<Told>);
+pub(super) struct Feed(Sender<FeedMessage>);
 
 /// What watchers are told.
 #[derive(Clone)]
-pub(super) enum Told {
+pub(super) enum FeedMessage {
     /// Something happened to the run.
     Append { append: Arc<StoredAppend>, snapshot: Arc<[u8]>, is_last: bool },
-    /// Somebody noted something beside it. Told to those who are there, and kept nowhere in the log.
+    /// A note beside the log: sent to current subscribers and not stored.
     Note(Arc<str>),
     /// A run below it has come to rest, or one of its interrupts is closed.
-    Stir,
+    Wake,
 }
 
 impl Default for Feed {
@@ -46,11 +46,11 @@ impl Default for Feed {
 impl Feed {
     pub(super) fn tell(&self, append: StoredAppend, snapshot: Arc<[u8]>, is_last: bool) {
         // Nobody watching is no error.
-        let _ = self.0.send(Told::Append { append: Arc::new(append), snapshot, is_last });
+        let _ = self.0.send(FeedMessage::Append { append: Arc::new(append), snapshot, is_last });
     }
 
     /// A place among those who are told.
-    pub(super) fn subscribe(&self) -> Receiver<Told> {
+    pub(super) fn subscribe(&self) -> Receiver<FeedMessage> {
         self.0.subscribe()
     }
 
@@ -58,14 +58,13 @@ impl Feed {
         self.0.receiver_count() > 0
     }
 
-    /// Tells of a note.
     pub(super) fn tell_note(&self, text: String) {
-        let _ = self.0.send(Told::Note(text.into()));
+        let _ = self.0.send(FeedMessage::Note(text.into()));
     }
 
     /// Tells that it is worth a look at the runs below.
     pub(super) fn tell_stir(&self) {
-        let _ = self.0.send(Told::Stir);
+        let _ = self.0.send(FeedMessage::Wake);
     }
 }
 
@@ -87,7 +86,7 @@ pub struct Following {
     runs: Runs,
     run_id: RunId,
     next: u64,
-    told: Option<Receiver<Told>>,
+    told: Option<Receiver<FeedMessage>>,
     ended: bool,
     /// Whether notes are wanted.
     notes: bool,
@@ -154,13 +153,13 @@ impl Following {
                 return Ok(batch);
             };
             match told.recv().await {
-                Ok(Told::Note(_)) if !self.notes => {}
-                Ok(Told::Note(note)) => {
+                Ok(FeedMessage::Note(_)) if !self.notes => {}
+                Ok(FeedMessage::Note(note)) => {
                     let note = Some(note);
                     return Ok(Some(Batch { events: Vec::new(), snapshot: None, is_last: false, note }));
                 }
-                Ok(Told::Stir) if !self.below => {}
-                Ok(Told::Stir) => {
+                Ok(FeedMessage::Wake) if !self.below => {}
+                Ok(FeedMessage::Wake) => {
                     return Ok(Some(Batch {
                         events: Vec::new(),
                         snapshot: None,
@@ -168,8 +167,8 @@ impl Following {
                         note: None,
                     }));
                 }
-                Ok(Told::Append { append, .. }) if append.last < self.next => {}
-                Ok(Told::Append { append, snapshot, is_last }) if append.first <= self.next => {
+                Ok(FeedMessage::Append { append, .. }) if append.last < self.next => {}
+                Ok(FeedMessage::Append { append, snapshot, is_last }) if append.first <= self.next => {
                     let events = self.shown(lines(&append, self.next));
                     self.next = append.last + 1;
                     self.ended = is_last;

@@ -18,49 +18,70 @@ use serde_json::{Map, Value, json};
 
 use super::create::{BeginError, created, told};
 use super::live::{genesis_in, is_long};
-use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs, new_run_id, no_entropy, whole};
+use super::{ApiCode, Caller, Keyed, Refusal, Respond, Runs, new_run_id, no_entropy};
 
-/// What a caller asks for.
-struct Request {
-    mode: ForkMode,
-    from: u64,
-    overlay: Overlay,
+/// A fork that a caller asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewFork {
+    /// The first event that is done again.
+    pub from: u64,
+    pub way: ForkWay,
 }
 
-#[derive(Default)]
-struct Overlay {
-    configurable: Option<Map<String, Value>>,
-    tags: Option<Vec<Value>>,
-    metadata: Option<Map<String, Value>>,
+/// What a fork does with the events that it did not copy.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ForkWay {
+    /// Repeats them from what was recorded, with the options of the source.
+    Replay,
+    /// Goes its own way, with these options in place of those of the source.
+    Branch(Overlay),
+}
+
+/// The options of a branch that are not those of its source.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overlay {
+    pub configurable: Option<Map<String, Value>>,
+    pub tags: Option<Vec<String>>,
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// A fork that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForkedRun {
+    pub run_id: RunId,
+    pub source_run_id: RunId,
+    pub from: u64,
+    pub mode: ForkMode,
+    pub status: RunStatus,
 }
 
 impl Runs {
     /// Forks a run.
     ///
     /// # Errors
-    /// When there is no such run, the request is not as it has to be, or the place is not in the log.
-    pub async fn fork(
+    /// When there is no such run, the place is not in its log, or the workflow does not take the options.
+    pub async fn fork<R: Respond<ForkedRun>>(
         &self,
         caller: &Caller,
         run_id: &RunId,
-        body: &Value,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        mut new: NewFork,
+        respond: R,
+    ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        let request = Request::read(body)?;
-        loop {
-            if let Some(reply) = self.replay(keyed)? {
-                return Ok(reply);
-            }
-            let row = self.visible(caller, run_id)?;
-            // The log may grow meanwhile: what was there at the first look is what is forked.
-            request.fits(&row)?;
-            let (definition, genesis) = self.forked(&row, &request, keyed.map(Keyed::shard))?;
-            match self.begin_fork(caller, &definition, genesis, &row, &request, keyed).await {
-                Err(BeginError::Commit(CommitError::KeyTaken)) => {}
-                Err(error) => return Err(error.into()),
-                Ok(reply) => return Ok(reply),
-            }
+        if let Some(response) = respond.replayed(self)? {
+            return Ok(response);
+        }
+        if let ForkWay::Branch(Overlay { configurable: Some(configurable), .. }) = &mut new.way {
+            drop_unset(configurable);
+        }
+        let row = self.visible(caller, run_id)?;
+        // The log may grow meanwhile: what was there at the first look is what is forked.
+        new.fits(&row)?;
+        let (definition, genesis) = self.forked(&row, &new, respond.keyed().map(Keyed::shard))?;
+        match self.begin_fork(caller, &definition, genesis, &row, &new, &respond).await {
+            Err(BeginError::Commit(CommitError::KeyTaken)) => self.taken(&respond),
+            Err(error) => Err(error.into()),
+            Ok(response) => Ok(response),
         }
     }
 
@@ -68,7 +89,7 @@ impl Runs {
     fn forked(
         &self,
         row: &RunRow,
-        request: &Request,
+        new: &NewFork,
         shard: Option<Shard>,
     ) -> Result<(Arc<Definition>, Genesis), Refusal> {
         let source = genesis_in(row)?;
@@ -79,38 +100,42 @@ impl Runs {
             run_id,
             // A fork stands in nobody's way, and calls nobody about what was recorded.
             scope_id: None,
-            callback_url: source.callback_url.clone().filter(|_| request.mode == ForkMode::Branch),
+            callback_url: source.callback_url.clone().filter(|_| new.way.mode() == ForkMode::Branch),
             fork: Some(Fork {
                 source_run_id: source.run_id.clone(),
-                from_sequence: request.from,
-                mode: request.mode,
+                from_sequence: new.from,
+                mode: new.way.mode(),
             }),
             created_at: now,
             // A trace of its own, with a link to that of the source.
             trace: None,
             ..source
         };
-        if let Some(given) = &request.overlay.configurable {
+        let overlay = match &new.way {
+            ForkWay::Replay => &Overlay::default(),
+            ForkWay::Branch(overlay) => overlay,
+        };
+        if let Some(given) = &overlay.configurable {
             self.refuse_credential(given)?;
         }
-        request.overlay.lay_over(&definition, &self.providers(), &mut genesis)?;
+        overlay.lay_over(&definition, &self.providers(), &mut genesis)?;
         Ok((definition, genesis))
     }
 
-    async fn begin_fork(
+    async fn begin_fork<R: Respond<ForkedRun>>(
         &self,
         caller: &Caller,
         definition: &Arc<Definition>,
         genesis: Genesis,
         row: &RunRow,
-        request: &Request,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, BeginError> {
+        new: &NewFork,
+        respond: &R,
+    ) -> Result<R::Response, BeginError> {
         let run_id = genesis.run_id.clone();
         let source_run_id = row.run_id.clone();
         let mut changes = vec![created(&genesis, false)];
         let (runs, definition_of, source) = (self.clone(), Arc::clone(definition), source_run_id.clone());
-        let (mode, from, end) = (request.mode, request.from, row.next_sequence);
+        let (mode, from, end) = (new.way.mode(), new.from, row.next_sequence);
         let work = move || {
             // The log may grow meanwhile: what was there at the first look is what is forked.
             let mut events = runs.events(&source, 0)?;
@@ -122,31 +147,21 @@ impl Runs {
             false => work(),
         };
         let (copied, state, decision) = decided?;
-        if request.mode == ForkMode::Branch {
+        if mode == ForkMode::Branch {
             changes.extend(self.inherit(definition, &state, &source_run_id)?);
         }
         changes.push(self.audited(
             caller,
             "run.fork",
-            &json!({"runId": run_id, "sourceRunId": source_run_id, "fromSeq": request.from, "mode": request.mode}),
+            &json!({"runId": run_id, "sourceRunId": source_run_id, "fromSeq": from, "mode": mode}),
         ));
-        let status = if state.status.is_terminal() { RunStatus::Running } else { state.status };
-        let reply = Reply::new(
-            201,
-            &json!({
-                "runId": run_id,
-                "sourceRunId": source_run_id,
-                "fromSeq": request.from,
-                "mode": request.mode,
-                "status": status,
-                "eventsUrl": format!("{}/v1/runs/{run_id}/events", self.public_url()),
-            }),
-        );
-        changes.extend(self.record(keyed, &reply));
+        let forked = ForkedRun { run_id, source_run_id, from, mode, status: state.status };
+        let (response, recorded) = respond.respond(self, forked);
+        changes.extend(recorded);
         self.copy(definition, &state, &copied, &mut changes);
         let outcome = self.outcome(definition, &state, decision, &mut changes);
         self.make_new(definition, state, changes, outcome).await?;
-        Ok(reply)
+        Ok(response)
     }
 
     /// What the fork has of the source, the state that it comes to, and what it adds.
@@ -183,45 +198,16 @@ impl Runs {
     }
 }
 
-impl Request {
-    fn read(body: &Value) -> Result<Self, Refusal> {
-        let wrong = |field: &str, message: &str| {
-            Refusal::new(ApiCode::ValidationError, format!("`{field}` {message}")).detail("field", field)
-        };
-        let known = ["mode", "fromSeq", "runOptionsOverlay"];
-        let Some(body) = body.as_object().filter(|body| body.keys().all(|name| known.contains(&&**name)))
-        else {
-            return Err(wrong("body", "has to be an object with `mode` and no unknown members")
-                .detail("known", known.to_vec()));
-        };
-        let mode = match body.get("mode").and_then(Value::as_str) {
-            Some("replay") => ForkMode::Replay,
-            Some("branch") => ForkMode::Branch,
-            _ => {
-                return Err(
-                    wrong("mode", "is replay or branch").detail("supported", json!(["replay", "branch"]))
-                );
-            }
-        };
-        let from = match (body.get("fromSeq"), mode) {
-            (None | Some(Value::Null), ForkMode::Replay) => 0,
-            (None | Some(Value::Null), ForkMode::Branch) => {
-                return Err(wrong("fromSeq", "is required for a branch: the first event that is done again"));
-            }
-            (Some(from), _) => {
-                whole(from).ok_or_else(|| wrong("fromSeq", "has to be a whole number from 0 on"))?
-            }
-        };
-        let overlay = Overlay::read(body.get("runOptionsOverlay"))?;
-        if mode == ForkMode::Replay && !overlay.is_empty() {
-            return Err(wrong(
-                "runOptionsOverlay",
-                "is for a branch; a replay has the options of its source",
-            ));
+impl ForkWay {
+    const fn mode(&self) -> ForkMode {
+        match self {
+            Self::Replay => ForkMode::Replay,
+            Self::Branch(_) => ForkMode::Branch,
         }
-        Ok(Self { mode, from, overlay })
     }
+}
 
+impl NewFork {
     /// Whether the place is one of the source. A run that goes on can be forked at its end, where nothing is done again.
     fn fits(&self, row: &RunRow) -> Result<(), Refusal> {
         let end =
@@ -237,39 +223,6 @@ impl Request {
 }
 
 impl Overlay {
-    fn read(value: Option<&Value>) -> Result<Self, Refusal> {
-        let wrong = || {
-            let message = "`runOptionsOverlay` is an object with `configurable` (object), `tags` (list of texts) and `metadata` (object)";
-            Refusal::new(ApiCode::ValidationError, message).detail("field", "runOptionsOverlay")
-        };
-        let mut overlay = Self::default();
-        let members = match value {
-            None | Some(Value::Null) => return Ok(overlay),
-            Some(Value::Object(members)) => members,
-            Some(_) => return Err(wrong()),
-        };
-        for (name, value) in members {
-            match (name.as_str(), value) {
-                ("configurable" | "tags" | "metadata", Value::Null) => {}
-                ("configurable", Value::Object(given)) => {
-                    let mut given = given.clone();
-                    drop_unset(&mut given);
-                    overlay.configurable = Some(given);
-                }
-                ("metadata", Value::Object(given)) => overlay.metadata = Some(given.clone()),
-                ("tags", Value::Array(given)) => overlay.tags = Some(given.clone()),
-                _ => return Err(wrong()),
-            }
-        }
-        Ok(overlay)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.configurable.as_ref().is_none_or(Map::is_empty)
-            && self.tags.as_ref().is_none_or(Vec::is_empty)
-            && self.metadata.as_ref().is_none_or(Map::is_empty)
-    }
-
     /// Members of the overlay win over those of the source; a list of tags takes the place of the other.
     fn lay_over(
         &self,
@@ -279,16 +232,16 @@ impl Overlay {
     ) -> Result<(), Refusal> {
         genesis.configurable.extend(self.configurable.iter().flatten().map(owned));
         genesis.metadata.extend(self.metadata.iter().flatten().map(owned));
-        let tags = self.tags.clone();
-        let tags = tags.unwrap_or_else(|| genesis.tags.iter().map(|tag| tag.as_str().into()).collect());
+        if let Some(tags) = &self.tags {
+            genesis.tags.clone_from(tags);
+        }
         let mut problems = Vec::new();
         check_configurable(definition, &genesis.configurable, providers, &mut problems);
-        check_labels(&tags, &genesis.metadata, &mut problems);
+        check_labels(&genesis.tags, &genesis.metadata, &mut problems);
         if let Some(first) = problems.first() {
             let refusal = Refusal::new(ApiCode::ValidationError, first.to_string());
             return Err(refusal.detail("fields", told(&problems)));
         }
-        genesis.tags = tags.iter().filter_map(|tag| tag.as_str().map(str::to_owned)).collect();
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Guided nodes: what runs ask of the [path](crate::path), and what they are told.
+//! Guided nodes: what runs ask of the [path](crate::guided_node), and what they are told.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::interrupts::TOKEN_PERIOD_MS;
 use super::{Caller, Refusal, Runs, Scope};
 use crate::backoff::{Backoff, millis};
 use crate::causes;
-use crate::path::{GuidedNodes, InputArtifact, Job, Trouble, Waiter, not_provided};
+use crate::guided_node::{GuidedNodes, InputArtifact, Job, Trouble, Waiter, not_provided};
 
 /// How long after its commit the end of a wait is carried out by the clock, should the process die before it was.
 const END_AGAIN_MS: u64 = 5000;

@@ -1,12 +1,15 @@
 //! A request with a key is answered once, and the same again.
+//!
+//! Operations return domain types. How a result is written is the business of a protocol, and so is the reply that is kept for a key. But
+//! the reply has to be in the commit of the operation, or a crash between the two would make the operation happen twice. So a
+//! protocol passes the function that writes its reply ([`Written`]), and callers inside the process take the result as it is ([`Direct`]).
 
 use canon::digest::Digest;
 use flow::id::Shard;
 use flow::store::{Answer, AnswerKey, Bytes, Change, CommitError};
-use serde::Serialize;
 use serde_json::Value;
 
-use super::{ApiCode, Caller, Refusal, Runs};
+use super::{ApiCode, Caller, Refusal, RefusalKind, Runs};
 
 /// The longest key of a caller, in characters.
 pub const MAX_KEY_CHARACTERS: usize = 255;
@@ -18,27 +21,75 @@ pub struct Keyed {
     request: Digest,
 }
 
-/// What a caller is answered.
+/// A reply as a protocol wrote it. The host keeps it for the key of its request and never looks into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
-    /// The status.
+pub struct StoredReply {
     pub status: u16,
-    /// The body, as JSON.
     pub body: Bytes,
     /// Whether it was recorded before.
     pub replayed: bool,
 }
 
-impl Reply {
-    /// An answer that was just made.
-    pub fn new(status: u16, body: &impl Serialize) -> Self {
-        let body = serde_json::to_vec(body).expect("names are texts, so nothing can be refused");
-        Self { status, body: body.into(), replayed: false }
+/// How the result of an operation gets to its caller.
+pub trait Respond<T>: Send + Sync {
+    type Response: Send;
+
+    /// The key of the request, where it has one.
+    fn keyed(&self) -> Option<&Keyed>;
+
+    /// The response that was recorded for the key.
+    ///
+    /// # Errors
+    /// When the key was used for another request, or the store cannot be read.
+    fn replayed(&self, runs: &Runs) -> Result<Option<Self::Response>, Refusal>;
+
+    /// The response to a result, and the change that records it in the commit of the operation.
+    fn respond(&self, runs: &Runs, result: T) -> (Self::Response, Option<Change>);
+}
+
+/// The result as it is, for callers inside the process.
+#[derive(Clone, Copy, Debug)]
+pub struct Direct;
+
+impl<T: Send> Respond<T> for Direct {
+    type Response = T;
+
+    fn keyed(&self) -> Option<&Keyed> {
+        None
     }
 
-    /// An answer without a body.
-    pub fn empty(status: u16) -> Self {
-        Self { status, body: Bytes::from([]), replayed: false }
+    fn replayed(&self, _: &Runs) -> Result<Option<T>, Refusal> {
+        Ok(None)
+    }
+
+    fn respond(&self, _: &Runs, result: T) -> (T, Option<Change>) {
+        (result, None)
+    }
+}
+
+/// The result as a reply of a protocol, recorded where the request has a key.
+#[derive(Clone, Copy, Debug)]
+pub struct Written<'k, W> {
+    pub keyed: Option<&'k Keyed>,
+    /// Writes the reply to a result.
+    pub write: W,
+}
+
+impl<T, W: Fn(T) -> StoredReply + Send + Sync> Respond<T> for Written<'_, W> {
+    type Response = StoredReply;
+
+    fn keyed(&self) -> Option<&Keyed> {
+        self.keyed
+    }
+
+    fn replayed(&self, runs: &Runs) -> Result<Option<StoredReply>, Refusal> {
+        runs.replay(self.keyed)
+    }
+
+    fn respond(&self, runs: &Runs, result: T) -> (StoredReply, Option<Change>) {
+        let reply = (self.write)(result);
+        let recorded = self.keyed.map(|keyed| runs.record(keyed, &reply));
+        (reply, recorded)
     }
 }
 
@@ -69,49 +120,73 @@ impl Keyed {
 }
 
 impl Runs {
-    /// The answer that was recorded for the key, where there is one.
-    pub(super) fn replay(&self, keyed: Option<&Keyed>) -> Result<Option<Reply>, Refusal> {
+    /// The reply that was recorded for the key, where there is one.
+    fn replay(&self, keyed: Option<&Keyed>) -> Result<Option<StoredReply>, Refusal> {
         let Some(keyed) = keyed else { return Ok(None) };
         let Some(answer) = self.store().answer(&keyed.key)? else { return Ok(None) };
         if answer.request != keyed.request {
             let message = "the Idempotency-Key was used for another request; use a new one";
             return Err(Refusal::new(ApiCode::IdempotencyKeyMismatch, message));
         }
-        Ok(Some(Reply { status: answer.status, body: answer.body, replayed: true }))
+        Ok(Some(StoredReply { status: answer.status, body: answer.body, replayed: true }))
     }
 
-    /// Ends a request with a key that was refused. A refusal that the same request would always meet is recorded, and given again;
-    /// one that may be mended is not. `reply` writes the answer in the caller's protocol. Where another request with the key was quicker,
-    /// its answer is ours.
+    /// The response to a request that was not carried out because another one with its key was quicker.
+    pub(super) fn taken<T, R: Respond<T>>(&self, respond: &R) -> Result<R::Response, Refusal> {
+        respond.replayed(self)?.ok_or_else(|| CommitError::KeyTaken.into())
+    }
+
+    /// Commits changes together with the reply for the key of their request.
+    pub(super) async fn commit_response<T, R: Respond<T>>(
+        &self,
+        mut changes: Vec<Change>,
+        respond: &R,
+        result: T,
+    ) -> Result<R::Response, Refusal> {
+        let (response, recorded) = respond.respond(self, result);
+        changes.extend(recorded);
+        if changes.is_empty() {
+            return Ok(response);
+        }
+        match self.commit(changes).await {
+            Ok(()) => Ok(response),
+            Err(CommitError::KeyTaken) => self.taken(respond),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends a request with a key that was refused. A refusal that the same request would always get is recorded, and given again;
+    /// one that the caller can correct is not. `reply` writes the refusal in the caller's protocol. Where another request with the key was
+    /// quicker, its reply is the response.
     ///
     /// # Errors
-    /// The refusal itself, always: only the answer of somebody quicker is none.
+    /// The refusal itself, unless a reply was recorded for the key, or the key was used for another request.
     pub async fn conclude(
         &self,
         keyed: &Keyed,
         refusal: Refusal,
-        reply: impl FnOnce(&Refusal) -> Reply,
-    ) -> Result<Reply, Refusal> {
+        reply: impl FnOnce(&Refusal) -> StoredReply,
+    ) -> Result<StoredReply, Refusal> {
         if !refusal.is_final() {
-            return Err(refusal);
+            // A body is read before its key is looked up. That the key belongs to another request matters more than what is wrong with the body.
+            let is_invalid = refusal.code.kind() == RefusalKind::Invalid;
+            let recorded = if is_invalid { self.replay(Some(keyed))? } else { None };
+            return recorded.ok_or(refusal);
         }
-        let reply = reply(&refusal);
-        let Some(answer) = self.record(Some(keyed), &reply) else { return Err(refusal) };
-        match self.commit(vec![answer]).await {
+        match self.commit(vec![self.record(keyed, &reply(&refusal))]).await {
             Err(CommitError::KeyTaken) => match self.replay(Some(keyed)) {
                 Ok(Some(recorded)) => Ok(recorded),
                 Ok(None) | Err(_) => Err(refusal),
             },
-            // What could not be recorded is found out again by whoever asks again.
+            // What could not be recorded is found out again when the request is repeated.
             Ok(()) | Err(_) => Err(refusal),
         }
     }
 
-    /// What records the answer, in the commit of what was asked for.
-    pub(super) fn record(&self, keyed: Option<&Keyed>, reply: &Reply) -> Option<Change> {
-        let keyed = keyed?;
+    /// The change that records a reply for a key.
+    fn record(&self, keyed: &Keyed, reply: &StoredReply) -> Change {
         let answer =
             Answer { request: keyed.request, status: reply.status, body: reply.body.clone(), at: self.now() };
-        Some(Change::PutAnswer { key: keyed.key.clone(), answer })
+        Change::PutAnswer { key: keyed.key.clone(), answer }
     }
 }

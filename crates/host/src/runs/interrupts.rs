@@ -6,17 +6,40 @@ use flow::engine::{DrainPolicy, Input};
 use flow::id::{InterruptId, NodeId, Principal, RunId};
 use flow::interrupt::{ANONYMOUS, Via, answerable_by_token, takes_tokens};
 use flow::run::RunStatus;
-use flow::state::Interrupt;
-use flow::store::CommitError;
+use flow::state::{Interrupt, RunState};
 use flow::token::{Intent, InterruptToken, LIFETIME_MS, TokenError};
 use serde_json::{Map, Value, json};
 
-use super::advance::Ask;
 use super::live::Loaded;
-use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs, Scope};
+use super::{ApiCode, Caller, Direct, Refusal, Respond, Runs, Scope};
 
 /// For how long the same interrupt gets the same token. Every token is good for at least [`LIFETIME_MS`] less this.
 pub(super) const TOKEN_PERIOD_MS: u64 = LIFETIME_MS / 2;
+
+/// An answer that counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnsweredInterrupt {
+    pub run_id: RunId,
+    pub node_id: NodeId,
+    /// How the run is after it. It may still wait at the same node, for the answers of others.
+    pub status: RunStatus,
+}
+
+/// What a token refers to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenInterrupt {
+    pub interrupt: Interrupt,
+    /// When the token expires.
+    pub expires_at: Timestamp,
+}
+
+/// A pause that was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PausedRun {
+    pub at: Option<Timestamp>,
+    /// Whether nodes still work. `run.paused` follows once they have ended.
+    pub draining: bool,
+}
 
 /// What an answer is to: a node, or one interrupt of it.
 #[derive(Clone, Copy)]
@@ -47,9 +70,8 @@ impl<'a> Recipient<'a> {
 }
 
 impl Asked<'_> {
-    /// What somebody is told whose answer counts.
-    fn heard(&self, status: RunStatus) -> Reply {
-        Reply::new(200, &json!({"runId": self.run_id, "nodeId": self.node_id, "status": status}))
+    fn answered(&self, status: RunStatus) -> AnsweredInterrupt {
+        AnsweredInterrupt { run_id: self.run_id.clone(), node_id: self.node_id.clone(), status }
     }
 }
 
@@ -58,16 +80,16 @@ impl Runs {
     ///
     /// # Errors
     /// When nothing waits there, or not for this.
-    pub async fn resolve(
+    pub async fn resolve<R: Respond<AnsweredInterrupt>>(
         &self,
         caller: &Caller,
         run_id: &RunId,
         node_id: &NodeId,
         resume_value: Value,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        respond: R,
+    ) -> Result<R::Response, Refusal> {
         let asked = Asked { run_id, node_id, interrupt_id: None, via: Via::Key };
-        self.resolve_asked(caller, asked, resume_value, keyed).await
+        self.resolve_asked(caller, asked, resume_value, &respond).await
     }
 
     /// Answers one interrupt of a node and no other, with a key: what the node asks by now may be something else.
@@ -81,21 +103,21 @@ impl Runs {
         node_id: &NodeId,
         interrupt_id: &InterruptId,
         resume_value: Value,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<AnsweredInterrupt, Refusal> {
         let asked = Asked { run_id, node_id, interrupt_id: Some(interrupt_id), via: Via::Key };
-        self.resolve_asked(caller, asked, resume_value, None).await
+        self.resolve_asked(caller, asked, resume_value, &Direct).await
     }
 
-    async fn resolve_asked(
+    async fn resolve_asked<R: Respond<AnsweredInterrupt>>(
         &self,
         caller: &Caller,
         asked: Asked<'_>,
         resume_value: Value,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        respond: &R,
+    ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
         let before = self.visible(caller, asked.run_id)?.status;
-        match self.answer(caller, asked, resume_value, keyed).await {
+        match self.answer(caller, asked, resume_value, respond).await {
             // The run was still there when the answer came: it lost a race, and did not come too late.
             Err(refusal) if refusal.code == ApiCode::InterruptGone && !before.is_terminal() => Err(
                 Refusal::new(ApiCode::InterruptAlreadyResolved, "somebody ended the run at the same moment"),
@@ -104,13 +126,13 @@ impl Runs {
         }
     }
 
-    async fn answer(
+    async fn answer<R: Respond<AnsweredInterrupt>>(
         &self,
         caller: &Caller,
         asked: Asked<'_>,
         resume_value: Value,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        respond: &R,
+    ) -> Result<R::Response, Refusal> {
         let Asked { run_id, node_id, interrupt_id, via } = asked;
         let input = Input::Resolve {
             node_id: node_id.to_owned(),
@@ -121,13 +143,12 @@ impl Runs {
             via,
         };
         let audit = self.audited(caller, "interrupt.resolve", &json!({"runId": run_id, "nodeId": node_id}));
-        let ask = Ask { keyed, changes: vec![audit] };
-        let answered = self.advance(run_id, input, ask, |state, _| Ok(asked.heard(state.status))).await;
-        match answered {
-            // Somebody was quicker, perhaps with the same event: who sends one twice, or to be sure, is told that it arrived.
+        let result = |state: &RunState| asked.answered(state.status);
+        match self.advance(run_id, input, vec![audit], respond, result).await {
+            // Another answer was quicker, perhaps with the same event: a sender that repeats one gets the response to the first.
             Err(refusal) if refusal.code == ApiCode::InterruptAlreadyResolved => {
                 let loaded = self.load(run_id)?;
-                let again = self.delivered_again(&loaded, asked, &resume_value, keyed).await?;
+                let again = self.delivered_again(&loaded, asked, &resume_value, respond).await?;
                 again.ok_or(refusal)
             }
             other => other,
@@ -135,13 +156,13 @@ impl Runs {
     }
 
     /// The answer to an event from outside that was delivered before, to the same interrupt: nothing is recorded of it but its key.
-    async fn delivered_again(
+    async fn delivered_again<R: Respond<AnsweredInterrupt>>(
         &self,
         loaded: &Loaded,
         asked: Asked<'_>,
         event: &Value,
-        keyed: Option<&Keyed>,
-    ) -> Result<Option<Reply>, Refusal> {
+        respond: &R,
+    ) -> Result<Option<R::Response>, Refusal> {
         let Loaded { definition, state } = loaded;
         let Some(place) = state.place(asked.node_id) else { return Ok(None) };
         if asked.via == Via::Token && !takes_tokens(&definition.nodes[place]) {
@@ -157,47 +178,40 @@ impl Runs {
         if !is_known {
             return Ok(None);
         }
-        self.unchanged(asked.heard(state.status), keyed).await.map(Some)
+        self.commit_response(Vec::new(), respond, asked.answered(state.status)).await.map(Some)
     }
 
     /// What a token refers to, for whoever holds it.
     ///
     /// # Errors
     /// When the token is none, or its time is over, or the interrupt is.
-    pub fn inspect_token(&self, token: &str) -> Result<Value, Refusal> {
-        let (token, Loaded { state, .. }) = self.token(token)?;
+    pub fn inspect_token(&self, token: &str) -> Result<TokenInterrupt, Refusal> {
+        let (token, Loaded { mut state, .. }) = self.token(token)?;
         let interrupt =
-            state.interrupts.get(&token.node_id).filter(|interrupt| interrupt.id == token.interrupt_id);
+            state.interrupts.remove(&token.node_id).filter(|interrupt| interrupt.id == token.interrupt_id);
         let Some(interrupt) = interrupt else {
             return Err(Refusal::new(
                 ApiCode::InterruptAlreadyResolved,
                 "the interrupt was resolved, or ended with its run",
             ));
         };
-        Ok(json!({
-            "kind": interrupt.kind,
-            "key": interrupt.key,
-            "resumeSchema": interrupt.resume_schema,
-            "data": interrupt.data,
-            "expiresAt": Timestamp(token.expires_at).to_rfc3339(),
-            "resolved": false,
-        }))
+        Ok(TokenInterrupt { interrupt, expires_at: Timestamp(token.expires_at) })
     }
 
     /// Answers the interrupt that a token refers to.
     ///
     /// # Errors
     /// As for [`Runs::resolve`], and when the token is only for looking.
-    pub async fn resolve_token(
+    pub async fn resolve_token<R: Respond<AnsweredInterrupt>>(
         &self,
         token: &str,
         resume_value: Value,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        respond: R,
+    ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        // Asked before the interrupt is looked at: the answer that is repeated is what ended it.
-        if let Some(reply) = self.replay(keyed)? {
-            return Ok(reply);
+        // Before the interrupt is looked up: the answer that is repeated is what ended it.
+        if let Some(response) = respond.replayed(self)? {
+            return Ok(response);
         }
         let (token, loaded) = self.token(token)?;
         if token.intent != Intent::Resolve {
@@ -222,7 +236,7 @@ impl Runs {
         let pending =
             state.interrupts.get(&token.node_id).is_some_and(|interrupt| interrupt.id == token.interrupt_id);
         if !pending {
-            let again = self.delivered_again(&loaded, asked, &resume_value, keyed).await?;
+            let again = self.delivered_again(&loaded, asked, &resume_value, &respond).await?;
             return again.ok_or_else(gone);
         }
         let tenant = &state.genesis.tenant;
@@ -239,7 +253,7 @@ impl Runs {
             scopes: Vec::new(),
             test: state.genesis.test,
         };
-        match self.answer(&caller, asked, resume_value, keyed).await {
+        match self.answer(&caller, asked, resume_value, &respond).await {
             Err(refusal) if refusal.code == ApiCode::InterruptGone => Err(gone()),
             other => other,
         }
@@ -284,35 +298,30 @@ impl Runs {
         Some(token.sign(secret))
     }
 
-    /// Ends a run.
+    /// Ends a run. The result is how it is then: one that had ended before stays as it was.
     ///
     /// # Errors
     /// When there is no such run.
-    pub async fn cancel(
+    pub async fn cancel<R: Respond<RunStatus>>(
         &self,
         caller: &Caller,
         run_id: &RunId,
         reason: Option<String>,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        respond: R,
+    ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
         let row = self.visible(caller, run_id)?;
         if row.status.is_terminal() {
-            return self.ended_already(run_id, row.status, keyed).await;
+            return self.ended_already(row.status, &respond).await;
         }
         let input = Input::Cancel { reason, by: caller.principal.clone(), parent_run_id: None };
         let audit = self.audited(caller, "run.cancel", &json!({"runId": run_id}));
-        let cancelled = self
-            .advance(run_id, input, Ask { keyed, changes: vec![audit] }, |state, _| {
-                Ok(Reply::new(200, &json!({"runId": run_id, "status": state.status})))
-            })
-            .await;
-        match cancelled {
-            // It came to its end while it was asked to: that is told as if it had been so before.
+        match self.advance(run_id, input, vec![audit], &respond, |state| state.status).await {
+            // It ended while it was being cancelled: the response is as if it had ended before.
             Err(refusal) if refusal.code == ApiCode::Conflict => {
                 let row = self.visible(caller, run_id)?;
                 if row.status.is_terminal() {
-                    self.ended_already(run_id, row.status, keyed).await
+                    self.ended_already(row.status, &respond).await
                 } else {
                     Err(refusal)
                 }
@@ -321,100 +330,75 @@ impl Runs {
         }
     }
 
-    /// The answer to a wish to end what has ended.
-    async fn ended_already(
+    /// The response to the cancellation of a run that has ended.
+    async fn ended_already<R: Respond<RunStatus>>(
         &self,
-        run_id: &RunId,
         status: RunStatus,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
-        if let Some(reply) = self.replay(keyed)? {
-            return Ok(reply);
+        respond: &R,
+    ) -> Result<R::Response, Refusal> {
+        if let Some(response) = respond.replayed(self)? {
+            return Ok(response);
         }
-        self.unchanged(Reply::new(200, &json!({"runId": run_id, "status": status})), keyed).await
-    }
-
-    /// An answer that changes nothing, recorded for its key like any other.
-    async fn unchanged(&self, reply: Reply, keyed: Option<&Keyed>) -> Result<Reply, Refusal> {
-        if let Some(answer) = self.record(keyed, &reply) {
-            match self.commit(vec![answer]).await {
-                Ok(()) => {}
-                Err(CommitError::KeyTaken) => return Ok(self.replay(keyed)?.unwrap_or(reply)),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(reply)
+        self.commit_response(Vec::new(), respond, status).await
     }
 
     /// Halts a run.
     ///
     /// # Errors
-    /// When there is no such run, or it is at its end.
-    pub async fn pause(
+    /// When there is no such run, or it has ended.
+    pub async fn pause<R: Respond<PausedRun>>(
         &self,
         caller: &Caller,
         run_id: &RunId,
         reason: Option<String>,
         policy: DrainPolicy,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        respond: R,
+    ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
         self.visible(caller, run_id)?;
         let audit = self.audited(caller, "run.pause", &json!({"runId": run_id}));
-        let input = Input::Pause { reason, policy };
-        self.advance(run_id, input, Ask { keyed, changes: vec![audit] }, |state, _| {
+        let result = |state: &RunState| {
             let requested = state.draining.as_ref().map(|draining| draining.since);
-            let paused_at = state.paused.map(|(at, _)| at).or(requested).map(Timestamp::to_rfc3339);
-            let mut body = json!({"runId": run_id, "status": RunStatus::Paused, "pausedAt": paused_at});
-            // The pause is accepted, and `run.paused` follows once the nodes that work have ended.
-            if requested.is_some() {
-                body["draining"] = true.into();
-            }
-            Ok(Reply::new(202, &body))
-        })
-        .await
+            let at = state.paused.map(|(at, _)| at).or(requested);
+            PausedRun { at, draining: requested.is_some() }
+        };
+        self.advance(run_id, Input::Pause { reason, policy }, vec![audit], &respond, result).await
     }
 
     /// Gives variables of a run other values, as conformance suites do.
     ///
     /// # Errors
-    /// When there is no such run, it is at its end, or a name is that of a channel.
-    pub async fn assign(
+    /// When there is no such run, it has ended, or a name is that of a channel.
+    pub async fn assign<R: Respond<()>>(
         &self,
         caller: &Caller,
         run_id: &RunId,
         variables: Map<String, Value>,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        respond: R,
+    ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
         self.visible(caller, run_id)?;
-        // Names only: what is sensitive of the values is told to nobody.
-        let told = json!({"runId": run_id, "updated": variables.keys().collect::<Vec<_>>()});
-        let ask = Ask { keyed, changes: vec![self.audited(caller, "run.assign", &told)] };
-        self.advance(run_id, Input::Assign { variables }, ask, |_, _| Ok(Reply::new(200, &told))).await
+        // Names only: values may be sensitive.
+        let names = json!({"runId": run_id, "updated": variables.keys().collect::<Vec<_>>()});
+        let audit = self.audited(caller, "run.assign", &names);
+        self.advance(run_id, Input::Assign { variables }, vec![audit], &respond, |_| ()).await
     }
 
-    /// Lets a run go on.
+    /// Lets a run go on. The result is when.
     ///
     /// # Errors
     /// When there is no such run, or it is not halted.
-    pub async fn resume(
+    pub async fn resume<R: Respond<Timestamp>>(
         &self,
         caller: &Caller,
         run_id: &RunId,
         reason: Option<String>,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        respond: R,
+    ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
         self.visible(caller, run_id)?;
         let audit = self.audited(caller, "run.resume", &json!({"runId": run_id}));
-        let resumed_at = self.now().to_rfc3339();
-        self.advance(run_id, Input::Resume { reason }, Ask { keyed, changes: vec![audit] }, |_, _| {
-            Ok(Reply::new(
-                202,
-                &json!({"runId": run_id, "status": RunStatus::Running, "resumedAt": resumed_at}),
-            ))
-        })
-        .await
+        let resumed_at = self.now();
+        self.advance(run_id, Input::Resume { reason }, vec![audit], &respond, |_| resumed_at).await
     }
 }

@@ -1,7 +1,7 @@
 //! Keys of callers: random, shown once, kept as their hash.
 
-mod ended;
-mod known;
+mod cache;
+mod revocation;
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use flow::store::Change;
 use guide::record::SessionId;
 use serde::{Deserialize, Serialize};
 
-pub(super) use self::known::KnownKeys;
+pub(super) use self::cache::KnownKeys;
 use super::session_keys::PREFIX as SESSION_PREFIX;
 use super::{ApiCode, Caller, Refusal, Runs, Scope};
 use crate::system::Entropy;
@@ -29,7 +29,6 @@ pub const MIN_KEY_CHARACTERS: usize = 16;
 pub struct ApiKey {
     /// Its name, which is no secret.
     pub id: String,
-    /// Whose it is.
     pub tenant: Tenant,
     /// What it may be used for.
     pub scopes: Vec<Scope>,
@@ -71,7 +70,6 @@ pub enum KeyError {
     /// There is no entropy.
     #[error("the system has no entropy to give")]
     Entropy(#[from] std::io::Error),
-    /// It is too short.
     #[error("a key has at least {MIN_KEY_CHARACTERS} characters")]
     TooShort,
 }

@@ -5,19 +5,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::definition::Definition;
 use flow::engine::Input;
-use flow::event::wire;
+use flow::event::{Event, wire};
 use flow::id::RunId;
-use flow::run::Genesis;
+use flow::run::{Genesis, SharedGenesis};
 use flow::state::RunState;
-use flow::store::{Cause, RunRow};
+use flow::store::{Cause, Change, RunRow};
 use tokio::sync::OwnedMutexGuard;
 
+use super::compute_pool::{ComputePermit, INLINE_BYTES, on_a_thread};
 use super::feed::Feed;
-use super::heavy::{INLINE_BYTES, Place, on_a_thread};
 use super::{Refusal, Runs};
+use crate::causes;
 
 /// Into how many parts the map is divided, so that requests for different runs seldom meet.
 const SHARDS: usize = 64;
+
+/// After how many events the state of a run is saved, so that no more than about as many have to be folded.
+const CHECKPOINT_EVENTS: u64 = 256;
 
 /// The longest log that is read where the request is.
 const INLINE_EVENTS: u64 = 500;
@@ -112,7 +116,7 @@ impl Runs {
         &self,
         run_id: &RunId,
         input: &Input,
-        place: Option<&Place>,
+        place: Option<&ComputePermit>,
     ) -> Result<Option<Loaded>, Refusal> {
         let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
         if !is_long(&row) {
@@ -134,10 +138,13 @@ impl Runs {
 
     fn folded(&self, run_id: &RunId) -> Result<Loaded, Refusal> {
         let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
-        let genesis = genesis_in(&row)?;
+        let genesis = Arc::new(genesis_in(&row)?);
         let definition = self.pinned_by(&genesis)?;
-        let mut state = RunState::new(&definition, Arc::new(genesis));
-        for event in self.events(run_id, 0)? {
+        let mut state = match self.restored(&definition, &genesis, &row)? {
+            Some(state) => state,
+            None => RunState::new(&definition, genesis),
+        };
+        for event in self.events(run_id, state.next_sequence)? {
             state
                 .apply(&definition, &event)
                 .map_err(|error| broken("its events").because(Cause::new(error)))?;
@@ -145,8 +152,44 @@ impl Runs {
         Ok(Loaded { definition, state })
     }
 
+    /// The state of a run at its last checkpoint, if there is one that fits.
+    fn restored(
+        &self,
+        definition: &Definition,
+        genesis: &SharedGenesis,
+        row: &RunRow,
+    ) -> Result<Option<RunState>, Refusal> {
+        if row.next_sequence < CHECKPOINT_EVENTS {
+            return Ok(None);
+        }
+        let Some(checkpoint) = self.store().run_checkpoint(&row.run_id)? else { return Ok(None) };
+        match RunState::restore(definition, Arc::clone(genesis), &checkpoint) {
+            Ok(state) => Ok((state.next_sequence <= row.next_sequence).then_some(state)),
+            Err(error) => {
+                let (run_id, cause) = (row.run_id.as_str(), causes(&error));
+                tracing::debug!(run.id = run_id, cause, "a checkpoint does not fit; folding the whole log");
+                Ok(None)
+            }
+        }
+    }
+
+    /// The checkpoint that is part of the commit of these events: one where they reach the next multiple of [`CHECKPOINT_EVENTS`], and none
+    /// any more once the run has ended.
+    ///
+    /// A state in memory may hold secrets that are taken out of the log, and is then not what the log folds to. Nothing is saved of it.
+    pub(super) fn state_checkpoint(&self, state: &RunState, events: &[Event]) -> Option<Change> {
+        let first = events.first()?.sequence;
+        let set = |checkpoint| Change::SetRunCheckpoint { run_id: state.genesis.run_id.clone(), checkpoint };
+        if state.status.is_terminal() {
+            return (first >= CHECKPOINT_EVENTS).then(|| set(None));
+        }
+        let is_due = first / CHECKPOINT_EVENTS != state.next_sequence / CHECKPOINT_EVENTS;
+        let is_as_logged = || !self.inner.resolved.is_known(&state.genesis.tenant);
+        (is_due && is_as_logged()).then(|| set(Some(state.checkpoint().into())))
+    }
+
     /// The events of a run from a sequence on, all of them.
-    pub(super) fn events(&self, run_id: &RunId, from: u64) -> Result<Vec<flow::event::Event>, Refusal> {
+    pub(super) fn events(&self, run_id: &RunId, from: u64) -> Result<Vec<Event>, Refusal> {
         let mut events = Vec::new();
         let mut next = from;
         loop {

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use flow::definition::Definition;
 use flow::event::wire::{self, RawEvent};
+use flow::history::{self, Difference, History};
 use flow::id::{ArtifactId, NodeId, RunId};
 use flow::mask::Mask;
 use flow::redact;
 use flow::run::{Genesis, RunStatus};
 use flow::state::Interrupt;
 use flow::store::{Bytes, RunFilter, RunRow};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::interrupts::{Recipient, TOKEN_PERIOD_MS};
 use super::live::{genesis_in, unreadable_event, unreadable_snapshot};
@@ -24,6 +25,14 @@ pub const MAX_EVENTS: usize = 200;
 const PAGE_BYTES: usize = 1 << 20;
 /// The most artifacts that are listed of a run.
 pub const MAX_ARTIFACTS: usize = 200;
+
+/// A run that started another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParentRun {
+    pub run_id: RunId,
+    /// The type of the node that did.
+    pub type_id: String,
+}
 
 impl Runs {
     /// What a run was created with, whosever it is.
@@ -205,7 +214,7 @@ impl Runs {
     ///
     /// # Errors
     /// When one of them is not there.
-    pub fn difference(&self, caller: &Caller, a: &RunId, b: &RunId) -> Result<Value, Refusal> {
+    pub fn difference(&self, caller: &Caller, a: &RunId, b: &RunId) -> Result<Difference, Refusal> {
         let read = |run_id: &RunId| -> Result<_, Refusal> {
             let row = self.visible(caller, run_id)?;
             let mut snapshot: Value = serde_json::from_slice(&row.snapshot).unwrap_or(Value::Null);
@@ -229,19 +238,18 @@ impl Runs {
             redact::value(&mut snapshot);
             Ok((events, snapshot))
         };
-        let (left, right) = (read(a)?, read(b)?);
-        Ok(flow::history::difference((a.as_str(), &left.0, &left.1), (b.as_str(), &right.0, &right.1)))
+        let (a, b) = (read(a)?, read(b)?);
+        let (a, b) = (History { events: &a.0, snapshot: &a.1 }, History { events: &b.0, snapshot: &b.1 });
+        Ok(history::difference(a, b))
     }
 
-    /// Where a run came from.
+    /// The run that started a run, where one did.
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn ancestry(&self, caller: &Caller, run_id: &RunId) -> Result<Value, Refusal> {
+    pub fn parent(&self, caller: &Caller, run_id: &RunId) -> Result<Option<ParentRun>, Refusal> {
         let row = self.visible(caller, run_id)?;
-        let parent = genesis_in(&row)?
-            .parent
-            .map(|parent| json!({"runId": parent.run_id, "hostId": "self", "cause": parent.type_id}));
-        Ok(json!({"runId": run_id, "hostId": "self", "parent": parent}))
+        let parent = genesis_in(&row)?.parent;
+        Ok(parent.map(|parent| ParentRun { run_id: parent.run_id, type_id: parent.type_id }))
     }
 }

@@ -10,10 +10,9 @@ use flow::engine::Input;
 use flow::id::RunId;
 use flow::run::Genesis;
 
-use super::advance::Ask;
+use super::compute_pool::may_be_heavy;
 use super::effects::parent_cancelled;
-use super::heavy::may_be_heavy;
-use super::{Refusal, Reply, Runs};
+use super::{Direct, Refusal, Runs};
 
 /// How many runs are looked up at once.
 const PAGE: usize = 500;
@@ -122,8 +121,7 @@ impl Runs {
             return Ok(());
         }
         let input = self.missed_cancel(run_id).await.unwrap_or(Input::Recover);
-        let nothing = |_: &_, _| Ok(Reply::new(200, &serde_json::Value::Null));
-        let recovered = Box::pin(self.advance(run_id, input, Ask::default(), nothing)).await;
+        let recovered = Box::pin(self.advance(run_id, input, Vec::new(), &Direct, |_| ())).await;
         if let Err(refusal) = recovered
             && refusal.is_host_failure()
         {
@@ -146,8 +144,7 @@ impl Runs {
                 return true;
             }
             let input = runs.missed_cancel(&run_id).await.unwrap_or(Input::Recover);
-            let nothing = |_: &_, _| Ok(Reply::new(200, &serde_json::Value::Null));
-            runs.advance(&run_id, input, Ask::default(), nothing).await.is_ok()
+            runs.advance(&run_id, input, Vec::new(), &Direct, |_| ()).await.is_ok()
         }
     }
 

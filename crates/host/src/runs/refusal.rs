@@ -185,7 +185,6 @@ impl fmt::Display for ApiCode {
 /// Why a request was refused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
-    /// The code.
     pub code: ApiCode,
     /// A sentence that says what to do. Never what the caller sent, which might be a secret.
     pub message: String,

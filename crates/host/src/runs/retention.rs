@@ -49,7 +49,6 @@ impl Default for Retention {
 /// What was deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// How many runs.
     pub runs: usize,
     /// Whether answers were.
     pub answers: bool,

@@ -13,7 +13,7 @@ use flow::state::RunError;
 use serde_json::{Map, Value, json};
 
 use super::{ApiCode, Refusal, Runs};
-use crate::hands::failure::ExecutorErrorCode;
+use crate::executors::failure::ExecutorErrorCode;
 
 /// The largest secret, in bytes: a private key with its certificates fits.
 const MAX_SECRET_BYTES: u64 = 64 << 10;
@@ -25,7 +25,6 @@ const MIN_REDACTED_BYTES: usize = 4;
 pub struct SecretValue(String);
 
 impl SecretValue {
-    /// A value.
     pub const fn new(value: String) -> Self {
         Self(value)
     }
@@ -87,7 +86,6 @@ impl Secrets for NoSecrets {
 pub enum SecretReference {
     /// In a variable of the environment.
     Environment(String),
-    /// In a file.
     File(PathBuf),
 }
 

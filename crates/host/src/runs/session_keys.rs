@@ -25,7 +25,6 @@ const LATEST: u64 = (1 << 53) - 1;
 pub struct SessionGrant {
     /// Whose session it is.
     pub tenant: Tenant,
-    /// The session.
     pub session_id: String,
     /// Until when, in milliseconds.
     pub expires_at: u64,

@@ -6,8 +6,7 @@ use flow::engine::{Input, TimerKey};
 use flow::id::{InterruptId, NodeId, RunId};
 use flow::store::{Change, ReadError};
 
-use super::advance::Ask;
-use super::{Reply, Runs, guide};
+use super::{Direct, Runs, guide};
 use crate::causes;
 
 /// How many timers are fired at once.
@@ -96,10 +95,8 @@ impl Runs {
                 None => None,
             };
             if let Some(input) = input {
-                let ask = Ask { keyed: None, changes: vec![clear.clone()] };
-                let nothing = |_: &_, _| Ok(Reply::new(200, &serde_json::Value::Null));
-                match runs.advance(&run_id, input, ask, nothing).await {
-                    Ok(_) => return true,
+                match runs.advance(&run_id, input, vec![clear.clone()], &Direct, |_| ()).await {
+                    Ok(()) => return true,
                     Err(refusal) if refusal.is_host_failure() => return unfired(&run_id, &refusal),
                     // A run that is gone or refuses has no use for the timer.
                     Err(_) => {}

@@ -8,25 +8,61 @@ mod deliver;
 mod queue;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::digest::Digest;
 use canon::time::Timestamp;
 use flow::id::{Principal, SubscriptionId, Tenant};
-use flow::store::{Change, CommitError};
+use flow::store::Change;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::breaker::Breaker;
-use super::{ApiCode, Caller, Keyed, Refusal, Reply, Runs};
+use super::{ApiCode, Caller, Refusal, Respond, Runs};
 
 /// The most subscriptions of a tenant: each event is matched with all of them.
 pub const MAX_WEBHOOKS: usize = 100;
-/// The most kinds of events, and the most tags, of a subscription.
-const MAX_NAMES: usize = 200;
-const MAX_NAME_BYTES: usize = 256;
-/// How long a secret of the caller's own may be, in bytes.
-const SECRET_BYTES: std::ops::RangeInclusive<usize> = 16..=256;
+
+/// A subscription that a caller asks for.
+pub struct NewWebhook {
+    pub url: String,
+    /// The kinds of events that are delivered.
+    pub events: Vec<String>,
+    /// Only events of runs with one of these tags; of all runs where there are none.
+    pub tags: Vec<String>,
+    /// What deliveries are signed with. Without one the host makes it.
+    pub secret: Option<String>,
+}
+
+/// A new subscription, with its secret.
+pub struct RegisteredWebhook {
+    pub id: SubscriptionId,
+    pub url: String,
+    pub events: Vec<String>,
+    pub secret: String,
+    pub fingerprint: String,
+    pub created_at: Timestamp,
+}
+
+// Without the secret, which is never logged.
+impl fmt::Debug for RegisteredWebhook {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("RegisteredWebhook").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A subscription, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookView {
+    pub id: SubscriptionId,
+    pub url: String,
+    pub events: Vec<String>,
+    pub tags: Vec<String>,
+    pub fingerprint: String,
+    /// Whether deliveries failed so often that it was given up.
+    pub failed: bool,
+}
 
 /// A subscription, as it is kept.
 #[derive(Clone, Serialize, Deserialize)]
@@ -63,115 +99,95 @@ impl Webhooks {
 }
 
 impl Runs {
-    /// Subscribes. The secret is in the answer, and never shown again.
+    /// Subscribes. The secret is in the result, and never shown again.
     ///
     /// # Errors
-    /// When the body is not as it has to be, or the address may not be called.
-    pub async fn register_webhook(
+    /// When the address may not be called, or the tenant has [`MAX_WEBHOOKS`] already.
+    pub async fn register_webhook<R: Respond<RegisteredWebhook>>(
         &self,
         caller: &Caller,
-        body: &Value,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        new: NewWebhook,
+        respond: R,
+    ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        if let Some(reply) = self.replay(keyed)? {
-            return Ok(reply);
+        if let Some(response) = respond.replayed(self)? {
+            return Ok(response);
         }
-        let mut webhook = read(caller, body, self.now().0)?;
-        self.inner.options.outbound.check(&webhook.url).map_err(|error| {
+        self.inner.options.outbound.check(&new.url).map_err(|error| {
             Refusal::new(ApiCode::WebhookUrlRejected, error.to_string()).detail("field", "url")
         })?;
         if self.store().webhooks(&caller.tenant)?.len() >= MAX_WEBHOOKS {
             let message = format!("there are {MAX_WEBHOOKS} subscriptions already; delete one first");
             return Err(Refusal::new(ApiCode::Conflict, message).detail("maxWebhooks", MAX_WEBHOOKS));
         }
-        if webhook.secret.is_empty() {
-            webhook.secret = self.new_id("")? + &self.new_id("")?;
-        }
+        let secret = match new.secret {
+            Some(secret) => secret,
+            None => self.new_id("")? + &self.new_id("")?,
+        };
+        let webhook = Webhook {
+            url: new.url,
+            events: new.events,
+            tags: new.tags,
+            secret,
+            created_by: caller.principal.clone(),
+            created_at: self.now().0,
+            failed: false,
+        };
         let webhook_id = SubscriptionId::new(self.new_id("whk_")?);
-        let fingerprint = Digest::of_bytes(webhook.secret.as_bytes()).to_hex();
-        let reply = Reply::new(
-            201,
-            &json!({
-                "webhookId": webhook_id,
-                "subscriptionId": webhook_id,
-                "secret": webhook.secret,
-                "secretFingerprint": &fingerprint[..8],
-                "signatureAlgorithm": "v1",
-                // Not in the text of the protocol, but clients of it read them.
-                "url": webhook.url,
-                "eventTypes": webhook.events,
-                "createdAt": Timestamp(webhook.created_at).to_rfc3339(),
-            }),
-        );
-        let mut changes = vec![
+        let changes = vec![
             put(&caller.tenant, &webhook_id, &webhook)?,
             self.audited(caller, "webhook.register", &json!({"webhookId": webhook_id})),
         ];
-        changes.extend(self.record(keyed, &reply));
-        let committed = self.commit(changes).await;
+        let registered = RegisteredWebhook {
+            id: webhook_id,
+            fingerprint: fingerprint(&webhook),
+            created_at: Timestamp(webhook.created_at),
+            url: webhook.url,
+            events: webhook.events,
+            secret: webhook.secret,
+        };
+        let response = self.commit_response(changes, &respond, registered).await;
         self.inner.webhooks.forget(&caller.tenant);
-        match committed {
-            Ok(()) => Ok(reply),
-            Err(CommitError::KeyTaken) => match self.replay(keyed)? {
-                Some(reply) => Ok(reply),
-                None => Err(CommitError::KeyTaken.into()),
-            },
-            Err(error) => Err(error.into()),
-        }
+        response
     }
 
-    /// Ends a subscription, with what was still to be delivered. `tenant` is the one that the caller names, where they do.
+    /// Ends a subscription, with what was still to be delivered.
     ///
     /// # Errors
-    /// When there is none, or the caller names another tenant.
-    pub async fn delete_webhook(
+    /// When there is none.
+    pub async fn delete_webhook<R: Respond<()>>(
         &self,
         caller: &Caller,
         webhook_id: &SubscriptionId,
-        tenant: Option<&Tenant>,
-        keyed: Option<&Keyed>,
-    ) -> Result<Reply, Refusal> {
+        respond: R,
+    ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        if tenant.is_some_and(|tenant| *tenant != caller.tenant) {
-            return Err(other_tenant());
-        }
-        if let Some(reply) = self.replay(keyed)? {
-            return Ok(reply);
+        if let Some(response) = respond.replayed(self)? {
+            return Ok(response);
         }
         let delete =
             Change::DeleteWebhook { tenant: caller.tenant.clone(), webhook_id: webhook_id.to_owned() };
         let audit = self.audited(caller, "webhook.delete", &json!({"webhookId": webhook_id}));
-        let reply = Reply::empty(204);
-        let mut changes = vec![delete, audit];
-        changes.extend(self.record(keyed, &reply));
-        let deleted = self.commit(changes).await;
+        let response = self.commit_response(vec![delete, audit], &respond, ()).await;
         self.inner.webhooks.forget(&caller.tenant);
-        deleted?;
-        Ok(reply)
+        response
     }
 
     /// The subscriptions of a tenant, without their secrets.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn webhooks(&self, caller: &Caller) -> Result<Value, Refusal> {
+    pub fn webhooks(&self, caller: &Caller) -> Result<Vec<WebhookView>, Refusal> {
         let found = self.subscriptions(&caller.tenant)?;
-        let told: Vec<_> = found
-            .iter()
-            .map(|(id, webhook)| {
-                let fingerprint = Digest::of_bytes(webhook.secret.as_bytes()).to_hex();
-                json!({
-                    "webhookId": id,
-                    "url": webhook.url,
-                    "events": webhook.events,
-                    "tags": webhook.tags,
-                    "secretFingerprint": &fingerprint[..8],
-                    "status": if webhook.failed { "failed" } else { "active" },
-                })
-            })
-            .collect();
-        Ok(json!({"webhooks": told}))
+        let view = |(id, webhook): &(SubscriptionId, Webhook)| WebhookView {
+            id: id.clone(),
+            url: webhook.url.clone(),
+            events: webhook.events.clone(),
+            tags: webhook.tags.clone(),
+            fingerprint: fingerprint(webhook),
+            failed: webhook.failed,
+        };
+        Ok(found.iter().map(view).collect())
     }
 
     /// The subscriptions of a tenant, from memory where they are there.
@@ -201,52 +217,9 @@ fn put(tenant: &Tenant, webhook_id: &SubscriptionId, webhook: &Webhook) -> Resul
     })
 }
 
-fn other_tenant() -> Refusal {
-    Refusal::new(ApiCode::Forbidden, "the key is of another tenant; leave `tenantId` out")
-}
-
-fn read(caller: &Caller, body: &Value, now: u64) -> Result<Webhook, Refusal> {
-    let wrong = |field: &str, message: &str| {
-        Refusal::new(ApiCode::ValidationError, format!("`{field}` {message}")).detail("field", field)
-    };
-    let text = |field: &str| match body.get(field) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(wrong(field, "has to be a text")),
-    };
-    let names = |field: &str| match body.get(field) {
-        None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Array(names)) if names.len() <= MAX_NAMES => names
-            .iter()
-            .map(|name| {
-                let name = name.as_str().filter(|name| (1..=MAX_NAME_BYTES).contains(&name.len()));
-                name.map(str::to_owned).ok_or_else(|| wrong(field, "has texts of 1 to 256 bytes"))
-            })
-            .collect(),
-        Some(_) => Err(wrong(field, &format!("is a list of at most {MAX_NAMES} texts"))),
-    };
-    if !body.is_object() {
-        return Err(wrong("body", "has to be an object with `url` and `events`"));
-    }
-    let url = text("url")?.ok_or_else(|| wrong("url", "is required: where to post to"))?;
-    let events = names("events")?;
-    if events.is_empty() {
-        return Err(wrong("events", "is required: a list of kinds of events, such as run.completed"));
-    }
-    if text("tenantId")?.is_some_and(|tenant| caller.tenant != tenant.as_str()) {
-        return Err(other_tenant());
-    }
-    let secret = text("secret")?.unwrap_or_default();
-    if !secret.is_empty() && !SECRET_BYTES.contains(&secret.len()) {
-        return Err(wrong("secret", "has 16 to 256 bytes; leave it out to have one made"));
-    }
-    Ok(Webhook {
-        url,
-        events,
-        tags: names("tags")?,
-        secret,
-        created_by: caller.principal.clone(),
-        created_at: now,
-        failed: false,
-    })
+/// The beginning of the digest of a secret: enough to tell secrets apart, and nothing to guess them from.
+fn fingerprint(webhook: &Webhook) -> String {
+    let mut digest = Digest::of_bytes(webhook.secret.as_bytes()).to_hex();
+    digest.truncate(8);
+    digest
 }

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-/// One signal for each queue and each stream that somebody listens to. The adapter tells of everything once, and not once for each ear.
+/// One signal for each queue and each stream that somebody listens to. The adapter tells of everything once, and not once for each task.
 #[derive(Debug, Default)]
 pub(super) struct Signals {
     by_topic: Mutex<HashMap<Topic, Arc<Notify>>>,
@@ -25,7 +25,7 @@ impl Signals {
     /// What is notified when something is published there.
     pub(super) fn of(&self, topic: Topic) -> Arc<Notify> {
         let mut by_topic = self.by_topic();
-        // Whenever there are twice as many as before, so that many ears are no more work for each of them.
+        // Whenever there are twice as many as before, so that many tasks are no more work for each of them.
         if by_topic.len() >= MANY && by_topic.len().is_power_of_two() {
             by_topic.retain(|_, signal| Arc::strong_count(signal) > 1);
         }

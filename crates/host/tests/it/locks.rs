@@ -433,7 +433,7 @@ fn a_replay_whose_recorded_node_is_missing_is_refused_and_decides_nothing_again(
         let state = folded(&id, &loaded.events);
         let run = &state.runs()[0];
         let node = guide::project::preferred_tip(&state, run).unwrap();
-        let additions = engine::advance(Advance {
+        let additions = engine::advance(&Advance {
             state: &state,
             node_id: &node.id,
             attempt_id: &guide::derive::attempt_id(&id, &node.id, 0),
@@ -442,6 +442,8 @@ fn a_replay_whose_recorded_node_is_missing_is_refused_and_decides_nothing_again(
             output: Output { notes_markdown: Some("did it".to_owned()), artifacts: Vec::new() },
             context: None,
             preferences: None,
+            people: engine::FromPeople::default(),
+            verification: None,
             now_ms: 2,
         })
         .unwrap();

@@ -1,12 +1,16 @@
 //! The services on real folders.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod bundled;
 mod catalogue;
+mod delegation;
+mod evidence;
 mod golden;
 mod guided;
+mod guided_node;
 mod locks;
-mod path;
 mod runs;
+mod spans;
 mod store;
 mod transcripts;
 mod users;

@@ -2,11 +2,12 @@
 
 mod audit;
 mod availability;
+mod checkpoints;
 mod crashes;
 mod damaged;
 mod envelopes;
+mod executors;
 mod forks;
-mod hands;
 mod https;
 mod live;
 mod models;
@@ -17,6 +18,7 @@ mod plugins;
 mod prompts;
 mod provider;
 mod races;
+pub(crate) mod requests;
 mod restart;
 mod retention;
 mod secrets;
@@ -40,21 +42,23 @@ use flow::event::wire::{RawEvent, decode_raw};
 use flow::id::{InterruptId, NodeId, Principal, RunId, Tenant};
 use flow::store::RunStore;
 use flow::token::{Intent, InterruptToken};
-use host::hands::Hands;
+use host::executors::Executors;
 use host::runs::create::Creation;
 use host::runs::secrets::{NoSecrets, Secrets};
-use host::runs::{AuditKey, Caller, Keyed, Options, Reply, Runs, Scope};
+use host::runs::{AuditKey, Caller, Direct, Keyed, Options, Runs, Scope, StoredReply};
 use host::system::{Clock, SystemClock, SystemEntropy};
 use serde_json::{Value, json};
 use storage::sqlite::SqliteRuns;
 use tempfile::TempDir;
+
+use self::requests::new_run;
 
 /// What a test may want to be different.
 pub(crate) struct Setup {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) outbound: outbound::Client,
-    pub(crate) hands: Option<Hands>,
+    pub(crate) executors: Option<Executors>,
     pub(crate) limits: Limits,
 }
 
@@ -64,7 +68,7 @@ impl Default for Setup {
             clock: Arc::new(SystemClock),
             secrets: Arc::new(NoSecrets),
             outbound: outbound::Client::new(outbound::Reach::Public),
-            hands: None,
+            executors: None,
             limits: Limits::default(),
         }
     }
@@ -104,8 +108,8 @@ fn on_as(store: Arc<dyn RunStore>, setup: Setup, audit_key: AuditKey) -> Runs {
         secrets: setup.secrets,
         outbound: setup.outbound,
     });
-    if let Some(hands) = setup.hands {
-        runs.equip(hands);
+    if let Some(executors) = setup.executors {
+        runs.equip(executors);
     }
     runs
 }
@@ -214,14 +218,12 @@ pub(crate) fn workflows() -> Vec<Value> {
     ]
 }
 
-pub(crate) fn body(reply: &Reply) -> Value {
+pub(crate) fn body(reply: &StoredReply) -> Value {
     serde_json::from_slice(&reply.body).unwrap()
 }
 
 pub(crate) async fn create(runs: &Runs, by: &Caller, request: &Value) -> RunId {
-    let reply = runs.create(by, request, Creation::default(), None).await.unwrap();
-    assert_eq!(reply.status, 201);
-    RunId::new(body(&reply)["runId"].as_str().unwrap())
+    runs.create(by, new_run(request), Creation::default(), Direct).await.unwrap().run_id
 }
 
 /// A token to answer an interrupt with, as earlier versions issued it: without a holder.

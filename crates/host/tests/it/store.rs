@@ -5,6 +5,7 @@ macro_rules! reads_of {
         crate::store::reads_of! { in $store:
             run(tenant: Option<&flow::id::Tenant>, run_id: &flow::id::RunId) -> Option<flow::store::RunRow>;
             appends(run_id: &flow::id::RunId, from: u64, max_events: usize, max_bytes: usize) -> Vec<flow::store::StoredAppend>;
+            run_checkpoint(run_id: &flow::id::RunId) -> Option<flow::store::Bytes>;
             runs(tenant: &flow::id::Tenant, filter: &flow::store::RunFilter, limit: usize) -> Vec<flow::store::ListedRun>;
             open_runs(after: Option<&flow::id::RunId>, limit: usize) -> Vec<flow::id::RunId>;
             aged_runs(after: u64, limit: usize) -> Vec<flow::store::AgedRun>;

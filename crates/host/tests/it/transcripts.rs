@@ -254,7 +254,7 @@ fn the_transcripts_are_what_the_program_does() {
 #[test]
 fn some_transcript_shows_a_block_and_some_a_second_pass() {
     let scripts = scripts();
-    assert_eq!(scripts.len(), 9);
+    assert_eq!(scripts.len(), 15);
     let pairs = |script: &Script| script.calls.windows(2).any(|pair| pair[0].step_id == pair[1].step_id);
     assert!(scripts.iter().any(|(_, script)| pairs(script)), "a block and its retry");
     let goes_on =

@@ -1,4 +1,4 @@
-//! A client that costs little: it shares the machine with what it measures.
+//! A cheap HTTP client, because it shares the machine with the server it measures.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,18 +10,16 @@ use tokio::net::TcpStream;
 
 use crate::figures::Samples;
 
-/// A connection that is kept.
 pub(crate) struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
-/// An answer.
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// For a stream, the chunks as they came.
+    /// For a stream, the raw chunks.
     pub(crate) body: Vec<u8>,
-    /// When the first byte of the body was there.
+    /// When the first byte of the body arrived.
     pub(crate) first_byte: Instant,
 }
 
@@ -32,7 +30,7 @@ impl Connection {
         Ok(Self { stream, received: Vec::with_capacity(16 << 10) })
     }
 
-    /// Sends a request and takes the answer, which is of a known length or in chunks.
+    /// Sends a request and reads the response, with a content length or chunked.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
         self.stream.write_all(request).await?;
         self.received.clear();
@@ -85,29 +83,28 @@ pub(crate) fn find(text: &[u8], what: &[u8]) -> Option<usize> {
     text.windows(what.len()).position(|window| window == what)
 }
 
-/// What clients do in turns: `turn` counts over all of them.
+/// The work of a client; `turn` counts over all clients.
 pub(crate) trait Work: Send + Sync + 'static {
     fn once(&self, connection: &mut Connection, turn: u64) -> impl Future<Output = io::Result<Done>> + Send;
 }
 
-/// What one turn came to, besides the time it took.
+/// The result of one turn, except for its duration.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Done {
     pub(crate) first: Option<Duration>,
     pub(crate) events: u64,
 }
 
-/// What many turns came to.
+/// The results of many turns.
 #[derive(Default)]
-pub(crate) struct Outcome {
+pub(crate) struct Measurement {
     pub(crate) took: Duration,
     pub(crate) whole: Samples,
     pub(crate) first: Samples,
     pub(crate) events: u64,
 }
 
-impl Outcome {
-    /// With what further turns came to.
+impl Measurement {
     pub(crate) fn add(&mut self, others: Self) {
         self.took += others.took;
         self.whole.extend(others.whole);
@@ -127,14 +124,14 @@ impl Outcome {
 /// When a measurement ends.
 #[derive(Clone, Copy)]
 pub(crate) enum Until {
-    /// After so long, the first second not counted.
+    /// After this time; the first second is not counted.
     Seconds(f64),
-    /// After so many turns.
+    /// After this many turns.
     Turns(u64),
 }
 
-/// So many clients, each with a connection of its own and one request at a time.
-pub(crate) async fn drive<W: Work>(address: SocketAddr, clients: u64, until: Until, work: W) -> Outcome {
+/// Runs clients concurrently, each with one connection and one request at a time.
+pub(crate) async fn drive<W: Work>(address: SocketAddr, clients: u64, until: Until, work: W) -> Measurement {
     let work = Arc::new(work);
     let begin = Instant::now();
     let (warm, end, most) = match until {
@@ -171,7 +168,7 @@ pub(crate) async fn drive<W: Work>(address: SocketAddr, clients: u64, until: Unt
             seen
         }));
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = Measurement::default();
     for task in tasks {
         let (whole, first, events) = task.await.unwrap();
         outcome.whole.extend(whole);

@@ -1,8 +1,8 @@
-//! Figures, and the table that they stand in.
+//! Measurements and the table that prints them.
 
 use std::time::Duration;
 
-/// How long things took.
+/// Durations.
 #[derive(Default)]
 pub(crate) struct Samples(Vec<Duration>);
 
@@ -19,7 +19,7 @@ impl Samples {
         self.0.len()
     }
 
-    /// The time that so many of a thousand took at most.
+    /// The given per-mille percentile.
     pub(crate) fn of_thousand(&mut self, rank: usize) -> Duration {
         self.0.sort_unstable();
         let place = (self.0.len() * rank / 1000).min(self.0.len().saturating_sub(1));
@@ -34,7 +34,7 @@ impl Samples {
         self.of_thousand(990)
     }
 
-    /// How far the slow ones are from the usual.
+    /// The ratio of p99 to p50.
     pub(crate) fn spread(&mut self) -> f64 {
         self.p99().as_secs_f64() / self.p50().as_secs_f64().max(1e-9)
     }
@@ -44,13 +44,12 @@ pub(crate) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// The table: what, how much, and the limit where there is one.
+/// The table: name, figure, and limit if there is one.
 #[derive(Default)]
 pub(crate) struct Table {
     broken: Vec<String>,
 }
 
-/// A limit of a ratio.
 #[derive(Clone, Copy)]
 pub(crate) enum Limit {
     AtLeast(f64),
@@ -62,12 +61,12 @@ impl Table {
         println!("\n{text}");
     }
 
-    /// A figure with nothing to compare it to.
+    /// A figure without a limit.
     pub(crate) fn plain(&self, what: &str, figure: &str) {
         println!("  {what:<52} {figure:>30}");
     }
 
-    /// A figure whose ratio to another of the same run has a limit.
+    /// A figure whose ratio to another figure has a limit.
     pub(crate) fn limited(&mut self, what: &str, figure: &str, ratio: f64, of: &str, limit: Limit) {
         let (holds, text) = match limit {
             Limit::AtLeast(least) => (ratio >= least, format!("at least {least}")),
@@ -80,7 +79,7 @@ impl Table {
         }
     }
 
-    /// Says which limits did not hold. Whether all did.
+    /// Prints the broken limits. Returns whether all hold.
     pub(crate) fn verdict(&self) -> bool {
         if self.broken.is_empty() {
             println!("\nEvery limit holds.");

@@ -1,15 +1,16 @@
-//! What a host of runs costs, in units of what the disk and the network cost.
+//! Measures the server relative to the cost of the disk and the network.
 //!
-//! `cargo bench -p interlock --bench runs` measures everything in a few minutes; `-- --short` in less than one, with fewer runs
-//! in the store, and `-- --full` takes a million events and longer measurements. In the same run, on the same disk, it measures a
-//! durable append of 4 KiB, a server that says hello, and one that says hello once a row is durable; the limits are ratios to
-//! these. `interlock serve` runs as it comes: at full durability, with its log, which is thrown away.
+//! `cargo bench -p interlock --bench runs` measures everything in a few minutes; `-- --short` in
+//! less than one, with fewer runs in the store; `-- --full` uses a million events and longer
+//! measurements. On the same disk it also measures a durable append of 4 KiB, a minimal server, and
+//! a minimal server that writes a durable row; the limits are ratios to these. `interlock serve`
+//! runs with default settings: full durability, with its log discarded.
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
-#![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a failed step should stop the benchmark")]
 
-mod beside;
 mod client;
 mod figures;
+mod neighbours;
 mod requests;
 mod servers;
 
@@ -20,16 +21,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::client::{Connection, Outcome, Until, drive};
+use crate::client::{Connection, Measurement, Until, drive};
 use crate::figures::{Limit, Samples, Table, ms};
 use crate::requests::{Create, Replay, Same, Snapshots, Then, listed, recorded};
 use crate::servers::{Served, serve_if_asked};
 
 const CLIENTS: [(u64, &str); 3] = [(1, "one"), (16, "sixteen"), (64, "many")];
-/// How often two things are measured in turns, where one is compared to the other.
+/// How often two measurements alternate.
 const TURNS: u64 = 3;
 
-/// How much is measured.
 struct Scale {
     seconds: f64,
     finished: u64,
@@ -53,16 +53,16 @@ fn main() -> ExitCode {
     if serve_if_asked() {
         return ExitCode::SUCCESS;
     }
-    // One thread: the client takes no more of the machine than it has to.
+    // A single thread, so that the client uses as little of the machine as possible.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     if runtime.block_on(measure(&Scale::asked())) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The servers that others are compared to. They go on, to be measured in turns with those.
+/// The reference servers. They keep running, to be measured alternately.
 struct Yardsticks {
-    /// Says hello.
+    /// Responds immediately.
     hello: Served,
-    /// Says hello once a row is durable.
+    /// Responds after a row is durable.
     bare: Served,
 }
 
@@ -82,17 +82,17 @@ async fn measure(scale: &Scale) -> bool {
     let served = restart(&mut table, served, folder.path(), scale).await;
     everywhere(&table, &served, &yardsticks, scale).await;
     grown(&mut table, &served, folder.path(), scale).await;
-    beside::beside(&mut table, &served, until).await;
+    neighbours::beside(&mut table, &served, until).await;
     served.stop();
     table.verdict()
 }
 
-fn rate(outcome: &mut Outcome) -> String {
+fn rate(outcome: &mut Measurement) -> String {
     let (p50, p99) = (ms(outcome.whole.p50()), ms(outcome.whole.p99()));
     format!("{:.0}/s, p50 {p50:.2} p99 {p99:.2} ms", outcome.per_second())
 }
 
-/// What a durable append costs here and now.
+/// The cost of a durable append on this disk.
 fn fsync(folder: &Path) -> Duration {
     let mut file = File::create(folder.join("floor")).unwrap();
     let mut samples = Samples::default();
@@ -105,12 +105,12 @@ fn fsync(folder: &Path) -> Duration {
     samples.p50()
 }
 
-/// Runs created and read until completed, in turns with the bare server.
+/// Runs created and read until completed, alternating with the minimal server.
 async fn runs(table: &mut Table, served: &Served, yardsticks: &Yardsticks, folder: &Path, scale: &Scale) {
     table.title("Runs that do nothing, created under a fresh key and read until completed");
     let until = Until::Seconds(scale.seconds / 2.0);
     for (clients, name) in CLIENTS {
-        let (mut ours, mut bare) = (Outcome::default(), Outcome::default());
+        let (mut ours, mut bare) = (Measurement::default(), Measurement::default());
         let mut floor = Duration::ZERO;
         for turn in 0..TURNS {
             floor += fsync(folder) / u32::try_from(TURNS).unwrap();
@@ -119,18 +119,18 @@ async fn runs(table: &mut Table, served: &Served, yardsticks: &Yardsticks, folde
             ours.add(drive(served.address, clients, until, work).await);
         }
         table.plain(&format!("hello once a row is durable, {clients} clients"), &rate(&mut bare));
-        let (what, told) = (format!("{clients} clients"), rate(&mut ours));
+        let (what, message) = (format!("{clients} clients"), rate(&mut ours));
         match clients {
             1 => {
                 let ratio = ours.whole.p50().as_secs_f64() / floor.as_secs_f64();
                 let of = format!("appends of {:.3} ms at p50", ms(floor));
-                table.limited(&what, &told, ratio, &of, Limit::AtMost(4.0));
+                table.limited(&what, &message, ratio, &of, Limit::AtMost(4.0));
             }
             64 => {
                 let ratio = ours.whole.spread() / bare.whole.spread();
-                table.limited(&what, &told, ratio, "of the bare server's p99 / p50", Limit::AtMost(1.5));
+                table.limited(&what, &message, ratio, "of the bare server's p99 / p50", Limit::AtMost(1.5));
             }
-            _ => table.plain(&what, &told),
+            _ => table.plain(&what, &message),
         }
     }
     let work = Create::nothing("acknowledged", Then::Nothing);
@@ -143,13 +143,13 @@ async fn reads(table: &mut Table, served: &Served, yardsticks: &Yardsticks, scal
     let mut connection = Connection::open(served.address).await.unwrap();
     let recent = listed(&mut connection, 200).await;
     let what = "snapshots of runs that ended lately";
-    let (told, ratio) = compared(table, served, yardsticks, &recent, scale).await;
-    table.limited(what, &told, ratio, "of hello", Limit::AtLeast(0.6));
+    let (message, ratio) = compared(table, served, yardsticks, &recent, scale).await;
+    table.limited(what, &message, ratio, "of hello", Limit::AtLeast(0.6));
     let mut outcome = drive(served.address, 64, Until::Seconds(scale.seconds), Replay(64)).await;
     table.plain("idempotent replays", &rate(&mut outcome));
 }
 
-/// Snapshots of some runs, in turns with hello: how fast, and how often for each hello.
+/// Snapshots of some runs, alternating with the minimal server: the rate, and the ratio.
 async fn compared(
     table: &Table,
     served: &Served,
@@ -158,7 +158,7 @@ async fn compared(
     scale: &Scale,
 ) -> (String, f64) {
     let until = Until::Seconds(scale.seconds / 2.0);
-    let (mut ours, mut hello) = (Outcome::default(), Outcome::default());
+    let (mut ours, mut hello) = (Measurement::default(), Measurement::default());
     for _ in 0..TURNS {
         hello.add(drive(yardsticks.hello.address, 64, until, Same::get("/")).await);
         ours.add(drive(served.address, 64, until, Snapshots(Arc::clone(runs))).await);
@@ -173,8 +173,8 @@ async fn streams(table: &Table, served: &Served, until: Until) {
         let work = Create::nothing(name, Then::Streamed);
         let mut outcome = drive(served.address, clients, until, work).await;
         let first = ms(outcome.first.p50());
-        let told = format!("{:.0} events/s, first after {first:.2} ms", outcome.events_per_second());
-        table.plain(&format!("{clients} clients"), &told);
+        let message = format!("{:.0} events/s, first after {first:.2} ms", outcome.events_per_second());
+        table.plain(&format!("{clients} clients"), &message);
     }
 }
 
@@ -196,9 +196,9 @@ async fn restart(table: &mut Table, served: Served, folder: &Path, scale: &Scale
         best = Some(again);
     }
     let served = best.expect("it was started");
-    // A third of what the reference host of the protocol, in Node on SQLite, takes with as many: 140 ms.
-    let told = format!("{:.1} ms", ms(served.startup));
-    table.limited("until it listens", &told, ms(served.startup) / 47.0, "of 47 ms", Limit::AtMost(1.0));
+    // A third of what the protocol's reference host (Node, SQLite) needs with as many runs: 140 ms.
+    let message = format!("{:.1} ms", ms(served.startup));
+    table.limited("until it listens", &message, ms(served.startup) / 47.0, "of 47 ms", Limit::AtMost(1.0));
     table.plain("memory after the start", &format!("{:.0} MiB", served.resident()));
     served
 }
@@ -207,11 +207,14 @@ async fn restart(table: &mut Table, served: Served, folder: &Path, scale: &Scale
 async fn everywhere(table: &Table, served: &Served, yardsticks: &Yardsticks, scale: &Scale) {
     let mut connection = Connection::open(served.address).await.unwrap();
     let all = listed(&mut connection, 50_000).await;
-    let (told, share) = compared(table, served, yardsticks, &all, scale).await;
-    table.plain(&format!("snapshots of any of {} runs", all.len()), &format!("{told}, {share:.2} of hello"));
+    let (message, share) = compared(table, served, yardsticks, &all, scale).await;
+    table.plain(
+        &format!("snapshots of any of {} runs", all.len()),
+        &format!("{message}, {share:.2} of hello"),
+    );
 }
 
-/// The rate of a store with many events, in turns with that of a new one.
+/// The rate with a large store, alternating with a new one.
 async fn grown(table: &mut Table, old: &Served, folder: &Path, scale: &Scale) {
     let mut connection = Connection::open(old.address).await.unwrap();
     let some = listed(&mut connection, 1).await;
@@ -220,10 +223,12 @@ async fn grown(table: &mut Table, old: &Served, folder: &Path, scale: &Scale) {
     let work = Create::nothing("more", Then::Nothing);
     drive(old.address, 64, Until::Turns(more), work).await;
     let least = scale.events.max(scale.finished * each);
-    table.title(&format!("Growth: a store of more than {least} events, in turns with a new one, 64 clients"));
+    table.title(&format!(
+        "Growth: a store of more than {least} events, alternating with a new one, 64 clients"
+    ));
     let new = Served::interlock(folder, "new");
     let until = Until::Seconds(scale.seconds / 2.0);
-    let (mut before, mut after) = (Outcome::default(), Outcome::default());
+    let (mut before, mut after) = (Measurement::default(), Measurement::default());
     for turn in 0..TURNS {
         let work = |name: &str| Create::nothing(&format!("{name}-{turn}"), Then::Completed);
         before.add(drive(new.address, 64, until, work("early")).await);

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! The requests of the benchmark.
 
 use std::io;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn run_id(answer: &Answer) -> io::Result<String> {
     String::from_utf8(id.to_vec()).map_err(io::Error::other)
 }
 
-/// The same request again and again.
+/// The same request repeatedly.
 pub(crate) struct Same(Vec<u8>);
 
 impl Same {
@@ -56,10 +56,10 @@ impl Work for Same {
     }
 }
 
-/// What becomes of a run after it was created.
+/// What happens to a run after it was created.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// Its creation was acknowledged, and that is all.
+    /// Nothing: only its creation is measured.
     Nothing,
     /// Its snapshot is read until it is completed.
     Completed,
@@ -67,7 +67,6 @@ pub(crate) enum Then {
     Streamed,
 }
 
-/// A run under a fresh key.
 pub(crate) struct Create {
     pub(crate) workflow: &'static str,
     pub(crate) name: String,
@@ -75,7 +74,6 @@ pub(crate) struct Create {
 }
 
 impl Create {
-    /// A run that does nothing.
     pub(crate) fn nothing(name: &str, then: Then) -> Self {
         Self { workflow: NOTHING, name: name.to_owned(), then }
     }
@@ -109,12 +107,12 @@ impl Work for Create {
     }
 }
 
-/// How many events a stream had: each has one line that names it.
+/// The number of events in a stream: each has one line that names it.
 fn events(stream: &[u8]) -> u64 {
     stream.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"event:")).count() as u64
 }
 
-/// The same key and body again.
+/// The same key and body repeatedly.
 pub(crate) struct Replay(pub(crate) u64);
 
 impl Work for Replay {
@@ -124,7 +122,7 @@ impl Work for Replay {
     }
 }
 
-/// Snapshots of known runs, in an order without one.
+/// Snapshots of known runs in pseudo-random order.
 pub(crate) struct Snapshots(pub(crate) Arc<[String]>);
 
 impl Work for Snapshots {
@@ -136,7 +134,7 @@ impl Work for Snapshots {
     }
 }
 
-/// The ids of some runs, the newest first, all of them where there are fewer.
+/// The ids of the newest runs.
 pub(crate) async fn listed(connection: &mut Connection, most: usize) -> Arc<[String]> {
     let mut found = Vec::new();
     let mut cursor = String::new();
@@ -153,7 +151,6 @@ pub(crate) async fn listed(connection: &mut Connection, most: usize) -> Arc<[Str
     found.into()
 }
 
-/// How many events a run has.
 pub(crate) async fn recorded(connection: &mut Connection, run_id: &str) -> u64 {
     let path = format!("/v1/runs/{run_id}/events/poll?lastSequence=0&limit=100&timeout=0");
     let answer = expect(connection.ask(&get(&path)).await.unwrap(), 200).unwrap();

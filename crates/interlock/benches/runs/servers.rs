@@ -1,4 +1,4 @@
-//! What is measured: the program itself, and the two servers that it is compared to. Each is a process of its own.
+//! The measured servers: the program itself, and two reference servers, each in its own process.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -21,13 +21,12 @@ use storage::sqlite::SqliteRuns;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::beside;
+use crate::neighbours;
 
 pub(crate) const KEY: &str = "a-key-of-the-benchmark-0123456789";
-/// The workflow that does nothing.
 pub(crate) const NOTHING: &str = "bench-nothing";
 
-/// A workflow of nodes that do not wait for each other.
+/// A workflow of independent nodes.
 pub(crate) fn workflow(id: &str, nodes: &[Value]) -> Value {
     let nodes: Vec<Value> = nodes
         .iter()
@@ -49,7 +48,7 @@ pub(crate) fn workflow(id: &str, nodes: &[Value]) -> Value {
     })
 }
 
-/// A process that serves, ended when it is dropped.
+/// A server process, stopped when dropped.
 pub(crate) struct Served {
     process: Child,
     pub(crate) address: SocketAddr,
@@ -69,12 +68,12 @@ impl Served {
         Self { process, address, startup }
     }
 
-    /// `interlock serve`, as it is without any setting, on the data directory of that name.
+    /// `interlock serve` with default settings on the named data directory.
     pub(crate) fn interlock(folder: &Path, data: &str) -> Self {
         let workflows = folder.join("workflows");
         std::fs::create_dir_all(&workflows).unwrap();
         let nothing = workflow(NOTHING, &[json!({"typeId": "core.noop"})]);
-        for definition in [nothing].iter().chain(&beside::neighbours()) {
+        for definition in [nothing].iter().chain(&neighbours::neighbours()) {
             let name = definition["id"].as_str().unwrap();
             std::fs::write(workflows.join(format!("{name}.json")), definition.to_string()).unwrap();
         }
@@ -84,13 +83,13 @@ impl Served {
         Self::start(&mut command)
     }
 
-    /// One of the servers below, in another process of this program.
+    /// A reference server in another process of this program.
     pub(crate) fn bare(kind: &str, folder: &Path) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         Self::start(command.arg(kind).arg(folder))
     }
 
-    /// How much memory the process has, in mebibytes.
+    /// The resident memory in mebibytes.
     pub(crate) fn resident(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
@@ -98,7 +97,7 @@ impl Served {
         kibibytes / 1024.0
     }
 
-    /// Stops it as an operator would.
+    /// Stops it with SIGTERM.
     pub(crate) fn stop(mut self) {
         let pid = self.process.id().to_string();
         let _ = Command::new("kill").args(["-TERM", &pid]).status();
@@ -140,7 +139,7 @@ pub(crate) fn serve_if_asked() -> bool {
     })
 }
 
-/// Says hello; with a store only once a row of half a kilobyte is durable, by the writer that runs are written with.
+/// Responds, with a store only after a row of half a kilobyte is durable.
 async fn answer(
     request: Request<Incoming>,
     store: Option<Arc<SqliteRuns>>,

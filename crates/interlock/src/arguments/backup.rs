@@ -1,38 +1,39 @@
-//! What can be typed after `backup`.
+//! Arguments of `backup`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Answering;
+use super::OutputFormat;
 
-/// Copy the data directory, while it is used.
+/// Copy the data directory, also while a server uses it.
 ///
-/// The copy is a data directory: runs, guided sessions of every tenant with all that they refer to, keys, settings, pages of the
-/// console and workspaces of agents. Left out are locks, unfinished files and `cache/`, which is derived. Runs are as they were at one
-/// moment, and sessions as they were then or a little later. Every session of the copy is read before the folder appears under its name; it is
-/// readable for its owner alone, because it holds the keys.
+/// The copy is a complete data directory: runs, guided sessions of all tenants with their data,
+/// keys, settings, console modules and policy, and agent workspaces. Locks, unfinished files and
+/// the derived `cache/` are not copied. Runs are copied as of one point in time; sessions may be
+/// slightly newer. Every session in the copy is validated before the folder gets its final name.
+/// Only the owner can read it, because it contains the keys.
 ///
-/// To restore, end the server, put the copy in the place of the data directory, and start the server again. Runs that were under way
-/// go on where the copy has them; tokens and keys of then are good.
+/// To restore, stop the server, replace the data directory with the copy, and start the server.
+/// Runs continue from their state in the copy; tokens and keys in it are valid.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Copy into a folder, which is made:
+  Copy into a new folder:
     interlock backup /backups/today
 
-  Look at the copy, or use it as it is:
+  Check the copy, or serve it directly:
     interlock session verify --data-dir /backups/today
     interlock serve --data-dir /backups/today
 
-  Restore it:
+  Restore:
     mv ~/.local/share/interlock ~/.local/share/interlock.broken
     cp -a /backups/today ~/.local/share/interlock
     interlock doctor")]
 pub(crate) struct Backup {
-    /// The folder for the copy. It is made; one that has anything in it is not touched.
+    /// The folder for the copy. It is created; a folder that is not empty is never overwritten.
     pub(crate) dir: PathBuf,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }

@@ -1,30 +1,31 @@
-//! What can be typed after `demo`.
+//! Arguments of `demo`.
 
 use std::net::SocketAddr;
 
 use clap::Args;
 
-/// Show the whole path on a data directory of its own, which is deleted at the end.
+/// Run a complete example in a temporary data directory, which is deleted at the end.
 ///
-/// A run is created; it equips an agent with a workspace and guides it over MCP; a person approves; the notes are published.
-/// The agent is a stand-in with a script. The server, the protocols and the files are the real ones. The server stays up after the
-/// decision, so that you can look around in the console; Ctrl-C stops it.
+/// The demo creates a run that prepares a workspace for an agent, guides the agent over MCP, waits
+/// for a person's approval, and publishes the release notes. The agent is scripted; the server, the
+/// protocols and the files are real. After the decision the server keeps running, so that you can
+/// explore the console. Ctrl-C stops it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Watch it, open the link that it prints, and approve in the console:
+  Watch the run, open the printed link, and approve in the console:
     interlock demo
 
-  Without a person; ends as soon as the notes are published:
+  Approve automatically and exit when the notes are published:
     interlock demo --approve
 
-What it runs is in examples/release-review. Exit codes: 0 the notes were published; 1 they were rejected.")]
+The example is in examples/release-review. Exit codes: 0 the notes were published; 1 they were rejected.")]
 pub(crate) struct Demo {
-    /// Approve without asking, print the result and exit.
+    /// Approve automatically, print the result and exit.
     #[arg(long)]
     pub(crate) approve: bool,
 
-    /// Where to listen; without it a free port of this machine.
+    /// The address to listen on. Default: a free port on 127.0.0.1.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
 }

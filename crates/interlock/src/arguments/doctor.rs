@@ -1,26 +1,26 @@
-//! What can be typed after `doctor`.
+//! Arguments of `doctor`.
 
 use clap::Args;
 
-use super::Answering;
+use super::OutputFormat;
 
-/// Look at this installation: settings, data directory, keys, sessions, workflows, git.
+/// Check the installation: settings, data directory, keys, sessions, workflows, git.
 ///
-/// Every setting is printed with where it came from. Nothing is changed, and no key is shown.
+/// Prints every setting with its origin. Changes nothing and shows no keys.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  What is used here, and is it well?
+  Check the default data directory:
     interlock doctor
 
-  The same of another data directory, for a script:
+  Check another data directory and print JSON:
     interlock doctor --data-dir /srv/interlock --json
 
 Exit codes:
-  0  nothing is wrong
-  1  something is: the lines marked with `fail` say what, and what to do
-  2  the settings themselves cannot be read")]
+  0  no problems
+  1  problems found; see the lines marked `fail`
+  2  the settings cannot be read")]
 pub(crate) struct Doctor {
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }

@@ -1,10 +1,10 @@
-//! What can be typed after `key`.
+//! Arguments of `key`.
 
 use clap::{Args, Subcommand};
 
-use super::Answering;
+use super::OutputFormat;
 
-/// The keys that tokens are signed with.
+/// Manage API keys and token-signing keys.
 #[derive(Debug, Args)]
 pub(crate) struct Key {
     #[command(subcommand)]
@@ -13,78 +13,78 @@ pub(crate) struct Key {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// List the keys by their fingerprints. The keys themselves are never shown.
+    /// List the signing keys by fingerprint. The keys are never shown.
     #[command(after_help = "\
 Examples:
-  Which key signs, and which one is still accepted?
+  Show the current and the previous key:
     interlock key list
 
-  Compare two machines:
+  Compare with another data directory:
     interlock key list --json")]
-    List(Answering),
+    List(OutputFormat),
 
-    /// Make a new key the current one; the current one becomes the previous one.
+    /// Create a new signing key; the current key becomes the previous key.
     ///
-    /// Tokens of the previous key are accepted until the next rotation. Two rotations end every token
-    /// that was handed out before the first; no session is lost by that, since `resume_session` gives
-    /// fresh ones.
+    /// Tokens signed with the previous key remain valid until the next rotation. Two rotations
+    /// invalidate all tokens issued before the first. No session is lost: `resume_session` issues
+    /// new tokens.
     #[command(after_help = "\
 Examples:
-  Rotate, and go on using the tokens that are out:
+  Rotate; tokens that are in use remain valid:
     interlock key rotate
 
-  End every token that was ever handed out:
+  Invalidate all issued tokens:
     interlock key rotate && interlock key rotate")]
-    Rotate(Answering),
+    Rotate(OutputFormat),
 
     NewApiKey(NewApiKey),
 }
 
-/// Make a key for clients of `interlock serve`. It is shown once.
+/// Create an API key for clients of `interlock serve`. It is shown once.
 ///
-/// A key belongs to a tenant and has scopes; none implies another. Only its hash is kept.
+/// A key belongs to one tenant and has scopes; no scope implies another. Only its hash is stored.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  A key for everything that a tenant can do, of the default tenant:
+  A key for the default tenant with all tenant scopes:
     interlock key new-api-key
 
-  A key that can also read metrics and manage keys and workflow sources of the host:
+  A key that can also administer the host (metrics, keys, workflow sources):
     interlock key new-api-key --scope host:admin --scope runs:read
 
-  A key that can only look, of another tenant, for thirty days:
+  A read-only key for another tenant that expires after 30 days:
     interlock key new-api-key --tenant acme --scope runs:read --scope manifest:read --expires 30d
 
-  A key for an agent that works over MCP, and one that opens a single session for a day:
+  A key for an agent over MCP, and a key for a single session that expires after one day:
     interlock key new-api-key --scope sessions:drive
     interlock key new-api-key --session sess_EXAMPLE --expires 1d")]
 pub(crate) struct NewApiKey {
-    /// Whose data the key opens.
+    /// The tenant of the key.
     #[arg(long, value_name = "T", default_value = "default")]
     pub(crate) tenant: String,
 
-    /// What the key may be used for; everything except `host:admin`, if none is given. May be given several times.
+    /// A scope of the key; may be repeated. Default: all scopes except `host:admin`.
     #[arg(long = "scope", value_name = "S")]
     pub(crate) scopes: Vec<String>,
 
-    /// The one guided session that the key opens, over MCP. Such a key has no scopes and is good for nothing else.
+    /// Restrict the key to one guided session over MCP. Such a key has no scopes.
     #[arg(long, value_name = "ID", conflicts_with = "scopes")]
     pub(crate) session: Option<String>,
 
-    /// A key for tests, which may force versions of the engine.
+    /// A test key, which may force versions of the engine.
     #[arg(long)]
     pub(crate) test: bool,
 
-    /// For how long it is good: 12h, 30d.
+    /// The lifetime, such as 12h or 30d.
     #[arg(long, value_name = "D")]
     pub(crate) expires: Option<String>,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
 impl KeyCommand {
-    pub(crate) const fn answering(&self) -> Answering {
+    pub(crate) const fn answering(&self) -> OutputFormat {
         match self {
             Self::List(answering) | Self::Rotate(answering) => *answering,
             Self::NewApiKey(new) => new.answering,

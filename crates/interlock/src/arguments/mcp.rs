@@ -1,16 +1,17 @@
-//! What can be typed after `interlock mcp`.
+//! Arguments of `mcp`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Answering;
+use super::OutputFormat;
 
 /// Serve MCP over standard input and output, for agent clients.
 ///
-/// A connected agent finds workflows, starts a run of one, and is guided through it step by step. Every
-/// step is in the data directory when the call returns: stop the process at any time and the run
-/// continues from there. Standard output belongs to the protocol; messages go to standard error.
+/// A connected agent lists workflows, starts one, and is guided through it step by step. Each step
+/// is durable when the call returns, so the process can be stopped at any time and the run
+/// continues from there. Standard output is reserved for the protocol; messages go to standard
+/// error.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
@@ -22,7 +23,7 @@ Examples:
   The configuration that most clients accept:
     {\"mcpServers\": {\"interlock\": {\"command\": \"interlock\", \"args\": [\"mcp\"]}}}
 
-  With workflows of your own, for this connection:
+  Serve your own workflows too:
     interlock mcp --workflows ./workflows
 
 Exit codes:
@@ -32,7 +33,7 @@ pub(crate) struct Mcp {
     #[command(subcommand)]
     pub(crate) command: Option<McpCommand>,
 
-    /// A folder of workflows (*.json, *.yaml, *.yml); may be given several times.
+    /// A folder of workflows (*.json, *.yaml, *.yml); may be repeated.
     #[arg(long, value_name = "DIR")]
     pub(crate) workflows: Vec<PathBuf>,
 }
@@ -48,10 +49,10 @@ Examples:
   For all your projects, in Claude Code:
     interlock mcp install --client claude
 
-  For everybody who works on this project, in VS Code, with the project's own workflows:
+  For everyone who works on this project, in VS Code, with the project's workflows:
     interlock mcp install --client vscode --scope project --workflows ./workflows
 
-  Only show what would change:
+  Show the change without writing it:
     interlock mcp install --client codex --dry-run
 
 Exit codes:
@@ -67,13 +68,13 @@ Examples:
     interlock mcp uninstall --client cursor
 
 Exit codes:
-  0  the file has no such entry any more
+  0  the entry is not in the file
   2  the file cannot be read, parsed or written")]
     Uninstall(McpUninstall),
 }
 
 impl McpCommand {
-    pub(crate) const fn answering(&self) -> Answering {
+    pub(crate) const fn answering(&self) -> OutputFormat {
         match self {
             Self::Install(install) => install.target.answering,
             Self::Uninstall(uninstall) => uninstall.target.answering,
@@ -86,7 +87,7 @@ pub(crate) struct McpInstall {
     #[command(flatten)]
     pub(crate) target: ClientTarget,
 
-    /// A folder of workflows (*.json, *.yaml, *.yml) to serve besides the others; may be given several times.
+    /// An additional folder of workflows (*.json, *.yaml, *.yml); may be repeated.
     #[arg(long, value_name = "DIR")]
     pub(crate) workflows: Vec<PathBuf>,
 
@@ -101,14 +102,14 @@ pub(crate) struct McpUninstall {
     pub(crate) target: ClientTarget,
 }
 
-/// Which entry of which file.
 #[derive(Debug, Args)]
 pub(crate) struct ClientTarget {
     /// The client to configure.
     #[arg(long, value_enum)]
     pub(crate) client: Client,
 
-    /// `user`: your own settings, for all projects. `project`: a file in the current directory, for everybody who works there.
+    /// `user`: your settings, for all projects. `project`: a file in the current directory, for
+    /// everyone who works there.
     #[arg(long, value_enum, default_value_t = ConfigScope::User)]
     pub(crate) scope: ConfigScope,
 
@@ -121,7 +122,7 @@ pub(crate) struct ClientTarget {
     pub(crate) dry_run: bool,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -148,7 +149,8 @@ pub(crate) enum ConfigScope {
     Project,
 }
 
-/// Clients make tool names of it, so it has only what all of them allow there.
+/// Clients use the name as a prefix of tool names, so it has only characters that all of them
+/// allow.
 fn server_name(text: &str) -> Result<String, String> {
     let is_valid = (1..=32).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));

@@ -1,12 +1,12 @@
-//! What can be typed after `pack`.
+//! Arguments of `pack`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Answering;
+use super::OutputFormat;
 
-/// Packs: nodes, agents, chains, prompts and more that others wrote.
+/// Create, check, sign, install and publish packs of nodes, agents, chains, prompts and more.
 #[derive(Debug, Args)]
 pub(crate) struct Pack {
     #[command(subcommand)]
@@ -26,7 +26,7 @@ pub(crate) enum PackCommand {
 }
 
 impl PackCommand {
-    pub(crate) const fn answering(&self) -> Answering {
+    pub(crate) const fn answering(&self) -> OutputFormat {
         match self {
             Self::New(new) => new.answering,
             Self::Check(check) => check.answering,
@@ -40,92 +40,92 @@ impl PackCommand {
     }
 }
 
-/// The kinds of packs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// Types of nodes, agents, or both.
+    /// Node types, agents, or both.
     Node,
-    /// Pieces of workflows.
+    /// Workflow fragments.
     WorkflowChain,
-    /// Templates of prompts.
+    /// Prompt templates.
     Prompt,
-    /// Types of artifacts.
+    /// Artifact types.
     ArtifactType,
-    /// Cards of a chat.
+    /// Chat cards.
     Card,
-    /// A provider that can be connected to.
+    /// A connection provider.
     Connection,
-    /// Parts of a front end.
+    /// UI plugins for the console.
     FrontendPlugin,
 }
 
-/// Write a pack that can be built upon.
+/// Create a new pack from a template.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   A pack of nodes, in the folder http-tools:
     interlock pack new vendor.acme.http-tools
 
-  A pack of chains, in a folder of your choice, then a look at what is wrong with it:
+  A pack of chains in a given folder, then check it:
     interlock pack new vendor.acme.chains --kind workflow-chain my-chains
     interlock pack check my-chains")]
 pub(crate) struct PackNew {
-    /// The name: a scope and at least two more segments.
+    /// The pack name: a scope and at least two more segments.
     pub(crate) name: String,
 
-    /// The folder; without it one that is named after the last segment.
+    /// The folder. Default: the last segment of the name.
     pub(crate) dir: Option<PathBuf>,
 
-    /// What the pack holds.
+    /// The kind of pack.
     #[arg(long, value_enum, default_value = "node")]
     pub(crate) kind: Kind,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Say everything that is wrong with a pack.
+/// Check a pack and report every problem.
 ///
-/// A folder is packed first, as `publish` packs it: always into the same bytes. A module of WebAssembly is compiled, asked
-/// for its nodes, and run once with nothing, in the sandbox.
+/// A folder is packed first, exactly as `publish` does; the same files always give the same bytes.
+/// A WebAssembly module is compiled, asked for its nodes, and run once with empty input in the
+/// sandbox.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Look at a folder, and keep the archive when it is fine:
+  Check a folder, and write the archive if it is valid:
     interlock pack check http-tools --output http-tools.tgz
 
-  Look at an archive of somebody else:
+  Check an archive:
     interlock pack check http-tools.tgz --json
 
 Exit codes:
-  0  nothing is wrong
-  1  something is; every problem is told with its place in pack.json
-  2  it could not be read")]
+  0  no problems
+  1  problems found; each is printed with its location in pack.json
+  2  the pack could not be read")]
 pub(crate) struct PackCheck {
-    /// A folder with pack.json in it, or an archive.
+    /// A folder with pack.json, or an archive.
     pub(crate) source: PathBuf,
 
-    /// Write the archive here.
+    /// Write the archive to this file.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Sign a pack, or make a key to sign with.
+/// Sign a pack, or create a signing key.
 ///
-/// The signature is over the bytes of pack.json as they are; sign again after every change.
+/// The signature covers the exact bytes of pack.json; sign again after every change.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Make a key; the public half is beside it, in acme.pem.pub:
+  Create a key; the public key is written to acme.pem.pub:
     interlock pack sign --new-key acme.pem
 
   Sign a folder:
     interlock pack sign http-tools --key acme.pem")]
 pub(crate) struct PackSign {
-    /// A folder with pack.json in it.
+    /// A folder with pack.json.
     #[arg(required_unless_present = "new_key", requires = "key")]
     pub(crate) dir: Option<PathBuf>,
 
@@ -133,199 +133,205 @@ pub(crate) struct PackSign {
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 
-    /// Make a key and write it here; a file that is there stays.
+    /// Create a key and write it to this file; an existing file is never overwritten.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "dir"])]
     pub(crate) new_key: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
 /// Verify the signature of a pack.
 ///
-/// The signature covers pack.json alone. The other files are fixed by the digest of the archive, which is told:
-/// compare it with one that you trust, or give it to `pack install --expect`. Without a key the pack is held to
-/// the key that it brings, which proves only that pack.json is whole.
+/// The signature covers only pack.json. The digest of the archive covers the other files; it is
+/// printed, so that you can compare it with one you trust or pass it to `pack install --expect`.
+/// Without --key, the pack is verified with the key it contains, which only proves that pack.json
+/// is unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Was its pack.json signed by the key that I know?
+  Verify that pack.json is signed by a known key:
     interlock pack verify http-tools.tgz --key acme.pem.pub
 
 Exit codes:
-  0  pack.json is signed by that key
-  1  it is not
-  2  something could not be read")]
+  0  the signature is valid
+  1  the signature is missing or invalid
+  2  a file could not be read")]
 pub(crate) struct PackVerify {
-    /// An archive, or a folder with pack.json in it.
+    /// An archive, or a folder with pack.json.
     pub(crate) source: PathBuf,
 
-    /// A public key, as PEM, and the names that it may sign for; without them, every name. May be given several times.
+    /// A public key, as PEM, and the pack names that it may sign; default: all names. May be
+    /// repeated.
     #[arg(long = "key", value_name = "FILE[=GLOB]")]
     pub(crate) keys: Vec<String>,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// How much a pack has to prove.
+/// The verification required for a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Trust {
-    /// Nothing; but a signature that is there has to hold.
+    /// None; an existing signature must still be valid.
     Open,
-    /// One of the keys signed it, and may sign for its name.
+    /// Signed by one of the given keys, which must be allowed to sign for its name.
     Verified,
-    /// As verified, and its name is in a namespace of --allow.
+    /// As `verified`, and the name is in a namespace given with --allow.
     Allowlist,
-    /// Its bytes are those of the lockfile.
+    /// The bytes match the lockfile.
     Pinned,
 }
 
 /// Install packs into the data directory.
 ///
-/// Everything is verified before anything is written. With --key only packs that are signed by one of the keys are taken.
+/// Everything is verified before anything is written. With --key, only packs signed by one of the
+/// keys are installed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  An archive that you have:
+  Install an archive:
     interlock pack install http-tools.tgz --key acme.pem.pub
 
-  The highest version in a range, with everything that it needs, from a server or a folder:
+  Install the highest version in a range, with its dependencies, from a server or a folder:
     interlock pack install vendor.acme.http-tools@^1.2 --registry https://packs.example
     interlock pack install vendor.acme.http-tools --registry ./registry
 
-  The same, and keep what was chosen; elsewhere, install exactly that:
+  Write a lockfile, and install exactly the same versions elsewhere:
     interlock pack install vendor.acme.http-tools --registry ./registry --lockfile pack-lock.json
     interlock pack install --locked pack-lock.json --registry ./registry
 
-  A registry of your own first, another one for what it does not have; a key only for the first:
+  Use your registry first and another as fallback, with a key for the first only:
     interlock pack install vendor.acme.http-tools --registry https://packs.acme.example \\
       --registry https://packs.example --api-key packs.key=https://packs.acme.example
 
-  Without the network, and with one version of something that is needed forced:
+  Install offline, with the version of a dependency overridden:
     interlock pack install vendor.acme.http-tools --registry ./mirror --offline \\
       --override vendor.acme.base=1.4.2
 
-  Only what these namespaces hold, each signed by the key that may sign there:
+  Allow only one namespace, signed with its key:
     interlock pack install vendor.acme.http-tools --registry ./registry --trust allowlist \\
       --allow 'vendor.acme.*' --key 'acme.pem.pub=vendor.acme.*'")]
 pub(crate) struct PackInstall {
-    /// An archive, a folder, or a name with a range behind an @.
+    /// An archive, a folder, or a name with a version range after an @.
     #[arg(required_unless_present = "locked", conflicts_with = "locked")]
     pub(crate) source: Option<String>,
 
-    /// A registry to ask for a name: an address, or a folder. The first of several that has a pack gives it.
+    /// A registry: a URL or a folder; may be repeated. The first one that has a pack provides it.
     #[arg(long, value_name = "URL|DIR")]
     pub(crate) registry: Vec<String>,
 
-    /// Install exactly what this lockfile says, held to its digests and signatures; also versions that were yanked since.
-    /// Without --registry the registries in it are asked.
+    /// Install exactly the versions in this lockfile and verify their digests and signatures;
+    /// yanked versions are allowed. Default registries: those in the lockfile.
     #[arg(long, value_name = "FILE")]
     pub(crate) locked: Option<PathBuf>,
 
-    /// Ask no server: only registries that are folders.
+    /// Do not use the network; use only registries that are folders.
     #[arg(long)]
     pub(crate) offline: bool,
 
-    /// Take this version of a pack that is needed, also a yanked one. It has to be in a range of somebody who needs it.
+    /// Use this version of a dependency, even if it is yanked. It must satisfy at least one of the
+    /// ranges that require it.
     #[arg(long = "override", value_name = "NAME=VERSION", requires = "registry", conflicts_with = "locked")]
     pub(crate) overrides: Vec<String>,
 
-    /// How much a pack has to prove. Without it: verified with a key, pinned with a lockfile, else open.
+    /// The required verification. Default: `verified` with a key, `pinned` with a lockfile,
+    /// otherwise `open`.
     #[arg(long, value_name = "MODE", value_enum)]
     pub(crate) trust: Option<Trust>,
 
-    /// A public key that is trusted, as PEM, and the names that it may sign for; without them, every name.
+    /// A trusted public key, as PEM, and the pack names that it may sign; default: all names.
     #[arg(long = "key", value_name = "FILE[=GLOB]")]
     pub(crate) keys: Vec<String>,
 
-    /// A namespace that packs may be of, such as vendor.acme.*, with --trust allowlist.
+    /// An allowed namespace, such as vendor.acme.*, for --trust allowlist.
     #[arg(long, value_name = "GLOB")]
     pub(crate) allow: Vec<String>,
 
-    /// The bytes that are expected: sha256-… as `pack check` says it.
+    /// The expected digest, sha256-…, as printed by `pack check`.
     #[arg(long, value_name = "SHA256", conflicts_with = "locked")]
     pub(crate) expect: Option<String>,
 
-    /// A file with the key that a registry wants, and its address where several are asked. What is public needs none.
+    /// A file with the API key of a registry, and the registry's URL if there are several. Public
+    /// packs need no key.
     #[arg(long = "api-key", value_name = "FILE[=URL]")]
     pub(crate) api_keys: Vec<String>,
 
-    /// Write which versions were chosen here.
+    /// Write a lockfile with the chosen versions.
     #[arg(long, value_name = "FILE", requires = "registry", conflicts_with = "locked")]
     pub(crate) lockfile: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
 /// Remove an installed pack.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  One version:
+  Remove one version:
     interlock pack remove vendor.acme.http-tools@1.2.0")]
 pub(crate) struct PackRemove {
-    /// The name and the version, with an @ between them.
+    /// The name and version, separated by an @.
     pub(crate) pack: String,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
 /// List the installed packs.
 ///
-/// One that cannot be used is listed as damaged, beside the others.
+/// Packs that cannot be used are listed as damaged.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  What is there, and who signed it?
+  List the packs and their signers:
     interlock pack list
 
-  Is it still what was installed? Every file is read.
+  Verify every file of every pack:
     interlock pack list --verify
 
 Exit codes:
-  0  nothing is damaged
-  1  something is; what is wrong with it is told
+  0  no damage
+  1  at least one pack is damaged; the reason is printed
   2  the data directory could not be read")]
 pub(crate) struct PackList {
-    /// Read every file and hold it to what was installed.
+    /// Read every file and compare it with what was installed.
     #[arg(long)]
     pub(crate) verify: bool,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
 /// Publish a pack to a registry.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  To the server of this data directory, with the key of this machine:
+  Publish to the server of this data directory, with its local key:
     interlock pack publish http-tools.tgz --registry http://127.0.0.1:7717
 
-  To another server, with a key that its owner gave you; this machine's own is never sent there:
+  Publish to another server with its API key; the local key is never sent there:
     interlock pack publish http-tools.tgz --registry https://packs.example --api-key packs.key
 
-  To a folder, signed on the way:
+  Sign and publish to a folder:
     interlock pack publish http-tools --registry ./registry --key acme.pem")]
 pub(crate) struct PackPublish {
-    /// An archive, or a folder with pack.json in it.
+    /// An archive, or a folder with pack.json.
     pub(crate) source: PathBuf,
 
-    /// The registry: an address, or a folder.
+    /// The registry: a URL or a folder.
     #[arg(long, value_name = "URL|DIR")]
     pub(crate) registry: String,
 
-    /// A file with the key that the server wants. This machine's own server needs none.
+    /// A file with the server's API key. The local server needs none.
     #[arg(long, value_name = "FILE")]
     pub(crate) api_key: Option<String>,
 
-    /// Sign the folder with this private key first. An archive is published as it is.
+    /// Sign the folder with this private key first. Archives are published unchanged.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }

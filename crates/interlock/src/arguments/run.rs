@@ -1,43 +1,43 @@
-//! What can be typed after `run`.
+//! Arguments of `run`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Answering;
+use super::OutputFormat;
 
-/// Start a run, and watch it.
+/// Start a run and watch it.
 ///
-/// The run is created on the `serve` of the data directory where one is there; otherwise it is carried out here, and what is
-/// still to be done when this ends is done by the next `serve`.
+/// If a server uses the data directory, the run is created there. Otherwise this process runs it,
+/// and the next `serve` continues what is unfinished.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Run a workflow file to its end:
+  Run a workflow file and follow it to the end:
     interlock run ./hello.json --follow
 
-  Run a workflow that the server knows, with inputs:
+  Run a registered workflow with inputs:
     interlock run release-review --inputs '{\"version\": \"1.2.0\"}' --follow
 
 Exit codes with --follow:
   0  the run completed
-  1  it failed, was cancelled, or waits for somebody")]
+  1  it failed, was cancelled, or waits for a person")]
 pub(crate) struct Run {
-    /// The id of a workflow, or a file that holds one.
+    /// A workflow id, or a workflow file.
     pub(crate) workflow: String,
 
-    /// The inputs: a JSON object, or a file that holds one.
+    /// The inputs: a JSON object, or a file with one.
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) inputs: Option<String>,
 
-    /// Show each event until the run ends, or waits for somebody.
+    /// Print each event until the run ends or waits for a person.
     #[arg(long)]
     pub(crate) follow: bool,
 
-    /// Folders of workflow files that may be run.
+    /// A folder of workflow files; may be repeated.
     #[arg(long, value_name = "DIR")]
     pub(crate) workflows: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }

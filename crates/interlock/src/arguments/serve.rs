@@ -1,55 +1,62 @@
-//! What can be typed after `serve`.
+//! Arguments of `serve`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// Serve runs over HTTP: clients that speak OpenWOP create them, watch them and answer what they wait for.
+/// Start the server: runs over HTTP (OpenWOP), MCP for agents, and the console.
 ///
-/// Agents speak MCP to the same server, at /mcp, and are guided through workflows as `interlock mcp` guides them.
+/// Agents connect over MCP at /mcp and are guided through workflows as with `interlock mcp`.
 ///
-/// Everything is kept in the data directory, in one file of SQLite; a run that was acknowledged is on the disk. When the
-/// process ends, however it ends, the next `serve` finds every run that was under way and goes on with it.
+/// All data is in the data directory, runs in one SQLite file. An acknowledged run is durable.
+/// However the process ends, the next `serve` continues all unfinished runs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Serve on this machine; the first start makes a key and prints it once:
+  Serve locally; the first start creates an API key and prints it once:
     interlock serve
 
-  Serve the workflows of a folder, and take changes of its files as they come:
+  Serve the workflows in a folder, and reload changed files:
     interlock serve --workflows ./workflows
 
-  With a key of your own, for other machines (put a proxy with TLS in front):
+  Serve other machines with your own key (behind a TLS proxy):
     INTERLOCK_API_KEY=$(openssl rand -hex 24) interlock serve --listen 0.0.0.0:7717
 
-  Create a run, and watch it:
+  Create a run and watch it:
     KEY=$(cat ~/.local/share/interlock/keys/local-api-key)
     curl -H \"Authorization: Bearer $KEY\" --json '{\"workflowId\": \"hello\"}' localhost:7717/v1/runs
     curl -H \"Authorization: Bearer $KEY\" localhost:7717/v1/runs/RUN/events
 
-  Let an agent's client connect over HTTP:
+  Connect an agent's client over HTTP:
     {\"mcpServers\": {\"interlock\": {\"type\": \"http\", \"url\": \"http://127.0.0.1:7717/mcp\",
       \"headers\": {\"Authorization\": \"Bearer KEY\"}}}}
 
-One `serve` per data directory: a second one names the first and ends with 2. It stops on SIGINT and SIGTERM, after
-what was under way is recorded.")]
+Only one `serve` can use a data directory; a second one prints the address of the first and exits with 2.
+SIGINT and SIGTERM stop the server after work in progress is recorded.")]
 pub(crate) struct Serve {
-    /// Where to listen. Without a key of your own only loopback is allowed.
+    /// The address to listen on. Without your own API key, only loopback addresses are allowed.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7717")]
     pub(crate) listen: SocketAddr,
 
-    /// A folder of workflow files (*.json, *.yaml, *.yml; its top level): those with `nodes` are run, those with `steps` guide
-    /// agents. May be given several times; a later one wins.
+    /// A folder of workflow files (*.json, *.yaml, *.yml; top level only): files with `nodes` are
+    /// run, files with `steps` guide agents. May be repeated; later folders take precedence.
     #[arg(long, value_name = "DIR")]
     pub(crate) workflows: Vec<PathBuf>,
 
-    /// Where clients reach this host, when a proxy stands in front, such as `https://host.example`.
+    /// The URL under which clients reach this host, if it is behind a proxy, such as
+    /// `https://host.example`.
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
 
-    /// Begin with an empty run database where the data directory had one that is missing. Without this, `serve` refuses to
-    /// start there, so that runs, keys and workflows are not lost unnoticed.
+    /// Create a new, empty run database if the existing one is missing. Without this flag, `serve`
+    /// refuses to start in that case, so that the loss of runs, keys and workflows does not go
+    /// unnoticed.
     #[arg(long)]
     pub(crate) new_database: bool,
+
+    /// Accept MCP requests (`/mcp` and `/v1/mcp`) from this machine without a key, for example to run the MCP conformance suite.
+    /// Everything else still requires one. Only on a loopback address without `--public-url`.
+    #[arg(long)]
+    pub(crate) mcp_without_key: bool,
 }

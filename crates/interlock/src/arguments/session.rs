@@ -1,15 +1,15 @@
-//! What can be typed after `session`.
+//! Arguments of `session`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Answering;
+use super::OutputFormat;
 
-/// Guided sessions: what happened in them, whether they are sound, and moving them.
+/// Inspect, verify, move and delete guided sessions.
 ///
-/// A session may be named by any beginning of its id that no other session has, with or without `sess_`.
+/// A session can be named by any unique prefix of its id, with or without `sess_`.
 #[derive(Debug, Args)]
 pub(crate) struct Session {
     #[command(subcommand)]
@@ -30,7 +30,7 @@ pub(crate) enum SessionCommand {
 }
 
 impl SessionCommand {
-    pub(crate) const fn answering(&self) -> Answering {
+    pub(crate) const fn answering(&self) -> OutputFormat {
         match self {
             Self::List(arguments) => arguments.answering,
             Self::Show(arguments) => arguments.answering,
@@ -45,132 +45,150 @@ impl SessionCommand {
     }
 }
 
-/// List the sessions, the last active first.
+/// List the sessions, most recently active first.
 ///
-/// A session that is damaged is listed too, with what could be validated of it and its health.
+/// Damaged sessions are listed with their health and their valid part.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  The last 50:
+  The 50 most recent:
     interlock session list
 
-  All of them, for a script:
+  All sessions as JSON:
     interlock session list --all --json")]
 pub(crate) struct SessionList {
-    /// All sessions, and not only the 50 that were active last.
+    /// List all sessions instead of the 50 most recent.
     #[arg(long)]
     pub(crate) all: bool,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Replay a session turn by turn: steps, notes, artifacts, blocks, gaps, checkpoints, forks.
+/// Show a session turn by turn: steps, notes, artifacts, blockers, gaps, checkpoints, forks.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  What happened?
+  Show a session:
     interlock session show sess_h4x
 
-  All of it, with the notes uncut:
+  Show everything, with complete notes:
     interlock session show sess_h4x --limit 100000 --full
 
-  For a program:
+  As JSON:
     interlock session show sess_h4x --json")]
 pub(crate) struct SessionShow {
-    /// The session, or the beginning of its id.
+    /// The session id, or a unique prefix.
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 
-    /// How many turns of each run are shown; of longer runs the last ones.
+    /// How many of the latest turns of each run to show.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) limit: usize,
 
-    /// Show notes whole, and not only their first lines. JSON has them whole in any case.
+    /// Show complete notes instead of their first lines. JSON always contains them completely.
     #[arg(long)]
     pub(crate) full: bool,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Follow a session: each new event is printed as one line, as it is recorded.
+/// Follow a session: print each new event on one line when it is recorded.
 ///
-/// Ctrl-C ends it. With --json each line is a JSON document.
+/// Ctrl-C ends it. With --json, each line is a JSON document.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   Watch an agent work:
     interlock session tail sess_h4x
 
-  Wait until the run is complete, then go on:
+  Wait until the run is complete:
     interlock session tail sess_h4x --until-complete && ./next.sh
 
-  Every event from the first one on, as JSON lines:
+  All events from the first, as JSON lines:
     interlock session tail sess_h4x --lines 100000000 --json")]
 pub(crate) struct SessionTail {
-    /// The session, or the beginning of its id.
+    /// The session id, or a unique prefix.
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 
-    /// How many of the events that are there already are printed first.
+    /// How many existing events to print first.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub(crate) lines: usize,
 
-    /// End when every run of the session is complete.
+    /// Exit when every run of the session is complete.
     #[arg(long)]
     pub(crate) until_complete: bool,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Check every byte of sessions, and of everything they refer to.
+/// Verify every byte of sessions and their data, and that they were not edited.
+///
+/// The chain of a session authenticates its log with the integrity key of the data directory. A session that was last written
+/// by a version without chains has none. This is reported but is not an error; its next step begins one.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Everything:
+  Verify all sessions:
     interlock session verify
 
-  One session, with the reason for a program:
+  Verify one session and print JSON:
     interlock session verify sess_h4x --json
 
+  Is the step that this token was issued for still in the log?
+    interlock session verify --token ct_AbC...
+
 Exit codes:
-  0  all of them are sound
-  1  at least one is not; the reason and the file are named
+  0  all sessions are valid
+  1  at least one is damaged or edited, or a token names a step that is missing; the file and the reason are printed
   2  the data directory could not be read")]
 pub(crate) struct SessionVerify {
-    /// The sessions, or the beginnings of their ids; all without.
+    /// Session ids or unique prefixes. Default: all sessions.
     #[arg(value_name = "ID")]
     pub(crate) ids: Vec<String>,
 
-    /// All sessions, said aloud.
+    /// All sessions (the default).
     #[arg(long, conflicts_with = "ids")]
     pub(crate) all: bool,
 
+    /// Also report sessions whose chain is missing, or began after their first event.
+    #[arg(long)]
+    pub(crate) require_chain: bool,
+
+    /// A token of an earlier reply: its step must still be in the log. May be given several times. Without IDs only the
+    /// sessions of the tokens are checked.
+    #[arg(long, value_name = "TOKEN", conflicts_with = "all")]
+    pub(crate) token: Vec<String>,
+
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Write a session to a file that another machine can go on from.
+/// Export a session to a file that can be imported and continued on another machine.
 ///
-/// The bundle holds the events and everything they refer to, attested by digests. It holds no
-/// tokens and no keys. The file is written whole or not at all, readable by its owner only.
+/// The bundle contains the events and all referenced data with their digests, but no tokens and no
+/// keys. It is written atomically and only its owner can read it.
 ///
-/// A session that is damaged is refused, unless its sound part is asked for.
+/// A damaged session cannot be exported without --salvage.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Hand a session over:
+  Export a session:
     interlock session export sess_h4x -o session.json
 
-  Straight to another data directory:
+  Copy it directly to another data directory:
     interlock session export sess_h4x -o - | interlock session import - --data-dir /srv/interlock
 
-  What is left of a damaged session:
-    interlock session export sess_h4x -o part.json --salvage")]
+  Export the valid part of a damaged session:
+    interlock session export sess_h4x -o part.json --salvage
+
+  Sign it with a key from `interlock pack sign --new-key team.pem`:
+    interlock session export sess_h4x -o session.json --sign team.pem")]
 pub(crate) struct SessionExport {
-    /// The session, or the beginning of its id.
+    /// The session id, or a unique prefix.
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 
@@ -178,152 +196,165 @@ pub(crate) struct SessionExport {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
 
-    /// Replace the file if it exists.
+    /// Overwrite an existing file.
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Of a damaged session, export the beginning that is sound. The bundle says that it is a part.
+    /// Sign the file with this Ed25519 key (PKCS #8, PEM). The signature is written to a file with `.sig` after its name.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) sign: Option<PathBuf>,
+
+    /// Export the valid part of a damaged session. The bundle is marked as partial.
     #[arg(long)]
     pub(crate) salvage: bool,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Bring in a session that was exported, and print its id.
+/// Import an exported session and print its id.
 ///
-/// It keeps its id, unless there is a session of that id already; then it becomes a new one. Nothing
-/// is ever merged, and a file that is damaged is refused whole. The salvaged part of a session always
-/// becomes a new one, which can be gone on with and says what it is.
+/// The session keeps its id, unless that id exists; then it gets a new one. Sessions are never
+/// merged, and a damaged file is rejected as a whole. A salvaged session always gets a new id; it
+/// can be continued and is marked as partial.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Take over a session:
+  Import a session:
     interlock session import session.json
 
-  Make a copy to try something on:
-    interlock session import session.json --as-new")]
+  Import it as a copy:
+    interlock session import session.json --as-new
+
+  Import it only if this key signed it:
+    interlock session import session.json --trusted-key team.pem.pub")]
 pub(crate) struct SessionImport {
     /// The file; `-` is standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Make it a new session even if its id is free.
+    /// Always assign a new id.
     #[arg(long)]
     pub(crate) as_new: bool,
 
+    /// Import only if this key signed the file: a public key in PEM. May be given several times; one of them must have signed.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) trusted_key: Vec<PathBuf>,
+
+    /// Where the signature is; without it, in a file with the name of the bundle and `.sig`.
+    #[arg(long, value_name = "SIGNATURE", requires = "trusted_key")]
+    pub(crate) signature: Option<PathBuf>,
+
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Delete sessions that were not active for long, and what only they needed.
+/// Delete inactive sessions and the data that only they reference.
 ///
-/// If anything at all cannot be validated, nothing is deleted and the reason is given (exit 1): a
-/// session that cannot be read may need what looks unneeded. A session that a run under way asked for stays, however
-/// old it is.
+/// If any session cannot be validated, nothing is deleted and the reason is printed (exit 1),
+/// because the damaged session may reference data that looks unused. Sessions of unfinished runs
+/// are never deleted.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  What would go?
+  Show what would be deleted:
     interlock session gc --dry-run
 
-  Keep a month, and this one for good:
+  Delete sessions inactive for 30 days, except one that is kept permanently:
     interlock session gc --older-than 30d --keep sess_h4x")]
 pub(crate) struct SessionGc {
-    /// How long after its last activity a session goes: a number and s, m, h, d or w.
+    /// Minimum inactivity: a number with s, m, h, d or w.
     #[arg(long, value_name = "AGE", default_value = "60d")]
-    pub(crate) older_than: Age,
+    pub(crate) older_than: DurationArgument,
 
-    /// Only say what would be deleted.
+    /// Show what would be deleted, without deleting it.
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Mark this session first, as `session keep` does; may be given several times. With --dry-run
-    /// nothing is marked, and the numbers of objects are those without the mark.
+    /// Mark this session first, as `session keep` does; may be repeated. With --dry-run nothing is
+    /// marked, and the object counts ignore the mark.
     #[arg(long, value_name = "ID")]
     pub(crate) keep: Vec<String>,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Mark a session, so that `session gc` never deletes it.
+/// Mark a session so that `session gc` never deletes it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Keep it:
+  Mark a session:
     interlock session keep sess_h4x
 
-  Let it go when its time comes:
+  Remove the mark:
     interlock session keep sess_h4x --off")]
 pub(crate) struct SessionKeep {
-    /// The session, or the beginning of its id.
+    /// The session id, or a unique prefix.
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 
-    /// Take the mark away.
+    /// Remove the mark.
     #[arg(long)]
     pub(crate) off: bool,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Draw a run: steps, forks, blocks, checkpoints, and where it would go on.
+/// Draw a run as a graph: steps, forks, blocked attempts, checkpoints, and the current node.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  A picture:
+  As SVG:
     interlock session graph sess_h4x -o run.svg
 
-  For a Markdown document:
+  As Mermaid, for Markdown:
     interlock session graph sess_h4x --format mermaid")]
 pub(crate) struct SessionGraph {
-    /// The session, or the beginning of its id.
+    /// The session id, or a unique prefix.
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 
-    /// The format; without it the one of the file's name, or svg.
+    /// The format. Default: from the file name, or svg.
     #[arg(long, value_enum)]
     pub(crate) format: Option<GraphFormat>,
 
-    /// The run, or the beginning of its id; the first one without.
+    /// The run id, or a unique prefix. Default: the first run.
     #[arg(long, value_name = "RUN")]
     pub(crate) run: Option<String>,
 
-    /// The file to write; standard output without.
+    /// The file to write. Default: standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Replace the file if it exists.
+    /// Overwrite an existing file.
     #[arg(long)]
     pub(crate) force: bool,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// How a graph is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GraphFormat {
-    /// A picture.
+    /// An image.
     Svg,
-    /// A text that Markdown renderers draw.
+    /// Mermaid text, which Markdown renderers draw.
     Mermaid,
 }
 
-/// A stretch of time, as it is typed.
+/// A duration as typed on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Age {
-    /// In milliseconds.
+pub(crate) struct DurationArgument {
     pub(crate) ms: u64,
 }
 
-impl FromStr for Age {
+impl FromStr for DurationArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wanted = || "write a number and s, m, h, d or w, such as 60d".to_owned();
+        let wanted = || "expected a number with s, m, h, d or w, such as 60d".to_owned();
         let unit = text.chars().last().ok_or_else(wanted)?;
         let seconds: u64 = match unit {
             's' => 1,
@@ -334,7 +365,7 @@ impl FromStr for Age {
             _ => return Err(wanted()),
         };
         let number: u64 = text[..text.len() - 1].parse().map_err(|_| wanted())?;
-        let ms = number.checked_mul(seconds * 1000).ok_or_else(|| "that is longer than time".to_owned())?;
+        let ms = number.checked_mul(seconds * 1000).ok_or_else(|| "the duration is too long".to_owned())?;
         Ok(Self { ms })
     }
 }
@@ -344,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_numbers_with_a_unit() {
+    fn durations_need_a_unit() {
         for (text, expected) in [
             ("0s", Some(0)),
             ("90m", Some(5_400_000)),
@@ -359,7 +390,7 @@ mod tests {
             ("99999999999999999999d", None),
             ("18446744073709551615w", None),
         ] {
-            assert_eq!(text.parse::<Age>().ok().map(|age| age.ms), expected, "{text:?}");
+            assert_eq!(text.parse::<DurationArgument>().ok().map(|age| age.ms), expected, "{text:?}");
         }
     }
 }

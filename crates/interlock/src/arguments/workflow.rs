@@ -1,12 +1,12 @@
-//! What can be typed after `workflow`.
+//! Arguments of `workflow`.
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
-use super::Answering;
+use super::OutputFormat;
 
-/// The workflows there are, and writing new ones.
+/// List, show, validate, test, draw, compile and create workflows.
 #[derive(Debug, Args)]
 pub(crate) struct Workflow {
     #[command(subcommand)]
@@ -21,10 +21,12 @@ pub(crate) enum WorkflowCommand {
     Compile(WorkflowCompile),
     New(WorkflowNew),
     Expand(WorkflowExpand),
+    Test(WorkflowTest),
+    Preview(WorkflowPreview),
 }
 
 impl WorkflowCommand {
-    pub(crate) const fn answering(&self) -> Answering {
+    pub(crate) const fn answering(&self) -> OutputFormat {
         match self {
             Self::List(arguments) => arguments.answering,
             Self::Show(arguments) => arguments.answering,
@@ -32,40 +34,42 @@ impl WorkflowCommand {
             Self::Compile(arguments) => arguments.answering,
             Self::New(arguments) => arguments.answering,
             Self::Expand(arguments) => arguments.answering,
+            Self::Test(arguments) => arguments.answering,
+            Self::Preview(arguments) => arguments.answering,
         }
     }
 }
 
-/// Where workflows are looked for, besides the user's folder and the attached sources.
+/// Workflow sources, in addition to the user's folder and the attached sources.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct WorkflowSources {
-    /// The workspace whose `workflows/` folder counts; the current folder without.
+    /// The workspace whose `workflows/` folder is used. Default: the current folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
 
-    /// A further folder of workflow files; may be given several times.
+    /// An additional folder of workflow files; may be repeated.
     #[arg(long, value_name = "DIR")]
     pub(crate) workflows: Vec<PathBuf>,
 }
 
-/// List the workflows, where each comes from, and which files were left out and why.
+/// List the workflows, their sources, and the files that were skipped and why.
 ///
-/// Of several files with one id the one of the highest source wins: project, then git repositories,
-/// configured folders, attached folders, the user's folder, and what comes with the program. A
-/// broken file is listed with its reason and never hides the rest.
+/// If several files have the same id, the source with the highest precedence wins: project, git
+/// repositories, configured folders, attached folders, the user's folder, built-in workflows. An
+/// invalid file is listed with its problems and does not affect the others.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  What can be started here?
+  List all workflows:
     interlock workflow list
 
-  Only what is tagged for reviews, as JSON:
+  Only workflows with the tag `review`, as JSON:
     interlock workflow list --tag review_audit --json
 
-  With a folder that is not configured:
+  Include an additional folder:
     interlock workflow list --workflows ./drafts")]
 pub(crate) struct WorkflowList {
-    /// Only workflows with this tag; may be given several times.
+    /// Only workflows with this tag; may be repeated.
     #[arg(long, value_name = "TAG")]
     pub(crate) tag: Vec<String>,
 
@@ -73,20 +77,20 @@ pub(crate) struct WorkflowList {
     pub(crate) sources: WorkflowSources,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Show a workflow as a run would be pinned to it: steps, loops, contracts, and where each came from.
+/// Show a compiled workflow: steps, loops, contracts, and the origin of each.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Read one before starting it:
+  Show a workflow:
     interlock workflow show wr.bug_investigation
 
-  The compiled workflow, whole:
+  Print the complete compiled workflow:
     interlock workflow show project.release --json")]
 pub(crate) struct WorkflowShow {
-    /// The id of the workflow.
+    /// The workflow id.
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 
@@ -94,22 +98,22 @@ pub(crate) struct WorkflowShow {
     pub(crate) sources: WorkflowSources,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Check workflow files, and say everything that is wrong with them at once.
+/// Validate workflow files and report all problems at once.
 ///
 /// Each problem has the file, the JSON path, the reason and a fix.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  While writing one:
+  Validate one file:
     interlock workflow validate workflows/release.yaml
 
-  In a build, over all of them (exit 1 if anything is wrong):
+  Validate all files in a build (exit 1 if any is invalid):
     interlock workflow validate workflows/*.json workflows/*.yaml
 
-  For an editor:
+  As JSON, for an editor:
     interlock workflow validate workflows/release.yaml --json")]
 pub(crate) struct WorkflowValidate {
     /// The files: .json, .yaml or .yml.
@@ -117,146 +121,235 @@ pub(crate) struct WorkflowValidate {
     pub(crate) files: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Compile a workflow file, and print the compiled workflow and its hash.
+/// Play a guided workflow with scripted answers, and compare what happens with what the script expects.
 ///
-/// The hash is what a run is pinned to. It follows from the file alone: the same file has the same hash
+/// The run is played by the same service that agents call, in memory: the data directory is neither read nor
+/// written. Each call names the step that must be pending and sends its notes, artifacts and context; it must be
+/// accepted, or blocked by exactly the given codes. At the end the run must be complete, or wait at the given step.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  Play workflows/release.test.yaml against workflows/release.yaml:
+    interlock workflow test workflows/release.yaml
+
+  Several scripts, for a build:
+    interlock workflow test workflows/release.yaml --script tests/happy.yaml --script tests/blocked.json --json
+
+A script:
+  goal: Release 1.4
+  context: {kind: minor}
+  calls:
+    - step: look
+      notes: Nothing yet.
+      blocked: [MISSING_REQUIRED_OUTPUT]
+    - step: look
+      notes: \"Changed: the parser. Evidence: 12 tests pass.\"
+      skips: [migrate]
+    - step: decide
+      notes: Ship it.
+      artifacts: [{kind: wr.review_verdict, verdict: clean, findings: []}]
+      context: {approved: true}
+  expect: {gaps: 0}         # or {pending: decide}; complete without
+
+Exit codes:
+  0  every script went as expected
+  1  one did not, or the workflow is not valid; the first difference is shown
+  2  a file could not be read")]
+pub(crate) struct WorkflowTest {
+    /// The workflow file: .json, .yaml or .yml.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// A script: .json, .yaml or .yml; may be given several times. Without it, the file beside the workflow with `.test` in its
+    /// name: release.test.yaml for release.yaml.
+    #[arg(long, value_name = "SCRIPT")]
+    pub(crate) script: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) answering: OutputFormat,
+}
+
+/// Draw a guided workflow: its steps in order, loops, conditions, and where a person is asked.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  In the terminal:
+    interlock workflow preview workflows/release.yaml
+
+  A picture, and one for a Markdown document:
+    interlock workflow preview workflows/release.yaml -o release.svg
+    interlock workflow preview workflows/release.yaml --format mermaid")]
+pub(crate) struct WorkflowPreview {
+    /// The workflow file: .json, .yaml or .yml.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// The format; without it the one of the output file's name, or text.
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<PreviewFormat>,
+
+    /// The file to write; standard output without.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Replace the file if it exists.
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) answering: OutputFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PreviewFormat {
+    Text,
+    Mermaid,
+    Svg,
+}
+
+/// Compile a workflow file and print the compiled workflow and its hash.
+///
+/// A run is pinned to this hash. The hash depends only on the file: the same file has the same hash
 /// on every machine.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  The compiled workflow and its hash, indented:
+  Print the compiled workflow and its hash, indented:
     interlock workflow compile workflows/release.yaml
 
-  Only the hash:
+  Print only the hash:
     interlock workflow compile workflows/release.yaml --json | jq -r .workflowHash
 
-  Which pass of the compiler wrote which line of a prompt?
+  Show which compiler pass produced each line:
     interlock workflow compile workflows/release.yaml --explain")]
 pub(crate) struct WorkflowCompile {
     /// The file: .json, .yaml or .yml.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Name the pass behind each line instead of printing the compiled workflow; with --json, beside it.
+    /// Show the compiler pass of each line instead of the compiled workflow; with --json, in
+    /// addition to it.
     #[arg(long)]
     pub(crate) explain: bool,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Write a starter for a new workflow: small, valid, and commented where the format allows it.
+/// Create a new workflow file: small, valid, and with comments in YAML.
 ///
-/// Nothing is overwritten. YAML files have comments; JSON files have none.
+/// Existing files are never overwritten.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  A commented starter, project.release in release.yaml:
+  Create project.release in release.yaml, with comments:
     interlock workflow new project.release
 
-  Where this project keeps its workflows:
+  In the workflows folder of this project:
     interlock workflow new project.release -o workflows/release.yaml
 
-  In JSON, to a pipe:
+  As JSON on standard output:
     interlock workflow new project.release -o - --format json")]
 pub(crate) struct WorkflowNew {
-    /// The id, `namespace.name`; `wr.` belongs to the program.
+    /// The id, `namespace.name`; the namespace `wr` is reserved.
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 
-    /// The file to write, .json, .yaml or .yml; `-` is standard output. The name of the id and .yaml without.
+    /// The file to write, .json, .yaml or .yml; `-` is standard output. Default: the name part of
+    /// the id with .yaml.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// The format, where the file's name does not tell.
+    /// The format, if the file name does not determine it.
     #[arg(long, value_enum)]
     pub(crate) format: Option<SourceFormat>,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Put a chain of an installed pack into a workflow, at a place of your choice.
+/// Insert a chain from an installed pack into a workflow.
 ///
-/// A chain is a piece of a workflow with parameters. Its nodes and edges become those of the workflow, with ids
-/// of their own, and nothing of the chain is left: the result is a workflow as if it had been written by hand. The
-/// signature of the pack is verified first, and every type of node has to be known here.
+/// A chain is a workflow fragment with parameters. Its nodes and edges are copied into the workflow
+/// with new ids; the result is an ordinary workflow without a reference to the chain. The pack's
+/// signature is verified first, and all node types must be known.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Let somebody look again before an order is shipped (from the folder examples/packs of the source):
+  Add an approval before an order is shipped (run in examples/packs of the source):
     interlock pack install second-look
     interlock workflow expand order.json vendor.acme.second-look --on packed \\
         --parameters '{\"title\": \"Really ship it?\"}' -o careful.json
     interlock run ./careful.json --follow
 
-  Which ids did the nodes get?
+  Show the ids of the new nodes:
     interlock workflow expand order.json vendor.acme.second-look --on packed --parameters p.json --json | jq .idMap
 
-  Only if this key had signed the pack before it was installed, and behind a node instead of into an edge:
+  Require a signature by this key, and insert after a node instead of on an edge:
     interlock workflow expand order.json vendor.acme.second-look@1.0.0 --after pack --parameters p.json \\
         --key acme.pem.pub
 
-Where it is put:
-  --on EDGE       into an edge: A -> B becomes A -> chain -> B. Its condition is asked before the chain,
-                  its triggerRule counts behind it
-  --after NODE    behind a node
-  --before NODE   before a node; together with --after, between the two. Edges that are there stay
-  nothing         beside everything: the chain begins with the run
+Insert positions:
+  --on EDGE       on an edge: A -> B becomes A -> chain -> B. The edge's condition applies before the
+                  chain, its triggerRule after it
+  --after NODE    after a node
+  --before NODE   before a node; with --after, between the two. Existing edges are kept
+  (none)          unconnected: the chain starts with the run
 
 Exit codes:
   0  the expanded workflow was written
-  1  it was not: the pack, a type, a parameter, the place or the result was refused
-  2  something could not be read or written")]
+  1  nothing was written: the pack, a type, a parameter, the position or the result is invalid
+  2  a file could not be read or written")]
 pub(crate) struct WorkflowExpand {
-    /// The workflow: a file with `nodes`, .json, .yaml or .yml. It is not changed, unless -o names it.
+    /// The workflow: a file with `nodes`, .json, .yaml or .yml. It is not changed unless -o names
+    /// it.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// The installed pack, with or without a version behind an @; without, the highest.
+    /// The installed pack, optionally with a version after an @. Default: the highest version.
     #[arg(value_name = "PACK")]
     pub(crate) pack: String,
 
-    /// Which chain of the pack; not needed where it has only one.
+    /// The chain. Required if the pack has several.
     #[arg(long, value_name = "ID")]
     pub(crate) chain: Option<String>,
 
-    /// The parameters of the chain: a JSON object, or a file that holds one.
+    /// The parameters of the chain: a JSON object, or a file with one.
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) parameters: Option<String>,
 
-    /// The edge to put it into, by its id.
+    /// The id of the edge to insert into.
     #[arg(long, value_name = "EDGE", conflicts_with_all = ["after", "before"])]
     pub(crate) on: Option<String>,
 
-    /// The node to put it behind, by its id.
+    /// The id of the node to insert after.
     #[arg(long, value_name = "NODE")]
     pub(crate) after: Option<String>,
 
-    /// The node to put it before, by its id.
+    /// The id of the node to insert before.
     #[arg(long, value_name = "NODE")]
     pub(crate) before: Option<String>,
 
-    /// What tells this expansion from others in the same workflow; without, the first of 0001, 0002, … that is free.
+    /// The id of this expansion, which makes node ids unique. Default: the first free one of 0001,
+    /// 0002, …
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
 
-    /// A public key that has to have signed the pack, as PEM. May be given several times; one is enough.
+    /// A public key, as PEM, that must have signed the pack; may be repeated, one match is enough.
     #[arg(long = "key", value_name = "FILE")]
     pub(crate) keys: Vec<PathBuf>,
 
-    /// The file to write, .json; standard output without.
+    /// The file to write, .json. Default: standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// How a workflow file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum SourceFormat {
     /// With comments.

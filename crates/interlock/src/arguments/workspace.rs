@@ -1,19 +1,19 @@
-//! What can be typed after `workspace`.
+//! Arguments of `workspace`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Answering;
+use super::OutputFormat;
 
-/// The workspaces of agents: plan one, put it in place, see whether it still is what was declared.
+/// Plan, apply and check workspaces for agents.
 ///
-/// A plan says what an agent's workspace holds and where each byte comes from. Applying it is all or
-/// nothing; what the agent may not write stays as it was declared, and what it wrote is kept.
+/// A plan lists every file of a workspace and its source. It is applied as a whole or not at all.
+/// Read-only files stay as declared, and files written by the agent are kept.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A round trip, with the example that comes with the source:
+A complete example, in the source tree:
   cd examples/workspace
   interlock workspace plan --manifest manifest.yaml --inputs inputs.json --context context.json \\
     --library library -o /tmp/plan.json
@@ -36,7 +36,7 @@ pub(crate) enum WorkspaceCommand {
 }
 
 impl WorkspaceCommand {
-    pub(crate) const fn answering(&self) -> Answering {
+    pub(crate) const fn answering(&self) -> OutputFormat {
         match self {
             Self::Plan(arguments) => arguments.answering,
             Self::Apply(arguments) => arguments.target.answering,
@@ -49,49 +49,50 @@ impl WorkspaceCommand {
     }
 }
 
-/// A manifest, and what it is bound with. `-` is standard input.
+/// A manifest and its bindings. `-` is standard input.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ManifestInput {
-    /// The manifest, YAML or JSON: what the agent needs.
+    /// The manifest, YAML or JSON.
     #[arg(long, value_name = "FILE", requires = "context")]
     pub(crate) manifest: PathBuf,
 
-    /// The inputs of the manifest, a JSON object; none without.
+    /// The inputs of the manifest, a JSON object. Default: none.
     #[arg(long, value_name = "FILE", requires = "manifest")]
     pub(crate) inputs: Option<PathBuf>,
 
-    /// The request without its `manifest`, JSON: organisation, project, role, run or session, context.
+    /// The request without its `manifest`, JSON: organisation, project, role, run or session,
+    /// context.
     #[arg(long, value_name = "FILE", requires = "manifest")]
     pub(crate) context: PathBuf,
 }
 
-/// Say what a workspace would hold and where each byte would come from. Nothing is fetched or written.
+/// Show what a workspace would contain and the source of each file. Nothing is fetched or written.
 ///
-/// Either a manifest with its inputs and the context of one run or session, or a whole request. The plan
-/// is a pure function of them, apart from the templates of the library.
+/// Takes either a manifest with its inputs and the context of a run or session, or a complete
+/// request. The plan is a pure function of these and of the library's templates.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  What would appear? (from the folder examples/workspace of the source)
+  Show the tree (run in examples/workspace of the source):
     interlock workspace plan --manifest manifest.yaml --inputs inputs.json --context context.json \\
       --library library
 
-  The same, and keep the plan for `apply`:
+  Save the plan for `apply`:
     interlock workspace plan --manifest manifest.yaml --inputs inputs.json --context context.json \\
       --library library -o /tmp/plan.json
 
-  A request that somebody else bound; the JSON is what `apply --plan` reads:
+  Plan a complete request; `apply --plan` reads the JSON:
     interlock workspace plan --request request.json --json > /tmp/session-plan.json
 
-A plan is printed as composed. What `apply` would refuse is told below the tree, and does not
+The plan is printed as composed. Problems that `apply` would reject are listed below the tree and do not
 change the exit code.
 
 Exit codes:
-  0  there is a plan
-  1  there is none: the manifest, its inputs or the request are refused, and why
-  2  a file could not be read, or is no JSON")]
+  0  the plan was composed
+  1  the manifest, its inputs or the request are invalid
+  2  a file could not be read, or is not valid JSON")]
 pub(crate) struct WorkspacePlan {
-    /// The whole request, JSON, its manifest compiled and bound.
+    /// The complete request, JSON, with a compiled and bound manifest.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["manifest", "inputs", "context"],
           required_unless_present = "manifest")]
     pub(crate) request: Option<PathBuf>,
@@ -99,163 +100,164 @@ pub(crate) struct WorkspacePlan {
     #[command(flatten)]
     pub(crate) input: Option<ManifestInput>,
 
-    /// The folder that has templates, skills and base manifests.
+    /// The folder with templates, skills and base manifests.
     #[arg(long, value_name = "DIR")]
     pub(crate) library: Option<PathBuf>,
 
-    /// Write the plan to a file too; show the tree.
+    /// Also write the plan to a file.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Replace the file if it exists.
+    /// Overwrite an existing file.
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// What every command that puts a plan in place takes.
+/// Arguments of commands that apply a plan.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WorkspaceTarget {
-    /// The plan, as `workspace plan --json` prints it; `-` is standard input.
+    /// The plan, as printed by `workspace plan --json`; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: PathBuf,
 
-    /// The folder that the bytes come from.
+    /// The folder that contains the source files.
     #[arg(long, value_name = "DIR")]
     pub(crate) library: PathBuf,
 
-    /// The root of the workspace, what the agent sees as /workspace; made if it does not exist.
+    /// The root of the workspace, which the agent sees as /workspace; created if missing.
     #[arg(long, value_name = "DIR")]
     pub(crate) root: PathBuf,
 
-    /// The turn of the session that the plan is for. An earlier turn never takes over from a later one.
+    /// The turn of the session that the plan is for. An earlier turn never replaces a later one.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) turn: u64,
 
-    /// As whom the agent runs: `other` lets equal read-only files be one file, which is faster, and safe only if
-    /// the agent is another user without special rights.
+    /// The user that the agent runs as. `other` shares identical read-only files between
+    /// workspaces, which is faster, and is safe only if the agent is another, unprivileged user.
     #[arg(long, value_enum, value_name = "USER", default_value_t = AgentUser::Same)]
     pub(crate) agent_user: AgentUser,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Put a plan in place, all or nothing.
+/// Apply a plan, as a whole or not at all.
 ///
-/// Everything is fetched and checked first. A failure up to there changes nothing, one later is undone,
-/// and after a crash the next call puts things right. A plan that is in place already costs next to nothing.
+/// Everything is fetched and checked first. An earlier failure changes nothing, a later one is
+/// rolled back, and the next call recovers after a crash. Applying an unchanged plan again costs
+/// almost nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Put it in place (from the folder examples/workspace of the source):
+  Apply a plan (run in examples/workspace of the source):
     interlock workspace apply --plan /tmp/plan.json --library library --root /tmp/ws
 
-  Again: nothing is done, unless something drifted; look at every byte to know:
+  Apply it again and verify every byte; only drifted files change:
     interlock workspace apply --plan /tmp/plan.json --library library --root /tmp/ws --verify hash
 
-  Begin anew, and throw away what the agent wrote:
+  Start over and delete what the agent wrote:
     interlock workspace apply --plan /tmp/plan.json --library library --root /tmp/ws --rw reset
 
 Exit codes:
-  0  the plan is in place
-  1  it is not: the plan, a source or the lease says no, and the workspace is as it was
+  0  the plan is applied
+  1  the plan, a source or the lease was rejected; the workspace is unchanged
   2  a file could not be read, or the disk failed")]
 pub(crate) struct WorkspaceApply {
     #[command(flatten)]
     pub(crate) target: WorkspaceTarget,
 
-    /// Unpack this snapshot over the read-write slots, before anything is put in place.
+    /// Unpack this snapshot into the read-write slots first.
     #[arg(long, value_name = "FILE")]
     pub(crate) snapshot: Option<PathBuf>,
 
-    /// How closely to look before saying that the plan is in place already.
+    /// How thoroughly to check whether the plan is already applied.
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = VerifyLevel::Stat)]
     pub(crate) verify: VerifyLevel,
 
-    /// What happens to what the agent wrote.
+    /// What to do with files written by the agent.
     #[arg(long, value_enum, value_name = "POLICY", default_value_t = RwPolicy::Preserve)]
     pub(crate) rw: RwPolicy,
 }
 
-/// Put a plan in place together with what a snapshot kept.
+/// Apply a plan together with a snapshot.
 ///
-/// It is `apply --snapshot`: the read-only slots come from the plan, the read-write ones from the
-/// snapshot, and both are there or neither is. The snapshot is checked byte by byte before anything is touched.
+/// Same as `apply --snapshot`: read-only slots come from the plan, read-write slots from the
+/// snapshot, and both are applied or neither is. Every byte of the snapshot is verified first.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Bring a workspace back, here or on another machine:
+  Restore a workspace, here or on another machine:
     interlock workspace restore --root /tmp/ws2 --snapshot /tmp/ws.snapshot --plan /tmp/plan.json \\
       --library library
 
 Exit codes:
-  0  the workspace is back
-  1  it is not: the snapshot or the plan is refused, and the workspace is as it was
+  0  the workspace is restored
+  1  the snapshot or the plan was rejected; the workspace is unchanged
   2  a file could not be read, or the disk failed")]
 pub(crate) struct WorkspaceRestore {
     #[command(flatten)]
     pub(crate) target: WorkspaceTarget,
 
-    /// The snapshot. Its hash is in the file beside it, FILE.sha256.
+    /// The snapshot. Its hash is in FILE.sha256.
     #[arg(long, value_name = "FILE")]
     pub(crate) snapshot: PathBuf,
 }
 
-/// Compare a workspace with what was applied.
+/// Compare a workspace with the applied plan.
 ///
-/// What the agent wrote where it may write is `info`, and makes the verdict `dirty`; anything else that
-/// is not as applied is worse. Nothing is changed but the times in the index.
+/// Changes to writable files are `info` and give the verdict `dirty`; all other differences are
+/// more severe. Only timestamps in the index are updated.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Is it still what was declared?
+  Check for drift:
     interlock workspace drift --root /tmp/ws
 
-  Trust no time stamp, read every byte:
+  Read every byte instead of trusting timestamps:
     interlock workspace drift --root /tmp/ws --level hash
 
-  How much an agent changed where it may not, for a script:
+  Print the number of critical changes, for a script:
     interlock workspace drift --root /tmp/ws --json | jq .counts.critical
 
 Exit codes:
   0  clean
-  1  dirty or critical; or nothing was ever applied here
+  1  dirty or critical, or no plan was applied
   2  the disk could not be read")]
 pub(crate) struct WorkspaceDrift {
     /// The root of the workspace.
     #[arg(long, value_name = "DIR")]
     pub(crate) root: PathBuf,
 
-    /// How closely to look.
+    /// How thoroughly to check.
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = DriftLevel::Stat)]
     pub(crate) level: DriftLevel,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Pack what the agent wrote into one file.
+/// Pack the files written by the agent into a snapshot.
 ///
-/// The read-write slots go into a tar that zstd packed, with its hash in a file beside it. The same
-/// workspace gives the same bytes.
+/// The read-write slots are packed into a tar archive compressed with zstd, with its hash in a
+/// second file. The same workspace always gives the same bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Keep what was done:
+  Create a snapshot:
     interlock workspace snapshot --root /tmp/ws -o /tmp/ws.snapshot
 
-  Without what can be made again:
+  Exclude generated files:
     interlock workspace snapshot --root /tmp/ws -o /tmp/small.snapshot --exclude deliverables/build
 
-  What is in it, with the tools of the system:
+  List its contents with system tools:
     zstd -dc /tmp/ws.snapshot | tar -t && (cd /tmp && sha256sum -c ws.snapshot.sha256)
 
 Exit codes:
-  0  it is packed
-  1  nothing was applied here, a file kept changing, or there is too much
+  0  the snapshot was written
+  1  no plan was applied, a file kept changing, or a limit was exceeded
   2  the disk failed")]
 pub(crate) struct WorkspaceSnapshot {
     /// The root of the workspace.
@@ -266,61 +268,61 @@ pub(crate) struct WorkspaceSnapshot {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
 
-    /// Leave out this path below the root, with everything in it; may be given several times.
+    /// Exclude this path below the root and everything in it; may be repeated.
     #[arg(long, value_name = "PATH")]
     pub(crate) exclude: Vec<String>,
 
-    /// Replace the file if it exists.
+    /// Overwrite an existing file.
     #[arg(long)]
     pub(crate) force: bool,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
 /// Show the environment of an agent, or start a program in it. Secrets are never printed.
 ///
-/// Variables come from the base manifest, the manifest, the overlay and the platform, later ones
-/// winning. Credentials are fetched from where `sourceRef` says, `env:NAME` or `file:PATH`, and exist only in
-/// memory and in the environment of the program that is started.
+/// Variables come from the base manifest, the manifest, the overlay and the platform; later sources
+/// take precedence. Credentials are fetched from `sourceRef`, `env:NAME` or `file:PATH`, and exist
+/// only in memory and in the environment of the started program.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Which variables would the agent have, and who set them? (from examples/workspace)
+  Show the variables and their sources (run in examples/workspace):
     interlock workspace env --manifest manifest.yaml --inputs inputs.json --context context.json \\
       --library library
 
-  With a variable of this call:
+  Set an additional variable:
     interlock workspace env --manifest manifest.yaml --inputs inputs.json --context context.json \\
       --library library --overlay LOG_LEVEL=debug
 
-  Start a program in it; secrets go to it and to nobody else:
+  Start a program in this environment; only it receives the secrets:
     interlock workspace env --manifest manifest.yaml --inputs inputs.json --context context.json \\
       --library library --exec -- sh -c 'echo \"releasing $RELEASE_VERSION\"'
 
 Exit codes:
-  0  it can be resolved
-  1  it cannot: required credentials are missing, or a name is reserved
+  0  the environment was resolved
+  1  required credentials are missing, or a name is reserved
   2  a file could not be read, or the program could not be started
   with --exec, the exit code of the program")]
 pub(crate) struct WorkspaceEnv {
     #[command(flatten)]
     pub(crate) input: ManifestInput,
 
-    /// The folder that has templates, skills and base manifests.
+    /// The folder with templates, skills and base manifests.
     #[arg(long, value_name = "DIR")]
     pub(crate) library: Option<PathBuf>,
 
-    /// A variable of this call; may be given several times.
+    /// A variable, NAME=VALUE; may be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) overlay: Vec<(String, String)>,
 
-    /// Start the program that follows `--` in this environment, instead of showing it.
+    /// Start the program after `--` in this environment instead of showing it.
     #[arg(long, requires = "program", conflicts_with = "json")]
     pub(crate) exec: bool,
 
-    /// The root of the workspace, where it is not at /workspace: the program starts there, with TMPDIR and
-    /// INTERLOCK_WORKSPACE below it.
+    /// The root of the workspace, if it is not /workspace: the program starts there, with TMPDIR
+    /// and INTERLOCK_WORKSPACE below it.
     #[arg(long, value_name = "DIR", requires = "exec")]
     pub(crate) root: Option<PathBuf>,
 
@@ -329,19 +331,19 @@ pub(crate) struct WorkspaceEnv {
     pub(crate) program: Vec<OsString>,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// Give a workspace back, so that another run or session may have it. What is in it stays.
+/// Release a workspace so that another run or session can use it. The files stay.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  The work is done:
+  Release a workspace:
     interlock workspace release --root /tmp/ws
 
 Exit codes:
-  0  it is free
-  1  nothing was applied here
+  0  the workspace is free
+  1  no plan was applied
   2  the disk failed")]
 pub(crate) struct WorkspaceRelease {
     /// The root of the workspace.
@@ -349,50 +351,50 @@ pub(crate) struct WorkspaceRelease {
     pub(crate) root: PathBuf,
 
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) answering: OutputFormat,
 }
 
-/// How closely an apply looks at a plan that is in place.
+/// How thoroughly `apply` checks a plan that is already applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VerifyLevel {
-    /// The lease is believed.
+    /// Trust the lease.
     None,
-    /// What the file system knows, and the bytes of what looks different.
+    /// Compare file metadata, and the bytes of files that look different.
     Stat,
-    /// All bytes of the read-only slots.
+    /// Compare all bytes of the read-only slots.
     Hash,
 }
 
-/// How closely drift is looked for.
+/// How thoroughly drift is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DriftLevel {
-    /// What the file system knows, and the bytes of what looks different.
+    /// Compare file metadata, and the bytes of files that look different.
     Stat,
-    /// All bytes.
+    /// Compare all bytes.
     Hash,
 }
 
-/// What happens to what the agent wrote.
+/// What happens to files written by the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RwPolicy {
-    /// It is kept, and the plan is merged around it.
+    /// Keep them and merge the plan around them.
     Preserve,
-    /// It is thrown away.
+    /// Delete them.
     Reset,
 }
 
-/// As whom the agent runs.
+/// The user that the agent runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AgentUser {
-    /// As the user of this program, or as one who may do anything.
+    /// The user of this program, or a privileged user.
     Same,
-    /// As another, ordinary user.
+    /// Another, unprivileged user.
     Other,
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write NAME=VALUE".to_owned()),
+        _ => Err("expected NAME=VALUE".to_owned()),
     }
 }

@@ -7,9 +7,10 @@
 //!   every session of the copy is read; everything is synced; one rename makes it DIR
 //! ```
 //!
-//! The order is what makes the copy whole without stopping anybody. A run knows a session only once it is there, so runs come
-//! first; a session names segments, snapshots, workflows and artifacts only once they are durable, so manifests come before them.
-//! Nothing of that is ever changed, and while collections are kept out nothing of it is deleted.
+//! The order makes the copy consistent without stopping the server. A run refers to a session only
+//! after the session exists, so runs are copied first. A session refers to segments, snapshots,
+//! workflows and artifacts only after they are durable, so manifests are copied before them. None
+//! of these files ever changes, and garbage collection is blocked meanwhile.
 
 mod tree;
 
@@ -27,20 +28,19 @@ use storage::files::SessionFiles;
 use self::tree::{Copied, Tree};
 use crate::arguments::{Backup, Globals};
 use crate::commands::serve::open_store;
-use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::output::{self, Layout};
 use crate::progress::Waiting;
 use crate::settings::Settings;
 
-/// How often a session is copied again that changed in an unlucky moment.
+/// How often a session is copied again because it changed during the copy.
 const ATTEMPTS: usize = 4;
-/// The newest checkpoints of the audit logs.
 const ANCHORS: &str = "keys/audit-checkpoints.json";
-/// The database, which SQLite copies.
+/// The database, copied by SQLite.
 const RUNS: &str = "runs.sqlite3";
 
-/// Copies the data directory into a folder that is there only when it is whole.
-pub(crate) fn run(arguments: &Backup, globals: &Globals) -> Result<Answer, Failure> {
+/// Copies the data directory. The target appears only when it is complete.
+pub(crate) fn run(arguments: &Backup, globals: &Globals) -> Result<ExitStatus, Failure> {
     let settings = Settings::load(globals)?;
     let from = &settings.data_dir.value;
     let to = std::path::absolute(&arguments.dir).map_err(unwritable(&arguments.dir))?;
@@ -54,48 +54,50 @@ pub(crate) fn run(arguments: &Backup, globals: &Globals) -> Result<Answer, Failu
     });
     drop(waiting);
     let report = done.inspect_err(|_| {
-        // As far as possible: what is left has a name that says what it is.
+        // Best effort: a leftover folder has a name that shows what it is.
         let _ = std::fs::remove_dir_all(&partial);
     })?;
     let Report { copied, sessions, damaged } = &report;
     if arguments.answering.json {
-        let told = json!({
+        let printed = json!({
             "dir": to.display().to_string(), "files": copied.files, "bytes": copied.bytes,
             "sessions": sessions, "damagedSessions": damaged, "skipped": copied.skipped,
         });
-        output::json(&told, Layout::Compact)?;
+        output::json(&printed, Layout::Compact)?;
     } else {
         let mut words =
             format!("{} ({} files, {} bytes, {sessions} sessions)", to.display(), copied.files, copied.bytes);
         for id in damaged {
-            words += &format!("\n  {id} is damaged, here as there; `interlock session verify` says more");
+            words += &format!(
+                "\n  {id} is damaged in the original too; run `interlock session verify` for details"
+            );
         }
         for name in &copied.skipped {
-            words += &format!("\n  {} was left out: it is neither a file nor a folder", output::clean(name));
+            words += &format!("\n  {} was skipped: not a file or folder", output::clean(name));
         }
         output::text(&words)?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
 struct Report {
     copied: Copied,
-    /// How many sessions were copied, of all tenants.
+    /// The number of copied sessions of all tenants.
     sessions: usize,
-    /// Those that are damaged where they come from.
+    /// Sessions that are damaged in the original.
     damaged: Vec<String>,
 }
 
-/// A copy is never written over anything, and never into what is copied.
+/// A copy never overwrites anything and is never inside the data directory.
 fn refuse_nonsense(from: &Path, to: &Path) -> Result<(), Failure> {
     let taken = match std::fs::read_dir(to) {
         Ok(mut names) => names.next().is_some(),
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     };
     if taken {
-        let message = format!("{} is there already", to.display());
+        let message = format!("{} already exists", to.display());
         return Err(Envelope::new(CommandErrorCode::OutputExists, message)
-            .suggest("Use another folder: a copy is never written over another.")
+            .suggest("Use another folder. A backup never overwrites existing files.")
             .into());
     }
     let inside = |path: &Path| {
@@ -103,15 +105,15 @@ fn refuse_nonsense(from: &Path, to: &Path) -> Result<(), Failure> {
         known.is_some_and(|known| from.canonicalize().is_ok_and(|from| known.starts_with(from)))
     };
     if inside(to) {
-        let message = format!("{} is in the data directory itself", to.display());
+        let message = format!("{} is inside the data directory", to.display());
         return Err(Envelope::new(CommandErrorCode::OutputExists, message)
-            .suggest("Use a folder elsewhere, best on another disk.")
+            .suggest("Use a folder outside it, preferably on another disk.")
             .into());
     }
     Ok(())
 }
 
-/// Beside the target, so that one rename is enough.
+/// Next to the target, so that a single rename completes the copy.
 fn partial_of(to: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(to.file_name().unwrap_or_default());
@@ -126,9 +128,10 @@ fn copy(settings: &Settings, partial: &Path) -> Result<Report, Failure> {
     }
     let began = SystemTime::now();
     let mut tree = Tree::new(from, partial, began).map_err(unwritable(partial))?;
-    // Before the database: the checkpoint that it names is then in the copy, however much is signed meanwhile.
+    // Copied before the database, so that the copy contains the checkpoint that the database names,
+    // even if more is signed meanwhile.
     tree.file_first(Path::new(ANCHORS)).map_err(unwritable(partial))?;
-    // A directory in which only agents were guided has none, and is given none.
+    // A directory with only guided sessions has no run database, and gets none.
     if !matches!(from.join(RUNS).try_exists(), Ok(false)) {
         let target = partial.join(RUNS);
         let store = open_store(settings)?;
@@ -146,7 +149,7 @@ fn copy(settings: &Settings, partial: &Path) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// One tenant: sessions first, then what they refer to, then the rest.
+/// One tenant: sessions first, then the data they refer to, then the rest.
 fn copy_tenant(
     from: &Path,
     partial: &Path,
@@ -162,7 +165,7 @@ fn copy_tenant(
         tree.session(&root.join("sessions").join(session.as_str())).map_err(unreadable(&place))?;
     }
     tree.rest(root).map_err(unreadable(&place))?;
-    // Opened only now: there is nothing that would be made by looking.
+    // Opened only now, because opening would create missing files.
     let copies = open_files(&partial.join(root))?;
     report.sessions += sessions.len();
     for session in &sessions {
@@ -172,7 +175,7 @@ fn copy_tenant(
                 report.damaged.push(session.to_string());
                 break;
             }
-            // An append was cut off before, and was mended between two looks of ours.
+            // An interrupted append was repaired between two reads.
             attempts += 1;
             tree.session(&root.join("sessions").join(session.as_str())).map_err(unreadable(&place))?;
             tree.rest(root).map_err(unreadable(&place))?;

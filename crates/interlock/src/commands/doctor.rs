@@ -9,17 +9,16 @@ use serde_json::json;
 
 use crate::arguments::{Doctor, Globals};
 use crate::commands::serve;
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, BAD, Cell, DIM, GOOD, HEADING, Layout, Table, WARNING};
-use crate::settings::desired::per_address;
+use crate::settings::desired::{self, per_address};
 use crate::settings::{ByteSize, Limit, Origin, Setting, Settings};
 
-/// What came of looking at one thing.
+/// The result of one check.
 #[derive(Serialize)]
 struct Check {
     name: &'static str,
     state: State,
-    /// What was found.
     found: String,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +47,7 @@ impl Check {
     }
 }
 
-/// One setting, as it is printed.
+/// One printed setting.
 #[derive(Serialize)]
 struct Line {
     name: &'static str,
@@ -56,8 +55,8 @@ struct Line {
     origin: Origin,
 }
 
-/// Looks at everything, and changes nothing.
-pub(crate) fn run(arguments: &Doctor, globals: &Globals) -> Result<Answer, Failure> {
+/// Runs all checks without changing anything.
+pub(crate) fn run(arguments: &Doctor, globals: &Globals) -> Result<ExitStatus, Failure> {
     let settings = Settings::load(globals)?;
     let lines = lines(&settings);
     let checks = checks::all(&settings);
@@ -73,7 +72,7 @@ pub(crate) fn run(arguments: &Doctor, globals: &Globals) -> Result<Answer, Failu
     } else {
         output::text(&words(&lines, &checks))?;
     }
-    Ok(Answer::yes_if(well))
+    Ok(ExitStatus::success_if(well))
 }
 
 fn lines(settings: &Settings) -> Vec<Line> {
@@ -98,6 +97,11 @@ fn lines(settings: &Settings) -> Vec<Line> {
             name: "guide.workspace_roots",
             value: paths(&settings.workspace_roots.value),
             origin: settings.workspace_roots.origin.clone(),
+        },
+        Line {
+            name: "guide.commands",
+            value: desired::commands(&settings.guide_commands.value),
+            origin: settings.guide_commands.origin.clone(),
         },
         Line {
             name: "server.public_url",
@@ -158,7 +162,7 @@ fn lines(settings: &Settings) -> Vec<Line> {
     ]
 }
 
-/// Names and references, which are no secrets.
+/// Names and references, never secrets.
 fn references(references: &BTreeMap<String, String>) -> Vec<String> {
     references.iter().map(|(name, reference)| format!("{name} = {reference}")).collect()
 }

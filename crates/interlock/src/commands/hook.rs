@@ -1,6 +1,6 @@
 //! `interlock hook`.
 
-mod answer;
+mod response;
 
 use std::io::Read as _;
 use std::path::Path;
@@ -8,24 +8,24 @@ use std::path::Path;
 use host::system::{Clock as _, SystemClock};
 use serde_json::Value;
 
-use self::answer::{Event, answer};
+use self::response::{Event, respond};
 use crate::arguments::{Globals, Hook};
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output;
 use crate::service;
 use crate::settings::Settings;
 
-/// The longest event that is read. A tool call can carry a whole file.
+/// The longest event, in bytes. A tool call can contain a whole file.
 const EVENT_BYTES: u64 = 16 << 20;
 
-/// Answers one event of a client. Whatever goes wrong, the client goes on without us: a hook that fails would stop every
-/// conversation, those without a run included.
-pub(crate) fn run(arguments: &Hook, globals: &Globals) -> Result<Answer, Failure> {
+/// Answers one event of a client. On any error it prints nothing, because a failing hook would stop
+/// every conversation, including those without a run.
+pub(crate) fn run(arguments: &Hook, globals: &Globals) -> Result<ExitStatus, Failure> {
     let reply = reply(arguments, globals);
     if let Some(reply) = reply {
         output::text(&reply)?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
 fn reply(arguments: &Hook, globals: &Globals) -> Option<Value> {
@@ -34,13 +34,13 @@ fn reply(arguments: &Hook, globals: &Globals) -> Option<Value> {
     let sent: Value = serde_json::from_str(&text).ok()?;
     let event = Event::read(&sent)?;
     let settings = Settings::load(globals).ok()?;
-    // A directory that is not there has no run, and looking must not make it.
+    // A missing directory has no run, and the hook must not create it.
     if !settings.data_dir.value.join("sessions").is_dir() {
         return None;
     }
     let workspace = event.workspace.clone().or_else(|| std::env::current_dir().ok())?;
     let run = open_run(&settings, &workspace)?;
-    answer(arguments.client, &event, &run, SystemClock.now_ms())
+    respond(arguments.client, &event, &run, SystemClock.now_ms())
 }
 
 fn open_run(settings: &Settings, workspace: &Path) -> Option<host::guided::OpenRun> {

@@ -7,13 +7,12 @@ use host::system::{Entropy as _, SystemEntropy};
 use serde_json::{Value, json};
 
 use crate::arguments::{Globals, KeyCommand};
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, Cell, DIM, GOOD, Layout, Table};
 use crate::service;
 use crate::settings::Settings;
 
-/// Lists the keys by fingerprint, or rotates them.
-pub(crate) fn run(command: &KeyCommand, globals: &Globals) -> Result<Answer, Failure> {
+pub(crate) fn run(command: &KeyCommand, globals: &Globals) -> Result<ExitStatus, Failure> {
     let settings = Settings::load(globals)?;
     let keyring = match command {
         KeyCommand::NewApiKey(new) => return api_key::run(new, &settings),
@@ -31,7 +30,7 @@ pub(crate) fn run(command: &KeyCommand, globals: &Globals) -> Result<Answer, Fai
     } else {
         output::text(&words(keyring.as_ref(), matches!(command, KeyCommand::Rotate(_))))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
 fn document(keyring: Option<&Keyring>) -> Value {
@@ -44,14 +43,13 @@ fn document(keyring: Option<&Keyring>) -> Value {
 
 fn words(keyring: Option<&Keyring>, rotated: bool) -> String {
     let Some(keyring) = keyring else {
-        return "There is no key yet. The first is made when the first session starts, or by `interlock key rotate`."
-            .to_owned();
+        return "No signing key yet. The first session or `interlock key rotate` creates one.".to_owned();
     };
     let mut table = Table::new(&["key", "fingerprint", "tokens"]);
     table.row([
         Cell::styled("current", GOOD),
         keyring.current.fingerprint().into(),
-        "signed and accepted".into(),
+        "signs and is accepted".into(),
     ]);
     if let Some(previous) = &keyring.previous {
         table.row([
@@ -62,7 +60,9 @@ fn words(keyring: Option<&Keyring>, rotated: bool) -> String {
     }
     let mut words = table.to_string();
     if rotated {
-        words.push_str("\nThe keys were rotated. Nothing durable depends on them: fresh tokens come from resume_session.\n");
+        words.push_str(
+            "\nThe keys were rotated. Sessions are not affected: `resume_session` issues new tokens.\n",
+        );
     }
     words
 }

@@ -7,15 +7,16 @@ mod entry;
 
 use std::sync::Arc;
 
+use host::guided::Workspaces;
 use server::GuideService;
 
 use crate::arguments::{Globals, Mcp, McpCommand};
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::service;
 use crate::settings::Settings;
 
 /// Serves one client until it disconnects, or changes the configuration of one.
-pub(crate) fn run(arguments: &Mcp, globals: &Globals) -> Result<Answer, Failure> {
+pub(crate) fn run(arguments: &Mcp, globals: &Globals) -> Result<ExitStatus, Failure> {
     match &arguments.command {
         Some(McpCommand::Install(install)) => configure::install(install, globals),
         Some(McpCommand::Uninstall(uninstall)) => configure::uninstall(uninstall),
@@ -23,12 +24,18 @@ pub(crate) fn run(arguments: &Mcp, globals: &Globals) -> Result<Answer, Failure>
     }
 }
 
-fn serve(arguments: &Mcp, globals: &Globals) -> Result<Answer, Failure> {
+fn serve(arguments: &Mcp, globals: &Globals) -> Result<ExitStatus, Failure> {
     let settings = Settings::load(globals)?.with_workflow_dirs(&arguments.workflows);
-    let guided: Arc<dyn GuideService> = Arc::new(service::open_guided(&settings)?);
-    server::run_stdio(guided).map_err(|error| Failure::Unwritable {
+    let guided = service::open_guided(&settings)?;
+    // The user who starts this process can run commands anyway, in any folder.
+    let verifier = Arc::new(service::verifier(&settings, Workspaces::Any));
+    guided.verify_with(&verifier);
+    let guided: Arc<dyn GuideService> = Arc::new(guided);
+    let served = server::run_stdio(guided);
+    verifier.stop();
+    served.map_err(|error| Failure::Unwritable {
         name: "to the client".to_owned(),
         cause: std::io::Error::other(error),
     })?;
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }

@@ -1,26 +1,25 @@
 //! `interlock pack`.
 
-mod access;
 mod check;
 mod install;
 mod locked;
 mod publish;
 mod registries;
 mod registry;
+mod registry_keys;
 mod sign;
 mod source;
 mod starter;
-mod trusted;
+mod trust_policy;
 
 use canon::error::Envelope;
 use packs::PackError;
 
 use crate::arguments::{Globals, PackCommand};
-use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::settings::Settings;
 
-/// Packs: written, looked at, signed, installed, published.
-pub(crate) fn run(command: &PackCommand, globals: &Globals) -> Result<Answer, Failure> {
+pub(crate) fn run(command: &PackCommand, globals: &Globals) -> Result<ExitStatus, Failure> {
     match command {
         PackCommand::New(new) => starter::run(new),
         PackCommand::Check(check) => check::run(check),
@@ -39,13 +38,12 @@ impl From<PackError> for Failure {
     }
 }
 
-/// The system's clock.
 fn now() -> canon::time::Timestamp {
     use host::system::{Clock as _, SystemClock};
     canon::time::Timestamp(SystemClock.now_ms())
 }
 
-/// The call itself is wrong.
+/// A usage error.
 fn usage(message: &str) -> Failure {
     Envelope::new(CommandErrorCode::InputUnreadable, message)
         .suggest("See `interlock help pack install` and `interlock help pack publish` for examples.")

@@ -1,6 +1,6 @@
 //! `interlock run`.
 
-mod here;
+mod local;
 mod server;
 mod show;
 
@@ -14,19 +14,19 @@ use serde_json::{Map, Value};
 
 use crate::arguments::{Globals, Run};
 use crate::commands::serve::serving;
-use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::output::{self, Layout};
 use crate::settings::Settings;
 
-/// A run that was started, and how it stands as far as was watched.
+/// A started run and its last known state.
 struct Started {
     run_id: RunId,
     status: RunStatus,
     snapshot: Option<Value>,
 }
 
-/// Starts a run on the server of the data directory, or here, and shows what becomes of it.
-pub(crate) fn run(arguments: &Run, globals: &Globals) -> Result<Answer, Failure> {
+/// Starts a run on the data directory's server, or in this process, and shows the result.
+pub(crate) fn run(arguments: &Run, globals: &Globals) -> Result<ExitStatus, Failure> {
     let settings = Settings::load(globals)?;
     let inputs = inputs(arguments.inputs.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &Run, globals: &Globals) -> Result<Answer, Failure>
     let started = runtime.block_on(async {
         match serving(&settings) {
             Some(serving) => server::start(arguments, inputs, &serving, &settings).await,
-            None => here::start(arguments, inputs, &settings).await,
+            None => local::start(arguments, inputs, &settings).await,
         }
     })?;
     if arguments.answering.json {
@@ -48,10 +48,10 @@ pub(crate) fn run(arguments: &Run, globals: &Globals) -> Result<Answer, Failure>
     } else {
         output::text(&show::ending(&started, arguments.follow))?;
     }
-    Ok(Answer::yes_if(!arguments.follow || started.status == RunStatus::Completed))
+    Ok(ExitStatus::success_if(!arguments.follow || started.status == RunStatus::Completed))
 }
 
-/// The inputs: an object as it is, or a file that holds one.
+/// The inputs: a JSON object, or a file with one.
 fn inputs(given: Option<&str>) -> Result<Map<String, Value>, Failure> {
     let Some(given) = given else { return Ok(Map::new()) };
     let bytes = if given.trim_start().starts_with('{') {
@@ -61,14 +61,14 @@ fn inputs(given: Option<&str>) -> Result<Map<String, Value>, Failure> {
     };
     match json::read(&bytes, &json::Limits::default()) {
         Ok(Value::Object(inputs)) => Ok(inputs),
-        Ok(_) => Err(Envelope::new(CommandErrorCode::InputUnreadable, "the inputs are no JSON object")
-            .suggest("Give an object, such as '{\"name\": \"value\"}', or a file that holds one.")
+        Ok(_) => Err(Envelope::new(CommandErrorCode::InputUnreadable, "the inputs are not a JSON object")
+            .suggest("Pass an object, such as '{\"name\": \"value\"}', or a file with one.")
             .into()),
         Err(error) => Err(error.envelope().into()),
     }
 }
 
-/// Whether a workflow was given as a file.
+/// Whether the workflow is a file.
 fn is_file(workflow: &str) -> bool {
     Path::new(workflow).extension().is_some() || workflow.contains('/')
 }

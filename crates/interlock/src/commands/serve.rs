@@ -1,14 +1,14 @@
 //! `interlock serve`.
 
 pub(crate) mod database;
+mod executors;
 mod greeting;
-mod hands;
 mod keys;
 mod limits;
 mod lock;
 mod mcp;
+mod pack_registry;
 mod plugins;
-mod shelves;
 mod traces;
 mod triggers;
 mod workflows;
@@ -34,7 +34,7 @@ use storage::sqlite::{OpenError, SqliteRuns};
 
 use crate::arguments::{Globals, Serve};
 use crate::client::{Client, until_ready};
-use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::log;
 use crate::service;
 use crate::settings::Settings;
@@ -45,25 +45,25 @@ pub(crate) use self::keys::{KEY_VARIABLE, LOCAL_KEY};
 use self::limits::Limits;
 pub(crate) use self::limits::rate;
 pub(crate) use self::lock::{Serving, serving, take};
-pub(crate) use self::workflows::{Found, folder, read as read_workflow, register};
+pub(crate) use self::workflows::{WorkflowFile, folder, read as read_workflow, register};
 
-/// The tenant of the data directory itself.
+/// The default tenant of the data directory.
 pub(crate) const TENANT: &str = "default";
-/// How long the end waits for the audit logs to be signed.
+/// How long shutdown waits for the audit logs to be signed.
 const SIGNING: Duration = Duration::from_secs(5);
 
-/// Serves until somebody says stop.
-pub(crate) fn run(arguments: &Serve, globals: &Globals) -> Result<Answer, Failure> {
+/// Serves until a stop signal.
+pub(crate) fn run(arguments: &Serve, globals: &Globals) -> Result<ExitStatus, Failure> {
     let _log = log::begin();
     let runtime = runtime()?;
-    // What is opened may reach a server, and is worked on by the same threads.
+    // Opening may contact a server, which uses the same threads.
     let threads = runtime.enter();
     let opened = open(arguments, globals)?;
     drop(threads);
     runtime.block_on(serve(arguments, &opened, Greeting::Server, stop_signal()))
 }
 
-/// A server that can be reached, and answers once it is served.
+/// A bound server that responds once it is served.
 pub(crate) struct Opened {
     pub(crate) settings: Settings,
     pub(crate) url: String,
@@ -78,14 +78,14 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// A client with the key of this machine, once the server answers.
+    /// A client with the local key, once the server responds.
     pub(crate) async fn client_once_served(&self) -> Result<Client, Failure> {
-        // The listener is there already: the request waits until somebody accepts it.
+        // The listener is already bound: the request waits until it is accepted.
         until_ready(&self.url).await?;
         Client::of(&self.url, &self.settings)
     }
 
-    /// A link that signs in once, in place of a key, and leads to a page of the console.
+    /// A single-use sign-in link that leads to a page of the console.
     pub(crate) fn sign_in_link(&self, key: &str, path: &str) -> Result<String, Failure> {
         let now = Timestamp(SystemClock.now_ms());
         let issued = self.sign_in_links.issue(hash(key), path, now, &SystemEntropy);
@@ -95,12 +95,15 @@ impl Opened {
     }
 }
 
-/// Takes the data directory and the address.
+/// Locks the data directory and binds the address.
 pub(crate) fn open(arguments: &Serve, globals: &Globals) -> Result<Opened, Failure> {
     let settings = Settings::load(globals)?.with_workflow_dirs(&arguments.workflows);
-    // What is wrong with the settings is told before anything is done.
+    // Settings errors are reported before anything else happens.
     let limits = Limits::of(&settings)?;
     let collector = traces::Collector::of(&settings)?.map(Arc::new);
+    if arguments.mcp_without_key {
+        refuse_unless_local(arguments, &settings)?;
+    }
     let lock = take(&settings)?;
     if arguments.new_database {
         database::begin_anew(&settings)?;
@@ -127,7 +130,6 @@ pub(crate) fn open(arguments: &Serve, globals: &Globals) -> Result<Opened, Failu
     })
 }
 
-/// Threads for a server.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(|cause| Failure::Unreadable { name: "the system's threads".to_owned(), cause })
@@ -139,10 +141,11 @@ pub(crate) async fn serve(
     opened: &Opened,
     greeting: Greeting,
     stop: impl Future<Output = ()> + Send + 'static,
-) -> Result<Answer, Failure> {
+) -> Result<ExitStatus, Failure> {
     let Opened { settings, limits, runs, address, .. } = opened;
     let (limits, runs, address) = (*limits, runs.clone(), *address);
-    let sending = opened.collector.clone().and_then(|collector| traces::Sending::begin(&runs, collector));
+    let sending =
+        opened.collector.clone().and_then(|collector| traces::TraceExporter::begin(&runs, collector));
     if let Some(made) = keys::prepare(&runs, settings, address).await? {
         greeting.show_key(&made)?;
     }
@@ -150,8 +153,9 @@ pub(crate) async fn serve(
     let fixtures = server::http::Fixtures::default();
     let loaded = workflows::load(&runs, &arguments.workflows, &fixtures).await;
     service::walk(&runs, settings, Arc::clone(&tenants));
-    // Before anybody is answered: what is created from now on was not under way. The rest goes on while requests are answered, so that
-    // a run that takes long to recover can be cancelled; `/readyz` says when all of them go on.
+    // Collect unfinished runs before the first request is accepted: later runs are not recovered.
+    // They are recovered while requests are served, so that a run with a slow recovery can be
+    // cancelled; `/readyz` reports when all of them continue.
     runs.find_unrecovered().map_err(|refusal| refused(&refusal))?;
     for lost in runs.lost_audit_entries().map_err(|refusal| refused(&refusal))? {
         tracing::error!(
@@ -166,6 +170,7 @@ pub(crate) async fn serve(
         settings: server::http::Settings {
             test_seams: has_seams(),
             open_registry: settings.open_registry.value,
+            mcp_without_key: arguments.mcp_without_key,
             ui_plugins: opened.plugins.are_served(),
             test_sandbox: is_set("OPENWOP_TEST_SANDBOX_MVP"),
             test_spans: is_set("OPENWOP_TEST_OTEL_SCRAPE"),
@@ -180,8 +185,8 @@ pub(crate) async fn serve(
             workspace_roots: WorkspaceRoots::new(settings.workspace_roots.value.clone()),
             allowed_origins: settings.allowed_origins.value.clone(),
         },
-        shelves: shelves::open(settings)?,
-        pages: Some(console(opened, tenants)?.router()),
+        shelves: pack_registry::open(settings)?,
+        pages: Some(console(opened, Arc::clone(&tenants))?.router()),
     });
     let cannot = |cause: std::io::Error| cannot_listen(address, &cause);
     let listener = opened.listener.try_clone().map_err(cannot)?;
@@ -203,6 +208,7 @@ pub(crate) async fn serve(
     tokio::task::spawn_blocking(move || triggers::warn_of_silent(&stored));
     let frames = opened.plugins.serve(limits.connections)?;
     let served = server::http::serve(listener, state, stop).await;
+    tenants.stop_verifying();
     if let Some(frames) = frames {
         frames.end().await;
     }
@@ -212,25 +218,26 @@ pub(crate) async fn serve(
     for task in background {
         task.abort();
     }
-    // What was not signed yet is signed now, so that nobody can cut it off unnoticed while the host is stopped.
+    // Sign the remaining entries, so that they cannot be removed unnoticed while the host is
+    // stopped.
     let _ = tokio::time::timeout(SIGNING, signing).await;
     if let Some(sending) = sending {
         sending.end().await;
     }
     lock::withdraw(settings);
     served.map_err(cannot)?;
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
-/// Lets every run go on that was under way.
+/// Continues all unfinished runs.
 async fn recover(runs: Runs) {
     let recovered = runs.recover_found().await;
     if recovered > 0 {
-        tracing::info!(recovered, "runs that were under way go on");
+        tracing::info!(recovered, "unfinished runs continue");
     }
 }
 
-/// The pages of people, on the same runs and sessions.
+/// The console, on the same runs and sessions.
 fn console(opened: &Opened, guided: Arc<Tenants>) -> Result<Console, Failure> {
     let Opened { settings, runs, .. } = opened;
     let keyring = keyring(settings)?;
@@ -253,17 +260,17 @@ fn console(opened: &Opened, guided: Arc<Tenants>) -> Result<Console, Failure> {
     Ok(Console::with_facts(options, facts))
 }
 
-/// Something that goes on until the host is drained.
+/// A background task that runs until the host is drained.
 fn keep<F: Future<Output = ()>>(runs: &Runs, what: impl FnOnce(Runs) -> F) -> F {
     what(runs.clone())
 }
 
-/// The runs of the data directory, which is made if it does not exist.
+/// The runs of the data directory, which is created if missing.
 pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, Failure> {
     let keyring = keyring(settings)?;
     let keys_dir = settings.data_dir.value.join("keys");
     database::refuse_if_lost(&settings.data_dir.value)?;
-    // Before the key of the audit log is made: wherever that key is, there was a database.
+    // Before the audit key is created: if that key exists, there was a database.
     let store = Arc::new(open_store(settings)?);
     let audit_key = AuditKey::load_or_create(&keys_dir, &SystemEntropy).map_err(|cause| {
         Failure::Unreadable { name: format!("the audit key in {}", keys_dir.display()), cause }
@@ -291,21 +298,21 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, F
         outbound: outbound::Client::new(outbound::Reach::Public),
     });
     runs.anchor_audit(anchors);
-    runs.equip(hands::open(settings, &runs, secrets, has_seams())?);
+    runs.equip(executors::open(settings, &runs, secrets, has_seams())?);
     Ok(runs)
 }
 
-/// Whether conformance suites are served what only they ask for.
+/// Whether endpoints for conformance suites are served.
 fn has_seams() -> bool {
     is_set("OPENWOP_TEST_SEAM_ENABLED")
 }
 
-/// Whether a variable says `true`.
+/// Whether an environment variable is `true`.
 fn is_set(name: &str) -> bool {
     std::env::var(name).is_ok_and(|value| value == "true")
 }
 
-/// The keys of the data directory, which are made if there are none.
+/// The keys of the data directory, created if missing.
 fn keyring(settings: &Settings) -> Result<Keyring, Failure> {
     let mut entropy = [0; 32];
     let no_entropy = |cause| Failure::Unreadable { name: "the system's entropy".to_owned(), cause };
@@ -313,20 +320,19 @@ fn keyring(settings: &Settings) -> Result<Keyring, Failure> {
     Ok(service::open_files(settings)?.keyring_or_create(entropy)?)
 }
 
-/// The secrets that the settings refer to. Their values are looked up when they are needed, and kept nowhere.
+/// The secrets that the settings refer to. Values are read when needed and never stored.
 fn secrets(settings: &Settings) -> Result<ConfiguredSecrets, Failure> {
     let mut found = Vec::new();
     for (name, reference) in &settings.secrets.value {
         let reference = SecretReference::parse(reference).map_err(|error| {
             Envelope::new(CommandErrorCode::ConfigInvalid, format!("`secrets.{name}`: {error}"))
-                .suggest("Write `env:NAME` or `file:/path`, never the secret itself.")
+                .suggest("Use `env:NAME` or `file:/path`, never the secret itself.")
         })?;
         found.push((Tenant::new(TENANT), name.clone(), reference));
     }
     Ok(ConfiguredSecrets::new(found))
 }
 
-/// The database of the data directory.
 pub(crate) fn open_store(settings: &Settings) -> Result<SqliteRuns, Failure> {
     let path = settings.data_dir.value.join("runs.sqlite3");
     SqliteRuns::open(&path).map_err(|error| {
@@ -334,12 +340,12 @@ pub(crate) fn open_store(settings: &Settings) -> Result<SqliteRuns, Failure> {
         let (code, help) = match &error {
             OpenError::Newer { .. } => (
                 storage::StoreErrorCode::StoreNewerVersion,
-                "Use the newer version of this program that wrote it.",
+                "Use the newer version of interlock that wrote it.",
             ),
             error if error.is_damage() => (storage::StoreErrorCode::StoreIo, database::RESTORE),
             OpenError::Sqlite(_) | OpenError::File(_) | OpenError::Thread(_) => (
                 storage::StoreErrorCode::StoreIo,
-                "Check that the data directory can be written, and that its disk has room.",
+                "Check that the data directory is writable and that the disk is not full.",
             ),
         };
         Envelope::new(code, format!("{error}{cause}"))
@@ -349,22 +355,37 @@ pub(crate) fn open_store(settings: &Settings) -> Result<SqliteRuns, Failure> {
     })
 }
 
-/// What a host of runs refused, as this program tells it.
+/// A refusal of the host as a CLI error.
 pub(crate) fn refused(refusal: &host::runs::Refusal) -> Failure {
     Envelope::new(CommandErrorCode::HostRefused, refusal.to_string())
-        .suggest("See docs/openwop.md for what each code of the protocol means.")
+        .suggest("See docs/openwop.md for the meaning of each code.")
         .detail("error", refusal.code.as_str())
         .into()
 }
 
+/// Requests without a key are for programs on this machine only: not for other machines, and not for a proxy that speaks for them.
+fn refuse_unless_local(arguments: &Serve, settings: &Settings) -> Result<(), Failure> {
+    let reached = arguments.public_url.as_ref().or(settings.public_url.value.as_ref());
+    let message = if !arguments.listen.ip().is_loopback() {
+        format!("--mcp-without-key requires a loopback address, and --listen is {}", arguments.listen)
+    } else if let Some(url) = reached {
+        format!("--mcp-without-key does not go with a public URL, and it is {url}")
+    } else {
+        return Ok(());
+    };
+    Err(Envelope::new(CommandErrorCode::KeyRequired, message)
+        .suggest("Listen on 127.0.0.1 without a public URL, or leave --mcp-without-key out and use a key.")
+        .into())
+}
+
 fn cannot_listen(address: SocketAddr, cause: &std::io::Error) -> Failure {
     Envelope::new(CommandErrorCode::ListenFailed, format!("cannot listen on {address}: {cause}"))
-        .suggest("Use another address with --listen, or end the program that has this one.")
+        .suggest("Use another address with --listen, or stop the program that uses this one.")
         .detail("address", address.to_string())
         .into()
 }
 
-/// Resolves when somebody says stop.
+/// Resolves on SIGINT or SIGTERM.
 pub(crate) async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
@@ -374,7 +395,7 @@ pub(crate) async fn stop_signal() {
                 _ = terminate.recv() => {}
             }
         }
-        // Without signals it runs until it is killed, which loses nothing.
+        // Without signal handlers the server runs until it is killed, which loses no data.
         _ => std::future::pending().await,
     }
 }

@@ -1,5 +1,6 @@
 //! `interlock session`.
 
+mod event_line;
 mod export;
 mod gc;
 mod graph;
@@ -8,16 +9,15 @@ mod keep;
 mod list;
 mod lookup;
 mod show;
+mod signature;
 mod tail;
 mod verify;
-mod words;
 
 use crate::arguments::{Globals, SessionCommand};
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::settings::Settings;
 
-/// Carries out one of the commands about sessions.
-pub(crate) fn run(command: &SessionCommand, globals: &Globals) -> Result<Answer, Failure> {
+pub(crate) fn run(command: &SessionCommand, globals: &Globals) -> Result<ExitStatus, Failure> {
     let settings = Settings::load(globals)?;
     match command {
         SessionCommand::List(arguments) => list::run(arguments, &settings),
@@ -32,5 +32,5 @@ pub(crate) fn run(command: &SessionCommand, globals: &Globals) -> Result<Answer,
     }
 }
 
-/// The health of a folder in which there is no session.
+/// The health of a folder without a session.
 const NO_LOG: &str = "no_log";

@@ -4,8 +4,10 @@ mod compile;
 mod expand;
 mod list;
 mod new;
+mod preview;
 mod show;
 mod starter;
+mod test;
 mod validate;
 
 use std::fs::File;
@@ -22,13 +24,12 @@ use host::catalogue::Catalogue;
 use packs::install::InstalledPacks;
 
 use crate::arguments::{Globals, WorkflowCommand, WorkflowSources};
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, BAD, DIM, HEADING, WARNING};
 use crate::service;
 use crate::settings::Settings;
 
-/// Carries out one of the commands about workflows.
-pub(crate) fn run(command: &WorkflowCommand, globals: &Globals) -> Result<Answer, Failure> {
+pub(crate) fn run(command: &WorkflowCommand, globals: &Globals) -> Result<ExitStatus, Failure> {
     let settings = Settings::load(globals)?;
     match command {
         WorkflowCommand::List(arguments) => list::run(arguments, settings),
@@ -37,14 +38,17 @@ pub(crate) fn run(command: &WorkflowCommand, globals: &Globals) -> Result<Answer
         WorkflowCommand::Compile(arguments) => compile::run(arguments),
         WorkflowCommand::New(arguments) => new::run(arguments),
         WorkflowCommand::Expand(arguments) => expand::run(arguments, &settings),
+        WorkflowCommand::Test(arguments) => test::run(arguments),
+        WorkflowCommand::Preview(arguments) => preview::run(arguments),
     }
 }
 
-/// Whatever a host may serve: which models and servers it has stands in its settings, and a file is looked at apart from those. Of the
-/// types that packs bring, those of the packs in the data directory are known; others are told, because a misspelt one looks the same.
+/// All capabilities that any host can offer: models and servers depend on a host's settings, and a
+/// file is validated without them. Node types of packs in the data directory are known; others are
+/// reported, because they may be misspelt.
 fn servable(settings: &Settings) -> Capabilities {
     let folder = settings.data_dir.value.join("packs");
-    // A folder that is not there is not made by looking.
+    // Checking must not create a missing folder.
     let types =
         folder.is_dir().then(|| InstalledPacks::open(&folder).and_then(|packs| packs.declared_types()));
     let pack_types = match types {
@@ -54,7 +58,7 @@ fn servable(settings: &Settings) -> Capabilities {
     Capabilities { mock_agent: false, checked_before: false, pack_types, ..Capabilities::EVERYTHING }
 }
 
-/// The catalogue, and the workspace it is asked about.
+/// The catalogue and its workspace.
 fn catalogue(sources: &WorkflowSources, settings: Settings) -> (Catalogue, Option<PathBuf>) {
     let settings = settings.with_workflow_dirs(&sources.workflows);
     let workspace = sources.workspace.clone().or_else(|| std::env::current_dir().ok());
@@ -62,7 +66,7 @@ fn catalogue(sources: &WorkflowSources, settings: Settings) -> (Catalogue, Optio
     (service::catalogue(&settings), workspace)
 }
 
-/// Reads and compiles a file as an author would have it, with every problem.
+/// Reads and compiles a file, with all problems.
 fn validated(path: &Path) -> Result<Validation, Failure> {
     let file = path.display().to_string();
     let mut validation = match Format::of_name(&file) {
@@ -71,12 +75,12 @@ fn validated(path: &Path) -> Result<Validation, Failure> {
             guide::workflow::compile::validate(&bytes, format, SourceOrigin::User, &Bindings::default())
         }
         None => {
-            let message = "its name does not say how it is written";
+            let message = "unknown file type";
             let problem = Problem::new(
                 "",
                 ProblemCode::Unreadable,
                 message,
-                "Let the name end in .json, .yaml or .yml.",
+                "Use a file name that ends in .json, .yaml or .yml.",
             );
             Validation { problems: vec![problem], source: None, compiled: None }
         }
@@ -85,14 +89,14 @@ fn validated(path: &Path) -> Result<Validation, Failure> {
     Ok(validation)
 }
 
-/// Reads one byte more than a workflow may have, so that too much is noticed and not kept.
+/// Reads one byte more than the limit, so that larger files are detected without reading them.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_SOURCE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// A problem for people: where, what, and what to do.
+/// A problem as text: location, message and fix.
 fn problem_words(problem: &Problem) -> String {
     let place =
         if problem.path.is_empty() { String::new() } else { format!(" at {}", output::clean(&problem.path)) };
@@ -105,13 +109,12 @@ fn problem_words(problem: &Problem) -> String {
     )
 }
 
-/// A warning for people.
 fn warning_words(file: &str, code: &str, path: &str, message: &str) -> String {
     let place = if path.is_empty() { String::new() } else { format!(" at {}", output::clean(path)) };
     format!("{WARNING}warning {code}{WARNING:#} {file}{place}\n  {}\n", output::clean(message))
 }
 
-/// The name of a closed value, as it is written in files.
+/// The wire name of an enum member.
 fn wire<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -17,10 +17,9 @@ use workspace::rooted::Dir;
 use workspace::{Code, Error};
 
 use crate::arguments::WorkspaceCommand;
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 
-/// Carries out one of the commands about workspaces.
-pub(crate) fn run(command: &WorkspaceCommand) -> Result<Answer, Failure> {
+pub(crate) fn run(command: &WorkspaceCommand) -> Result<ExitStatus, Failure> {
     match command {
         WorkspaceCommand::Plan(arguments) => plan::run(arguments),
         WorkspaceCommand::Apply(arguments) => apply::run(arguments),
@@ -32,24 +31,23 @@ pub(crate) fn run(command: &WorkspaceCommand) -> Result<Answer, Failure> {
     }
 }
 
-/// Opens a library. A folder that is not there was misspelt, which is not an answer of the library.
+/// Opens a library. A missing folder is a usage error, not a library error.
 fn library(path: &Path) -> Result<Library, Failure> {
     std::fs::read_dir(path).map_err(|cause| Failure::unreadable(Some(path), cause))?;
     Ok(Library::open(path)?)
 }
 
-/// Opens the root of a workspace that exists.
 fn root(path: &Path) -> Result<Dir, Failure> {
     Dir::open_root(path).map_err(|cause| Failure::unreadable(Some(path), cause))
 }
 
-/// The lease of a root that something was applied to.
+/// The lease of a root with an applied plan.
 fn lease(root: &Dir) -> Result<Lease, Failure> {
-    let none = || Error::new(Code::LeaseNotFound, "nothing was ever applied to this root");
+    let none = || Error::new(Code::LeaseNotFound, "no plan was applied to this root");
     Ok(Lease::read(root)?.ok_or_else(none)?)
 }
 
-/// For whom a workspace is, in words.
+/// The owner of a workspace as text.
 fn scope_in_words(scope: &LeaseScope) -> String {
     match scope {
         LeaseScope::Run { run_id, job_run_id } => format!("run {run_id}, job {job_run_id}"),
@@ -58,7 +56,7 @@ fn scope_in_words(scope: &LeaseScope) -> String {
     }
 }
 
-/// The spelling that a member of a closed set has in JSON.
+/// The wire name of an enum member.
 fn word(member: &impl serde::Serialize) -> String {
     match serde_json::to_value(member) {
         Ok(serde_json::Value::String(word)) => word,

@@ -1,4 +1,4 @@
-//! Files for people: whole or absent, and readable by their owner only.
+//! Writes output files atomically, readable only by their owner.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -8,19 +8,17 @@ use canon::error::Envelope;
 
 use crate::failure::{CommandErrorCode, Failure};
 
-/// Whether a file that is there may be replaced.
+/// Whether an existing file may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overwrite {
-    /// Never.
     Refuse {
         /// What to do instead.
         advice: &'static str,
     },
-    /// It may.
     Replace,
 }
 
-/// Writes a file beside its place, syncs it, and puts it there by one rename.
+/// Writes a temporary file, syncs it, and renames it to its final name.
 pub(crate) fn write_file(path: &Path, content: &[u8], overwrite: Overwrite) -> Result<(), Failure> {
     if let Overwrite::Refuse { advice } = overwrite
         && fs::symlink_metadata(path).is_ok()
@@ -29,12 +27,12 @@ pub(crate) fn write_file(path: &Path, content: &[u8], overwrite: Overwrite) -> R
     }
     let failed = |cause: io::Error| Failure::unwritable(Some(path), cause);
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Made for its owner only, whatever the umask says.
+    // Owner-only, regardless of the umask.
     let mut file = tempfile::Builder::new().prefix(".interlock-").tempfile_in(folder).map_err(failed)?;
     file.write_all(content).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
     match overwrite {
         Overwrite::Replace => file.persist(path).map(drop).map_err(|error| failed(error.error))?,
-        // Somebody may have made the file in between, and it is not ours to replace.
+        // The file may have been created meanwhile; do not replace it.
         Overwrite::Refuse { advice } => match file.persist_noclobber(path) {
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(exists(path, advice));
@@ -42,13 +40,13 @@ pub(crate) fn write_file(path: &Path, content: &[u8], overwrite: Overwrite) -> R
             persisted => persisted.map(drop).map_err(|error| failed(error.error))?,
         },
     }
-    // Not every file system can sync a folder; the file itself is safe.
+    // Not every file system can sync a folder; the file itself is synced.
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
     Ok(())
 }
 
 fn exists(path: &Path, advice: &str) -> Failure {
-    Envelope::new(CommandErrorCode::OutputExists, format!("{} is there already.", path.display()))
+    Envelope::new(CommandErrorCode::OutputExists, format!("{} already exists.", path.display()))
         .suggest(format!("{advice} Nothing was written."))
         .detail("file", path.display().to_string())
         .into()
@@ -61,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_only_when_that_was_asked_for() {
+    fn an_existing_file_is_replaced_only_with_force() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.json");
         let refuse = Overwrite::Refuse { advice: "Choose another." };

@@ -1,4 +1,4 @@
-//! Columns of text, aligned.
+//! Aligned text columns.
 
 use std::fmt;
 
@@ -7,7 +7,6 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{HEADING, clean};
 
-/// One field of a row.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     text: String,
@@ -26,7 +25,7 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
-/// Rows under a heading. Each column is as wide as its widest field; the last one is not filled up.
+/// Rows under a heading. Each column is as wide as its widest cell; the last one is not padded.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
@@ -73,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_what_they_show() {
+    fn columns_are_as_wide_as_their_content() {
         let mut table = Table::new(&["id", "title", "n"]);
         table.row(["a".into(), "日本".into(), "1".into()]);
         table.row(["bcd".into(), "x\ty".into(), "22".into()]);

@@ -1,15 +1,14 @@
-//! What the process runs with, beside what it would run with if it began now: for the console.
+//! Compares the settings in use with the current configuration, for the console.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use console::{Desired, Stated};
+use console::{Desired, SettingValue};
 
-use super::{ByteSize, McpServer, Origin, Sections, Setting, Settings};
+use super::{ByteSize, GuideCommand, McpServer, Origin, Sections, Setting, Settings};
 use crate::arguments::Globals;
 use crate::failure::Failure;
 
-/// Compares the settings in force with what is written now.
 pub(crate) fn desired(applied: &Settings) -> Desired {
     let (now, problem) = match again(applied) {
         Ok(now) => (Some(now), None),
@@ -18,7 +17,7 @@ pub(crate) fn desired(applied: &Settings) -> Desired {
     let mut wanted = now.as_ref().map(rows).into_iter().flatten();
     let settings = rows(applied).into_iter().map(|row| {
         let wanted = wanted.next();
-        // A flag wins over whatever is written, and the same command has the same flags.
+        // Flags take precedence over the file, and a restart has the same flags.
         let desired = if matches!(row.origin, Origin::Flag(_)) {
             Some(row.stated())
         } else {
@@ -29,14 +28,14 @@ pub(crate) fn desired(applied: &Settings) -> Desired {
     Desired { settings: settings.collect(), problem }
 }
 
-/// The settings of the same command, if it were given now.
+/// The settings of the same command after a restart.
 fn again(applied: &Settings) -> Result<Settings, Failure> {
     let flagged =
         |setting: &Setting<PathBuf>| matches!(setting.origin, Origin::Flag(_)).then(|| setting.value.clone());
     Settings::load(&Globals { data_dir: flagged(&applied.data_dir), config: flagged(&applied.config) })
 }
 
-/// A setting in words.
+/// A setting as text.
 struct Row {
     name: &'static str,
     value: Vec<String>,
@@ -44,15 +43,15 @@ struct Row {
 }
 
 impl Row {
-    fn stated(&self) -> Stated {
-        Stated { value: self.value.clone(), origin: self.origin.to_string() }
+    fn stated(&self) -> SettingValue {
+        SettingValue { value: self.value.clone(), origin: self.origin.to_string() }
     }
 }
 
-/// Every setting, always in the same order.
-fn rows(settings: &Settings) -> [Row; 16] {
+/// All settings in a fixed order.
+fn rows(settings: &Settings) -> [Row; 17] {
     let secrets = settings.secrets.value.iter().map(|(name, reference)| {
-        // Whoever wrote the secret itself in place of a reference to it must not see it on a page.
+        // If a secret was written in place of a reference, do not show it.
         let shown = match reference.split_once(':') {
             Some(("env" | "file", _)) => reference.as_str(),
             _ => "(not a reference)",
@@ -66,6 +65,7 @@ fn rows(settings: &Settings) -> [Row; 16] {
         row("settings file", vec![path(&settings.config.value)], &settings.config),
         row("guide.workflow_dirs", paths(&settings.workflow_dirs.value), &settings.workflow_dirs),
         row("guide.workspace_roots", paths(&settings.workspace_roots.value), &settings.workspace_roots),
+        row("guide.commands", commands(&settings.guide_commands.value), &settings.guide_commands),
         row("server.public_url", url.collect(), &settings.public_url),
         row("server.connections_per_address", vec![per_address(settings)], &settings.connections_per_address),
         size("limits.append_bytes", &settings.append_bytes),
@@ -85,12 +85,30 @@ fn rows(settings: &Settings) -> [Row; 16] {
     ]
 }
 
-/// Sections by their names, each in a line.
+/// Commands by name, one line each.
+pub(crate) fn commands(commands: &BTreeMap<String, GuideCommand>) -> Vec<String> {
+    let shown = |(name, command): (&String, &GuideCommand)| {
+        let argv: Vec<String> = command.argv.iter().map(|part| format!("{part:?}")).collect();
+        let mut line = format!(
+            "{name}: argv = [{}], timeout = {}, max_output = {}",
+            argv.join(", "),
+            command.timeout,
+            command.max_output
+        );
+        if !command.env.is_empty() {
+            line.push_str(&format!(", env = {}", command.env.join(" ")));
+        }
+        line
+    };
+    commands.iter().map(shown).collect()
+}
+
+/// Sections by name, one line each.
 fn sections(settings: &Settings, sections: &Sections) -> Vec<String> {
     let shown = |(name, members): (&String, &BTreeMap<String, String>)| {
         let members = members.iter().map(|(member, value)| match member.as_str() {
             "secret" => format!("secret = {}", secret(settings, value)),
-            // The address of a database has a password in it, so it is a reference.
+            // A database URL contains a password, so it is a reference.
             "url" => {
                 let named = value.strip_prefix("secret:").map(|name| secret(settings, name));
                 format!("url = {}", named.unwrap_or("(not a reference)"))
@@ -117,17 +135,18 @@ fn servers(settings: &Settings) -> Vec<String> {
     settings.mcp_servers.value.iter().map(shown).collect()
 }
 
-/// The name of a secret, where there is one of that name: whoever wrote the secret itself there must not see it on a page.
+/// The name of a configured secret. Anything else may be a secret written by mistake and is not
+/// shown.
 fn secret<'s>(settings: &'s Settings, name: &str) -> &'s str {
     settings.secrets.value.get_key_value(name).map_or("(not the name of a secret)", |(name, _)| name)
 }
 
-/// An address, unless something stands in it that is nobody's business: a name and a password, or words after a question mark.
+/// A URL, unless it may contain credentials (user info, query or fragment).
 fn address(text: &str) -> &str {
-    if text.contains(['@', '?', '#']) { "(an address with more in it)" } else { text }
+    if text.contains(['@', '?', '#']) { "(hidden: may contain credentials)" } else { text }
 }
 
-/// How many connections one address may have, in words where the number follows from the system.
+/// The connections per address, or its default as text.
 pub(crate) fn per_address(settings: &Settings) -> String {
     let number = settings.connections_per_address.value.map(|number| number.to_string());
     number.unwrap_or_else(|| "one eighth of all".to_owned())
@@ -150,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_and_not_applied_is_pending() {
+    fn changed_settings_are_pending() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config.toml");
         let globals = Globals { data_dir: Some(folder.path().to_owned()), config: None };
@@ -165,7 +184,7 @@ mod tests {
         let other = "[server]\npublic_url = \"https://host.example\"\n[secrets]\nx = \"hunter2\"\n";
         std::fs::write(&file, other).unwrap();
         assert_eq!(pending(), (vec!["server.public_url", "secrets"], false));
-        assert!(!format!("{:?}", desired(&applied)).contains("hunter2"), "a secret is on no page");
+        assert!(!format!("{:?}", desired(&applied)).contains("hunter2"), "secrets are never shown");
         let parts = "[secrets]\ndeploy = \"env:DEPLOY\"\n[mcp]\nmount = false\n\
              [mcp.servers.a]\nurl = \"https://user:hunter2@a.example\"\nsecret = \"hunter2\"\n\
              [mcp.servers.b]\nurl = \"https://b.example/mcp\"\nsecret = \"deploy\"\n\
@@ -178,6 +197,6 @@ mod tests {
         assert!(shown.contains("b: url = https://b.example/mcp, secret = deploy"), "{shown}");
         assert!(shown.contains("base_url = https://m.example/v1"), "{shown}");
         std::fs::write(&file, "[server]\npublic_ur = 1\n").unwrap();
-        assert_eq!(pending(), (vec![], true), "what cannot be read is told, and nothing is guessed");
+        assert_eq!(pending(), (vec![], true), "an unreadable file is reported, without guesses");
     }
 }

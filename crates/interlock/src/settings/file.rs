@@ -1,8 +1,8 @@
-//! The settings file: TOML, read strictly.
+//! The settings file: TOML, parsed strictly.
 //!
-//! `keys!` below declares every key once: how it is written, the field that it fills, the type of the field, and the
-//! function that reads it. The struct, the list of known keys and the reader all follow from it. A reader says what it
-//! wanted where it did not get it; serde's messages name types of Rust instead.
+//! `keys!` declares every key once: its name, field, type and reader. The struct, the list of known
+//! keys and the parser are generated from it. Readers report the expected value in plain words;
+//! serde's messages would name Rust types.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,29 +15,28 @@ use canon::error::Envelope;
 use canon::nearest::nearest;
 use toml_edit::{Document, Item, TableLike, Value};
 
-use super::values::{ByteSize, McpServer, Sections, Span};
+use super::values::{ByteSize, GuideCommand, McpServer, Sections, Span};
 use super::{Origin, Setting};
 use crate::failure::{CommandErrorCode, Failure};
 
-/// The longest settings file.
 const FILE_BYTES: usize = 256 * 1024;
 
-/// The greatest rate, and the most connections of one address: more than one process can have.
+/// The largest rate and connection count: more than one process can have.
 const MAX_COUNT: u32 = 1_000_000;
 
 macro_rules! keys {
     ($($key:literal => $field:ident: $type:ty = $read:ident;)+) => {
-        /// Every key there is, as it would be written with dots.
+        /// All keys, with dots.
         const KEYS: &[&str] = &[$($key),+];
 
-        /// What a settings file says.
+        /// The contents of a settings file.
         #[derive(Clone, Debug, Default)]
         pub(super) struct FileSettings {
             $(pub(super) $field: Option<Setting<$type>>,)+
         }
 
         impl FileSettings {
-            /// Takes the value of a key. Says whether there is such a key.
+            /// Reads the value of a key. Returns whether the key is known.
             fn take(&mut self, entry: &Entry<'_>) -> Result<bool, Failure> {
                 match entry.key {
                     $($key => {
@@ -55,6 +54,7 @@ keys! {
     "data_dir" => data_dir: PathBuf = path;
     "datasources" => datasources: Sections = datasources;
     "envelopes" => envelopes: Sections = envelopes;
+    "guide.commands" => guide_commands: BTreeMap<String, GuideCommand> = guide_commands;
     "guide.workflow_dirs" => workflow_dirs: Vec<PathBuf> = paths;
     "guide.workspace_roots" => workspace_roots: Vec<PathBuf> = paths;
     "limits.append_bytes" => append_bytes: ByteSize = byte_size;
@@ -83,19 +83,19 @@ keys! {
     "server.public_url" => public_url: String = url;
 }
 
-/// The tables that the keys are in: everything before a dot.
+/// The tables that contain the keys.
 fn tables() -> impl Iterator<Item = &'static str> {
     KEYS.iter().flat_map(|key| key.match_indices('.').map(|(dot, _)| &key[..dot]))
 }
 
 impl FileSettings {
-    /// Reads a file that has to be there.
+    /// Reads a file that must exist.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let text = read(path).map_err(|cause| unreadable(path, &cause))?;
         Reader { path, text: &text }.settings()
     }
 
-    /// Reads the file of a data directory, which need not be there and cannot say where the directory is.
+    /// Reads the file of a data directory, which is optional and cannot set `data_dir`.
     pub(super) fn read_inside(path: &Path) -> Result<Self, Failure> {
         let text = match read(path) {
             Ok(text) => text,
@@ -125,7 +125,7 @@ fn read(path: &Path) -> io::Result<String> {
     let file = File::open(path)?;
     file.take(FILE_BYTES as u64 + 1).read_to_string(&mut text)?;
     if text.len() > FILE_BYTES {
-        let message = format!("it has more than {FILE_BYTES} bytes");
+        let message = format!("the file is larger than {FILE_BYTES} bytes");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(text)
@@ -136,12 +136,12 @@ fn unreadable(path: &Path, cause: &io::Error) -> Failure {
         CommandErrorCode::ConfigUnreadable,
         format!("The settings in {} cannot be read: {cause}.", path.display()),
     )
-    .suggest("Check the path and that you may read it, or leave --config out.")
+    .suggest("Check the path and its permissions, or omit --config.")
     .detail("file", path.display().to_string())
     .into()
 }
 
-/// A text that is the origin of web pages, and nothing more.
+/// The text, if it is a web origin.
 fn origin_of(text: &str) -> Option<String> {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
     let is_origin = !host.is_empty() && !host.contains(['/', '@', '*', ' ', ';', ',']);
@@ -157,7 +157,7 @@ impl Reader<'_> {
     fn settings(&self) -> Result<FileSettings, Failure> {
         let document = Document::parse(self.text).map_err(|error| {
             self.invalid(CommandErrorCode::ConfigInvalid, error.span(), error.message().trim())
-                .suggest("Correct the TOML there.")
+                .suggest("Fix the TOML syntax.")
         })?;
         let mut settings = FileSettings::default();
         self.table("", document.as_table(), &mut settings)?;
@@ -190,7 +190,7 @@ impl Reader<'_> {
             .detail("column", column)
     }
 
-    /// Line and column of a byte, from 1.
+    /// Line and column of a byte offset, from 1.
     fn position(&self, offset: usize) -> (usize, usize) {
         let before = self.text.get(..offset).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
@@ -199,18 +199,18 @@ impl Reader<'_> {
     }
 }
 
-/// One key of the file and what is written for it.
+/// A key of the file and its value.
 struct Entry<'a> {
     reader: &'a Reader<'a>,
-    /// With dots, from the top of the file.
+    /// The full name with dots.
     key: &'a str,
     item: &'a Item,
-    /// Where the key is.
+    /// The position of the key.
     span: Option<Range<usize>>,
 }
 
 impl<'a> Entry<'a> {
-    /// The value, if `read` finds what is wanted.
+    /// The value, if `read` accepts it.
     fn wanted<T>(&self, wanted: &str, read: impl FnOnce(&'a Item) -> Option<T>) -> Result<T, Failure> {
         read(self.item).ok_or_else(|| self.wrong(wanted))
     }
@@ -220,7 +220,7 @@ impl<'a> Entry<'a> {
     }
 
     fn text(&self) -> Result<String, Failure> {
-        self.wanted("a text in quotes", |item| item.as_str().map(str::to_owned))
+        self.wanted("a string in quotes", |item| item.as_str().map(str::to_owned))
     }
 
     fn url(&self) -> Result<String, Failure> {
@@ -251,7 +251,7 @@ impl<'a> Entry<'a> {
         self.wanted("a list of paths in quotes", |item| list(item, |text| Some(self.below(text))))
     }
 
-    /// A path, from where the file is.
+    /// A path relative to the settings file.
     fn below(&self, text: &str) -> PathBuf {
         self.reader.path.parent().unwrap_or(Path::new("/")).join(text)
     }
@@ -263,7 +263,7 @@ impl<'a> Entry<'a> {
     }
 
     fn fuel(&self) -> Result<u64, Failure> {
-        self.wanted("a whole number above 0", |item| {
+        self.wanted("an integer greater than 0", |item| {
             u64::try_from(item.as_integer()?).ok().filter(|fuel| *fuel > 0)
         })
     }
@@ -276,10 +276,10 @@ impl<'a> Entry<'a> {
     }
 
     fn span(&self) -> Result<Span, Failure> {
-        self.wanted("a time in quotes, such as \"12h\" or \"30d\"", |item| Span::parse(item.as_str()?))
+        self.wanted("a duration in quotes, such as \"12h\" or \"30d\"", |item| Span::parse(item.as_str()?))
     }
 
-    /// Names with references to secrets.
+    /// References to secrets by name.
     fn references(&self) -> Result<BTreeMap<String, String>, Failure> {
         self.wanted("a table of references such as `env:NAME`", |item| {
             let references = item.as_table_like()?.iter();
@@ -299,7 +299,7 @@ impl<'a> Entry<'a> {
         self.sections(&["schema", "version"])
     }
 
-    /// Tables by name, each with some of these texts in it.
+    /// Named tables with string values for known members.
     fn sections(&self, known: &[&str]) -> Result<Sections, Failure> {
         let wanted = "a table of named tables";
         let mut sections = Sections::new();
@@ -310,7 +310,10 @@ impl<'a> Entry<'a> {
                 let entry = Entry { key: &key, item, span: item.span(), ..*self };
                 if !known.contains(&member) {
                     let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
-                    return Err(entry.no_such_key().suggest(format!("It has {}.", known.join(", "))).into());
+                    return Err(entry
+                        .no_such_key()
+                        .suggest(format!("Known keys: {}.", known.join(", ")))
+                        .into());
                 }
                 let text = item.as_bool().map_or_else(|| entry.text(), |flag| Ok(flag.to_string()))?;
                 members.insert(member.to_owned(), text);
@@ -320,7 +323,7 @@ impl<'a> Entry<'a> {
         Ok(sections)
     }
 
-    /// Other MCP servers, by id.
+    /// External MCP servers by id.
     fn servers(&self) -> Result<BTreeMap<String, McpServer>, Failure> {
         let mut servers = BTreeMap::new();
         for (id, item) in self.wanted("a table for each server", Item::as_table_like)?.iter() {
@@ -331,7 +334,7 @@ impl<'a> Entry<'a> {
     }
 
     fn server(&self) -> Result<McpServer, Failure> {
-        let wanted = "a table with `url` and, where they are needed, `secret` and `tenants`";
+        let wanted = "a table with `url` and optional `secret` and `tenants`";
         let (mut url, mut server) = (None, McpServer::default());
         for (name, item) in self.wanted(wanted, Item::as_table_like)?.iter() {
             let key = format!("{}.{name}", self.key);
@@ -347,23 +350,81 @@ impl<'a> Entry<'a> {
         Ok(server)
     }
 
+    /// Commands that the host may run to verify evidence, by name.
+    fn guide_commands(&self) -> Result<BTreeMap<String, GuideCommand>, Failure> {
+        let mut commands = BTreeMap::new();
+        for (name, item) in self.wanted("a table for each command", Item::as_table_like)?.iter() {
+            let key = format!("{}.{name}", self.key);
+            let entry = Entry { key: &key, item, span: item.span(), ..*self };
+            let is_name = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+            if !(1..=64).contains(&name.len()) || !name.bytes().all(is_name) {
+                let wanted = "named with 1 to 64 of a-z, 0-9, `_` and `-`, as steps name it";
+                return Err(entry.wrong(wanted));
+            }
+            commands.insert(name.to_owned(), entry.guide_command()?);
+        }
+        Ok(commands)
+    }
+
+    fn guide_command(&self) -> Result<GuideCommand, Failure> {
+        let wanted = "a table with `argv` and, where they are needed, `timeout`, `max_output` and `env`";
+        let (mut argv, mut command) = (None, GuideCommand::default());
+        for (name, item) in self.wanted(wanted, Item::as_table_like)?.iter() {
+            let key = format!("{}.{name}", self.key);
+            let entry = Entry { key: &key, item, span: item.span(), ..*self };
+            match name {
+                "argv" => argv = Some(entry.argv()?),
+                "timeout" => {
+                    let wanted = "a time from \"1s\" to \"1h\"";
+                    let span = entry.wanted(wanted, |item| Span::parse(item.as_str()?))?;
+                    if span.duration() > GuideCommand::LONGEST {
+                        return Err(entry.wrong(wanted));
+                    }
+                    command.timeout = span;
+                }
+                "max_output" => {
+                    let size = entry.byte_size()?;
+                    if size.bytes() > GuideCommand::MOST_OUTPUT {
+                        return Err(entry.wrong("a size of at most 64 MiB"));
+                    }
+                    command.max_output = size;
+                }
+                "env" => command.env = entry.names()?,
+                _ => {
+                    let known = "It has `argv`, `timeout`, `max_output` and `env`.";
+                    return Err(entry.no_such_key().suggest(known).into());
+                }
+            }
+        }
+        command.argv = argv.ok_or_else(|| self.wrong(wanted))?;
+        Ok(command)
+    }
+
+    /// A program and its arguments, each by itself: there is no shell to split them.
+    fn argv(&self) -> Result<Vec<String>, Failure> {
+        self.wanted("a list of 1 to 64 texts: the program, then its arguments", |item| {
+            let argv = list(item, |part| (!part.contains('\0')).then(|| part.to_owned()))?;
+            ((1..=64).contains(&argv.len()) && !argv[0].is_empty()).then_some(argv)
+        })
+    }
+
     fn origin(&self) -> Origin {
         let line = self.span.as_ref().map_or(1, |span| self.reader.position(span.start).0);
         Origin::File { path: self.reader.path.to_owned(), line }
     }
 
     fn wrong(&self, wanted: &str) -> Failure {
-        let message = format!("`{}` is {} and should be {wanted}", self.key, self.item.type_name());
+        let message = format!("`{}` is {}, expected {wanted}", self.key, self.item.type_name());
         self.reader
             .invalid(CommandErrorCode::ConfigInvalid, self.item.span(), &message)
-            .suggest(format!("Write {wanted}."))
+            .suggest(format!("Use {wanted}."))
             .detail("key", self.key)
             .into()
     }
 
     fn no_such_key(&self) -> Envelope {
         let shown: String = self.key.chars().take(80).collect();
-        let message = format!("there is no setting `{shown}`");
+        let message = format!("unknown setting `{shown}`");
         self.reader
             .invalid(CommandErrorCode::ConfigUnknownKey, self.span.clone(), &message)
             .detail("key", shown)
@@ -372,7 +433,7 @@ impl<'a> Entry<'a> {
     fn unknown(&self) -> Failure {
         let near = nearest(self.key, KEYS.iter().copied().chain(tables()), 1).first().copied();
         let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
-        // The last part may be right in another place.
+        // The last segment may exist in another table.
         let near = near.or_else(|| {
             let own = self.key.rsplit('.').next().unwrap_or(self.key);
             let found = *nearest(own, KEYS.iter().copied().map(last), 1).first()?;
@@ -380,19 +441,17 @@ impl<'a> Entry<'a> {
         });
         let envelope = self.no_such_key();
         match near {
-            Some(near) => envelope
-                .suggest(format!("Did you mean `{near}`? Settings that nothing reads are refused."))
-                .detail("nearest", near),
+            Some(near) => envelope.suggest(format!("Did you mean `{near}`?")).detail("nearest", near),
             None => {
                 let known: Vec<_> = KEYS.iter().map(|key| format!("`{key}`")).collect();
-                envelope.suggest(format!("Remove it; the settings are {}.", known.join(", ")))
+                envelope.suggest(format!("Remove it. Known settings: {}.", known.join(", ")))
             }
         }
         .into()
     }
 }
 
-/// A list of texts, each read the same way.
+/// A list of strings, each parsed with `read`.
 fn list<T>(item: &Item, read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
     item.as_array()?.iter().map(|value: &Value| read(value.as_str()?)).collect()
 }
@@ -406,9 +465,9 @@ mod tests {
         reader.settings().map(|settings| format!("{settings:?}")).unwrap_err().to_string()
     }
 
-    /// The reference has a row for every key, and every settings file that a page shows can be read.
+    /// The reference documents every key, and all settings examples in the docs are valid.
     #[test]
-    fn the_pages_about_settings_are_complete_and_valid() {
+    fn the_settings_documentation_is_complete_and_valid() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
         let page = |name: &str| std::fs::read_to_string(docs.join(name)).unwrap();
         let reference = page("settings.md");
@@ -432,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_settings_file_may_not_say() {
+    fn invalid_settings_files_are_rejected() {
         let cases = [
             (
                 "a slip",
@@ -456,13 +515,56 @@ mod tests {
                 "`guide.workspace_roots`",
             ),
             ("a table", "\n[gide]\n", "CONFIG_UNKNOWN_KEY", "line 2", "`guide`"),
-            ("a stranger", "colour = 1", "CONFIG_UNKNOWN_KEY", "line 1", "the settings are"),
+            ("a stranger", "colour = 1", "CONFIG_UNKNOWN_KEY", "line 1", "Known settings"),
             (
                 "no list",
                 "[guide]\nworkflow_dirs = \"x\"",
                 "CONFIG_INVALID",
                 "line 2, column 17",
                 "a list of paths",
+            ),
+            (
+                "a command as one text",
+                "[guide.commands.tests]\nargv = \"cargo test\"",
+                "CONFIG_INVALID",
+                "line 2",
+                "the program, then its arguments",
+            ),
+            ("no program", "[guide.commands.tests]\nargv = []", "CONFIG_INVALID", "line 2", "1 to 64 texts"),
+            (
+                "a command without a program",
+                "[guide.commands.tests]\ntimeout = \"5s\"",
+                "CONFIG_INVALID",
+                "`guide.commands.tests`",
+                "a table with `argv`",
+            ),
+            (
+                "a command for days",
+                "[guide.commands.tests]\nargv = [\"x\"]\ntimeout = \"2h\"",
+                "CONFIG_INVALID",
+                "line 3",
+                "to \"1h\"",
+            ),
+            (
+                "a flood",
+                "[guide.commands.tests]\nargv = [\"x\"]\nmax_output = \"1 GiB\"",
+                "CONFIG_INVALID",
+                "line 3",
+                "at most 64 MiB",
+            ),
+            (
+                "a command by another name",
+                "[guide.commands.\"run tests\"]\nargv = [\"x\"]",
+                "CONFIG_INVALID",
+                "`guide.commands.run tests`",
+                "as steps name it",
+            ),
+            (
+                "a shell",
+                "[guide.commands.tests]\nargv = [\"x\"]\nshell = true",
+                "CONFIG_UNKNOWN_KEY",
+                "`guide.commands.tests.shell`",
+                "`max_output`",
             ),
             ("numbers", "[guide]\nworkspace_roots = [1]", "CONFIG_INVALID", "line 2", "a list of paths"),
             ("a number", "data_dir = 7", "CONFIG_INVALID", "line 1, column 12", "a path in quotes"),
@@ -474,8 +576,14 @@ mod tests {
                 "line 2",
                 "a list of origins",
             ),
-            ("no time", "[retention]\nfinished_runs = 30", "CONFIG_INVALID", "line 2", "a time in quotes"),
-            ("no unit", "[retention]\nanswers = \"30\"", "CONFIG_INVALID", "line 2", "a time in quotes"),
+            (
+                "no time",
+                "[retention]\nfinished_runs = 30",
+                "CONFIG_INVALID",
+                "line 2",
+                "a duration in quotes",
+            ),
+            ("no unit", "[retention]\nanswers = \"30\"", "CONFIG_INVALID", "line 2", "a duration in quotes"),
             ("no rate", "[rate_limits.key]\nper_second = 0", "CONFIG_INVALID", "line 2", "from 1 to 1000000"),
             (
                 "another limit",
@@ -496,7 +604,7 @@ mod tests {
             ("of a server", "[mcp.servers.x]\nurl = 1", "CONFIG_INVALID", "line 2", "`mcp.servers.x.url`"),
             ("no such part", "[mcp]\nserver = {}", "CONFIG_UNKNOWN_KEY", "line 2", "`mcp.servers`"),
             ("no address", "[plugins]\nlisten = \"7718\"", "CONFIG_INVALID", "line 2", "`127.0.0.1:7718`"),
-            ("no fuel", "[packs]\nfuel = 0", "CONFIG_INVALID", "line 2", "a whole number above 0"),
+            ("no fuel", "[packs]\nfuel = 0", "CONFIG_INVALID", "line 2", "an integer greater than 0"),
             (
                 "no origin",
                 "[plugins]\npublic_url = \"https://x/y\"",
@@ -504,8 +612,8 @@ mod tests {
                 "line 2",
                 "`https://plugins.example`",
             ),
-            ("no TOML", "data_dir = ", "CONFIG_INVALID", "line 1", "Correct the TOML"),
-            ("twice", "data_dir = \"a\"\ndata_dir = \"b\"", "CONFIG_INVALID", "line 2", "Correct the TOML"),
+            ("invalid TOML", "data_dir = ", "CONFIG_INVALID", "line 1", "Fix the TOML"),
+            ("twice", "data_dir = \"a\"\ndata_dir = \"b\"", "CONFIG_INVALID", "line 2", "Fix the TOML"),
         ];
         for (name, text, code, position, help) in cases {
             let words = refused(text);
@@ -516,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_and_other_mcp_servers_are_read() {
+    fn booleans_and_mcp_servers_are_read() {
         let text = "[packs]\nfuel = 5\n[registry]\npublic = true\n[mcp]\nmount = false\n[mcp.servers.a]\nurl = \"https://a.example\"\nsecret = \"s\"\n[mcp.servers.b]\nurl = \"http://b\"\ntenants = [\"t\"]\n";
         let settings = Reader { path: Path::new("/etc/interlock.toml"), text }.settings().unwrap();
         assert!(!settings.mcp_mount.unwrap().value);
@@ -544,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read_as_numbers_and_in_words() {
+    fn sizes_are_read_as_numbers_and_with_units() {
         let text =
             "[limits]\nappend_bytes = \"16 MiB\"\nrun_bytes = 4096\n[server]\nconnections_per_address = 9\n";
         let settings = Reader { path: Path::new("/etc/interlock.toml"), text }.settings().unwrap();
@@ -563,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_start_from_the_file() {
+    fn paths_are_relative_to_the_file() {
         let reader = Reader {
             path: Path::new("/etc/interlock.toml"),
             text: "guide.workflow_dirs = [\"flows\", \"/srv/flows\"]",

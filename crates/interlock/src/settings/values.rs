@@ -1,20 +1,42 @@
-//! Values of settings that are more than a text.
+//! Types of structured settings.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Another MCP server that nodes may use.
+/// An external MCP server for nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct McpServer {
-    /// Where it is.
     pub(crate) url: String,
-    /// The secret that opens it, by its name in the table `secrets`.
+    /// The name of its secret in the table `secrets`.
     pub(crate) secret: Option<String>,
-    /// For which tenants it is; for all, if none is named.
+    /// The tenants that can use it; all if empty.
     pub(crate) tenants: Vec<String>,
 }
 
-/// A time as it is written: a number with `s`, `m`, `h` or `d`.
+/// A command that the host may run to verify evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GuideCommand {
+    /// The program and its arguments.
+    pub(crate) argv: Vec<String>,
+    pub(crate) timeout: Span,
+    pub(crate) max_output: ByteSize,
+    /// The names of variables that it gets besides the usual ones.
+    pub(crate) env: Vec<String>,
+}
+
+impl GuideCommand {
+    pub(crate) const LONGEST: Duration = Duration::from_secs(60 * 60);
+    pub(crate) const MOST_OUTPUT: u64 = 64 << 20;
+}
+
+impl Default for GuideCommand {
+    fn default() -> Self {
+        let timeout = Span { number: 60, unit: 's' };
+        Self { argv: Vec::new(), timeout, max_output: ByteSize::mebibytes(1), env: Vec::new() }
+    }
+}
+
+/// A duration as written: a number with `s`, `m`, `h` or `d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     number: u64,
@@ -22,13 +44,11 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// A day.
     pub(crate) const DAY: Self = Self { number: 24, unit: 'h' };
 
-    /// The greatest number: more days than anybody lives.
     const MAX: u64 = 36_500;
 
-    /// Reads `90s`, `15m`, `12h` or `30d`.
+    /// Parses `90s`, `15m`, `12h` or `30d`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let unit = text.chars().next_back().filter(|unit| seconds(*unit).is_some())?;
         let digits = text.strip_suffix(unit)?;
@@ -36,7 +56,6 @@ impl Span {
         (1..=Self::MAX).contains(&number).then_some(Self { number, unit })
     }
 
-    /// How long that is.
     pub(crate) fn duration(self) -> Duration {
         Duration::from_secs(self.number * seconds(self.unit).unwrap_or(1))
     }
@@ -58,28 +77,26 @@ impl fmt::Display for Span {
     }
 }
 
-/// A number of bytes, written as one or with a unit: `16 MiB`.
+/// A number of bytes, optionally with a unit: `16 MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ByteSize(u64);
 
 impl ByteSize {
-    /// The least: what the end of a run takes to record.
+    /// The minimum: what recording the end of a run needs.
     const LEAST: u64 = 1 << 10;
-    /// The most, which stands for no limit.
+    /// The maximum, which means no limit.
     const MOST: u64 = 1 << 40;
     const UNITS: [(&'static str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
 
-    /// So many bytes, from 1 KiB on.
     pub(crate) fn new(bytes: u64) -> Option<Self> {
         (Self::LEAST..=Self::MOST).contains(&bytes).then_some(Self(bytes))
     }
 
-    /// So many mebibytes.
     pub(crate) const fn mebibytes(number: u64) -> Self {
         Self(number << 20)
     }
 
-    /// Reads `64 KiB`, `16MiB` or `1 GiB`.
+    /// Parses `64 KiB`, `16MiB` or `1 GiB`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (digits, shift) = Self::UNITS
             .iter()
@@ -102,14 +119,14 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// How often somebody may ask: so many times a second, and so many at once.
+/// A rate limit: requests per second, and the burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limit {
     pub(crate) per_second: Option<u32>,
     pub(crate) burst: Option<u32>,
 }
 
-/// Named tables of texts: what each is named, and what stands in it.
+/// Named tables of strings.
 pub(crate) type Sections = std::collections::BTreeMap<String, std::collections::BTreeMap<String, String>>;
 
 #[cfg(test)]
@@ -117,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_in_words() {
+    fn sizes_with_units() {
         for (text, bytes, shown) in [
             ("16 MiB", 16 << 20, "16 MiB"),
             ("64KiB", 64 << 10, "64 KiB"),
@@ -131,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn times_in_words() {
+    fn durations_with_units() {
         let cases = [("90s", 90), ("15m", 900), ("12h", 43_200), ("30d", 2_592_000)];
         for (text, seconds) in cases {
             let span = Span::parse(text).unwrap();

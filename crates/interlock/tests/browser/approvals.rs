@@ -1,4 +1,4 @@
-//! Decisions of people.
+//! Approvals.
 
 use serde_json::json;
 
@@ -6,14 +6,14 @@ use crate::chromium::Chromium;
 use crate::server::{KEY, Server, sign_in};
 
 #[tokio::test]
-async fn a_rejection_carries_its_reason_and_the_page_of_the_run_follows_live() {
+async fn a_rejection_records_its_reason_and_the_run_page_updates_live() {
     let Some(browser) = Chromium::start().await else { return };
     let server = Server::start();
     let run = server.create("hello", json!({"text": "good morning"})).await;
     sign_in(&browser, &format!("{}/runs/{run}", server.url), KEY).await;
     browser.see_text("waiting approval").await;
     browser.picture("run-waiting").await;
-    // Answered elsewhere: nobody touches this page, and it shows the end all the same.
+    // Answered through the API: the open page updates without interaction.
     let reject = json!({"resumeValue": {"action": "reject", "comment": "not today"}});
     server.ask("POST", &format!("/v1/runs/{run}/interrupts/ask"), Some(reject)).await;
     browser.see_text("failed").await;
@@ -28,7 +28,7 @@ async fn a_rejection_carries_its_reason_and_the_page_of_the_run_follows_live() {
 }
 
 #[tokio::test]
-async fn a_fork_from_the_console_is_a_run_of_its_own() {
+async fn a_fork_from_the_console_is_a_new_run() {
     let Some(browser) = Chromium::start().await else { return };
     let server = Server::start();
     let run = server.create("hello", json!({"text": "again"})).await;

@@ -12,11 +12,11 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Map, json};
 use tempfile::TempDir;
 
-/// Where Debian's packages put the two programs.
+/// Where Debian's packages install the two programs.
 const DRIVER: &str = "/usr/bin/chromedriver";
 const CHROMIUM: &str = "/usr/bin/chromium";
 
-/// What a headless browser in a closed network is started with: it calls nobody, and keeps nothing.
+/// Flags for a headless browser without network access and persistent state.
 const ARGUMENTS: [&str; 10] = [
     "--headless",
     "--no-sandbox",
@@ -30,7 +30,7 @@ const ARGUMENTS: [&str; 10] = [
     "--window-size=1280,900",
 ];
 
-/// A browser, ended when it is dropped.
+/// A browser, closed when dropped.
 pub(crate) struct Chromium {
     pub(crate) client: Client,
     driver: Child,
@@ -38,17 +38,18 @@ pub(crate) struct Chromium {
 }
 
 impl Chromium {
-    /// Starts one, unless there is none on this machine. That is said aloud, and where nothing may be skipped it is a failure.
+    /// Starts a browser. Without one the test is skipped with a message, or fails where tests must
+    /// not be skipped.
     pub(crate) async fn start() -> Option<Self> {
         Self::start_with(&[], None).await
     }
 
-    /// Starts one of somebody who likes it dark.
+    /// Starts a browser that prefers a dark colour scheme.
     pub(crate) async fn start_dark() -> Option<Self> {
         Self::start_with(&["--blink-settings=preferredColorScheme=0"], None).await
     }
 
-    /// Starts one that shows pages as a phone of this width does. A window cannot be made as narrow as that.
+    /// Starts a browser with a phone's width. Windows cannot be made that narrow.
     pub(crate) async fn start_phone(width: u32) -> Option<Self> {
         Self::start_with(&[], Some(width)).await
     }
@@ -59,14 +60,14 @@ impl Chromium {
                 std::env::var_os("INTERLOCK_SKIP_NOTHING").is_none(),
                 "{CHROMIUM} and {DRIVER} are needed: install the packages chromium and chromium-driver",
             );
-            // Past the capture of the test harness: a skipped test has to be seen.
-            let told = "SKIPPED: a browser test needs the Debian packages chromium and chromium-driver\n";
-            std::io::stderr().write_all(told.as_bytes()).unwrap();
+            // Bypass the capture of the test harness: a skipped test must be visible.
+            let printed = "SKIPPED: a browser test needs the Debian packages chromium and chromium-driver\n";
+            std::io::stderr().write_all(printed.as_bytes()).unwrap();
             return None;
         }
-        let (driver, told, port) = start_driver();
-        // What else it says is read, so that it never waits for a reader.
-        std::thread::spawn(move || told.for_each(drop));
+        let (driver, printed, port) = start_driver();
+        // Drain the output, so that the driver never blocks on it.
+        std::thread::spawn(move || printed.for_each(drop));
         let profile = TempDir::new().unwrap();
         let mut arguments: Vec<String> =
             ARGUMENTS.iter().chain(more).map(|&argument| argument.to_owned()).collect();
@@ -89,12 +90,12 @@ impl Chromium {
         self.client.goto(url).await.unwrap();
     }
 
-    /// The text that a person sees on the page.
+    /// The visible text of the page.
     pub(crate) async fn text(&self) -> String {
         self.client.find(Locator::Css("body")).await.unwrap().text().await.unwrap()
     }
 
-    /// Waits for an element. A page that is left while it is looked at is not the last: the next one is looked at too.
+    /// Waits for an element, also across a navigation.
     async fn find(&self, locator: Locator<'_>) -> Result<Element, CmdError> {
         loop {
             match self.client.wait().for_element(locator).await {
@@ -104,7 +105,7 @@ impl Chromium {
         }
     }
 
-    /// Waits until the first element of a selector is there.
+    /// Waits for the first element of a selector.
     pub(crate) async fn see(&self, css: &str) -> Element {
         match self.find(Locator::Css(css)).await {
             Ok(element) => element,
@@ -112,7 +113,7 @@ impl Chromium {
         }
     }
 
-    /// Waits until the page shows a text, as after a live update.
+    /// Waits until the page shows a text, for example after a live update.
     pub(crate) async fn see_text(&self, wanted: &str) {
         let xpath = format!("//body[contains(., {wanted:?})]");
         if let Err(error) = self.find(Locator::XPath(&xpath)).await {
@@ -130,7 +131,7 @@ impl Chromium {
         element.send_keys(text).await.unwrap();
     }
 
-    /// Writes what is seen to the test output.
+    /// Saves a screenshot to the test output.
     pub(crate) async fn picture(&self, name: &str) {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("console");
         std::fs::create_dir_all(&folder).unwrap();
@@ -139,13 +140,13 @@ impl Chromium {
 }
 
 impl Chromium {
-    /// Writes all of a page to the test output, at a width.
+    /// Saves a full-page screenshot with a given width.
     pub(crate) async fn whole_picture(&self, name: &str, width: u32) {
         self.client.set_window_size(width, 900).await.unwrap();
         let script = "return Math.ceil(document.documentElement.scrollHeight)";
         let height = self.client.execute(script, vec![]).await.unwrap().as_u64().unwrap();
         let height = u32::try_from(height.clamp(500, 2600)).unwrap();
-        // The window of a headless browser has a frame too.
+        // The window of a headless browser includes a frame.
         self.client.set_window_size(width, height + 140).await.unwrap();
         self.picture(name).await;
         self.client.set_window_size(1280, 900).await.unwrap();
@@ -154,16 +155,17 @@ impl Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // The browser is in the group of its driver, and would outlive it.
+        // The browser is in the process group of its driver and would outlive it.
         let group = format!("-{}", self.driver.id());
         let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
         let _ = self.driver.wait();
     }
 }
 
-/// Starts a driver and reads the port that it says it listens on.
+/// Starts a driver and reads its port.
 ///
-/// The driver takes a free port of IPv4 and exits when the same port of IPv6 is in use by another test, so it is tried a few times.
+/// The driver chooses a free IPv4 port and exits if another test uses the same IPv6 port, so this
+/// is retried.
 fn start_driver() -> (Child, Lines<BufReader<ChildStdout>>, u16) {
     for _ in 0..8 {
         let mut driver = Command::new(DRIVER)
@@ -173,12 +175,12 @@ fn start_driver() -> (Child, Lines<BufReader<ChildStdout>>, u16) {
             .process_group(0)
             .spawn()
             .unwrap();
-        let mut told = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let port = told.by_ref().map_while(Result::ok).find_map(|line| {
+        let mut printed = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let port = printed.by_ref().map_while(Result::ok).find_map(|line| {
             line.strip_suffix('.')?.split_once("successfully on port ")?.1.parse::<u16>().ok()
         });
         match port {
-            Some(port) => return (driver, told, port),
+            Some(port) => return (driver, printed, port),
             None => drop(driver.wait()),
         }
     }

@@ -1,4 +1,4 @@
-//! The demo, with a person in it.
+//! The demo with a person in the browser.
 
 use std::io::BufReader;
 use std::path::Path;
@@ -10,16 +10,16 @@ use crate::server::said;
 
 /// Finding A2: the demo ended with the approval, and the browser showed an error instead of the completed run.
 #[tokio::test]
-async fn a_person_approves_the_notes_that_an_agent_wrote_and_looks_around() {
+async fn a_person_approves_in_the_demo_and_explores_the_console() {
     let Some(browser) = Chromium::start().await else { return };
     let mut demo =
         interlock(&["demo"]).env_remove("INTERLOCK_API_KEY").stdout(Stdio::piped()).spawn().unwrap();
-    let mut told = BufReader::new(demo.stdout.take().unwrap());
-    let folder = said(&mut told, " from ");
-    let link = said(&mut told, "decide here");
+    let mut message = BufReader::new(demo.stdout.take().unwrap());
+    let folder = said(&mut message, " from ");
+    let link = said(&mut message, "decide here");
     browser.goto(&link).await;
     browser.see_text("Publish these notes?").await;
-    // What exactly is being approved.
+    // The subject of the approval.
     browser.see_text("An answer that arrives twice counts once.").await;
     browser.picture("approval").await;
     let question = browser.client.current_url().await.unwrap();
@@ -32,13 +32,13 @@ async fn a_person_approves_the_notes_that_an_agent_wrote_and_looks_around() {
     browser.see_text("Your answer was recorded.").await;
     browser.see_text("completed").await;
     browser.picture("demo-completed").await;
-    said(&mut told, "# Release 1.4.0");
-    let address = said(&mut told, "Look around at ");
+    said(&mut message, "# Release 1.4.0");
+    let address = said(&mut message, "Explore the console at ");
     let address = address.split(". Ctrl-C stops").next().unwrap();
     browser.goto(&format!("{address}/runs")).await;
     browser.see_text("release-review").await;
 
-    // The link is used up: it signs nobody else in.
+    // The link is used up and signs in no second browser.
     let second = reqwest::get(&link).await.unwrap();
     assert_eq!(second.status(), 401);
 

@@ -1,11 +1,11 @@
-//! Without a mouse.
+//! Keyboard-only use.
 
 use serde_json::json;
 
 use crate::chromium::Chromium;
 use crate::server::{KEY, Server, sign_in};
 
-/// Presses the tab key until the focus is on what is looked for, as somebody without a mouse does.
+/// Presses Tab until the wanted element has the focus.
 async fn tab_to(browser: &Chromium, css: &str) {
     for _ in 0..60 {
         let script = "return document.activeElement !== null && document.activeElement.matches(arguments[0])";
@@ -22,7 +22,7 @@ async fn press(browser: &Chromium, keys: &str) {
 }
 
 #[tokio::test]
-async fn an_approval_is_given_with_the_keyboard_alone() {
+async fn an_approval_works_with_the_keyboard_only() {
     let Some(browser) = Chromium::start().await else { return };
     let server = Server::start();
     let run = server.create("hello", json!({})).await;

@@ -1,4 +1,4 @@
-//! Packs of plugins, made and installed for tests.
+//! Plugin packs for tests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use packs::path::EntryPath;
 use packs::signature::{PrivateKey, SIGNATURE_PATH, TrustedKey};
 use packs::trust::TrustPolicy;
 
-/// Signs a pack of these files, of which `pack.json` is one, and installs it into a data directory.
+/// Signs a pack with these files, including `pack.json`, and installs it into a data directory.
 pub(crate) fn install(data: &Path, files: &[(&str, &[u8])]) {
     let key = PrivateKey::from_entropy(&[5; 32]);
     let (_, manifest) = files.iter().find(|(path, _)| *path == "pack.json").expect("a pack has a manifest");

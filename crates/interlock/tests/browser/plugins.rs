@@ -1,4 +1,4 @@
-//! Plugins in a real browser: a good one edits, a hostile one gets nowhere.
+//! Plugins in a real browser: a well-behaved one edits, a hostile one is contained.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -12,14 +12,14 @@ use crate::packed::install;
 use crate::program::root;
 use crate::server::{KEY, Server, sign_in};
 
-/// A data directory whose host has an origin for plugins.
+/// A data directory whose host has a plugin origin.
 fn data() -> TempDir {
     let data = TempDir::new().unwrap();
     std::fs::write(data.path().join("config.toml"), "[plugins]\nlisten = \"127.0.0.1:0\"\n").unwrap();
     data
 }
 
-/// Makes a run with an artifact, and gives the path of the artifact's page and of the artifact in the protocol.
+/// Creates a run with an artifact. Returns the path of the artifact's page and its API path.
 async fn artifact(server: &Server, browser: &Chromium) -> (String, String) {
     let workflow = json!({
         "id": "conformance-artifact", "name": "artifact", "version": "1", "edges": [], "variables": [], "metadata": {},
@@ -46,7 +46,8 @@ async fn leave(browser: &Chromium) {
     browser.client.enter_parent_frame().await.unwrap();
 }
 
-/// Waits until the editor says exactly that. Its script has the same words in it, so the text of the page is no sign.
+/// Waits for the editor's exact message. Its script contains the same words, so the page text is
+/// not sufficient.
 async fn says(browser: &Chromium, text: &str) {
     let xpath = format!("//*[@id='state' and . = {text:?}]");
     if let Err(error) = browser.client.wait().for_element(fantoccini::Locator::XPath(&xpath)).await {
@@ -58,7 +59,7 @@ async fn value(browser: &Chromium, script: &str) -> Value {
     browser.client.execute(script, vec![]).await.unwrap()
 }
 
-/// Writes the artifact from the page, as the same person elsewhere would.
+/// Writes the artifact from the page, as another client would.
 const WRITTEN_ELSEWHERE: &str = r#"
     const [text, done] = arguments;
     const { dataset } = document.querySelector(".plugin");
@@ -75,7 +76,7 @@ const WRITTEN_ELSEWHERE: &str = r#"
 "#;
 
 #[tokio::test]
-async fn a_good_plugin_edits_an_artifact_and_survives_a_conflict() {
+async fn a_plugin_edits_an_artifact_and_handles_a_conflict() {
     let Some(browser) = Chromium::start().await else { return };
     let data = data();
     let folder = root().join("examples/plugins/artifact-editor");
@@ -96,21 +97,21 @@ async fn a_good_plugin_edits_an_artifact_and_survives_a_conflict() {
     browser.see_text("artifact-editor: Saved.").await;
     browser.picture("plugin").await;
     let written =
-        browser.client.execute_async(WRITTEN_ELSEWHERE, vec![json!("by somebody else")]).await.unwrap();
+        browser.client.execute_async(WRITTEN_ELSEWHERE, vec![json!("by another client")]).await.unwrap();
     assert_eq!(written["ok"], true, "{written}");
     enter(&browser).await;
     browser.fill("#text", "mine").await;
     browser.click("#save").await;
     says(&browser, "Not saved: a conflict.").await;
-    assert_eq!(kept().await, "by somebody else", "nothing was written");
+    assert_eq!(kept().await, "by another client", "nothing was written");
     assert_eq!(
         value(&browser, "return document.getElementById('theirs').textContent").await,
-        "by somebody else"
+        "by another client"
     );
     assert_eq!(
         value(&browser, "return document.getElementById('text').value").await,
         "mine",
-        "and nothing was lost"
+        "the user's text is kept"
     );
     leave(&browser).await;
     browser.picture("plugin-conflict").await;
@@ -122,7 +123,7 @@ async fn a_good_plugin_edits_an_artifact_and_survives_a_conflict() {
     assert_eq!(kept().await, "both");
 }
 
-/// Listens, and notes what it is asked for.
+/// Listens and records the requested paths.
 fn spy() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -184,11 +185,11 @@ async fn a_hostile_plugin_reaches_neither_network_parent_storage_nor_undeclared_
     }
     assert!(results.as_object().unwrap().len() >= 30, "{results}");
     leave(&browser).await;
-    assert_eq!(browser.client.current_url().await.unwrap().as_str(), here, "the page is where it was");
+    assert_eq!(browser.client.current_url().await.unwrap().as_str(), here, "the page did not navigate");
     assert!(!browser.text().await.contains("signed out"));
     assert_eq!(server.ask("GET", &address, None).await, before);
 
-    // It leads its own frame away: the page lets frames of plugins be there, and nothing else.
+    // Navigating its own frame: the page allows only plugin documents in frames.
     let listening = "window.violated = new Promise((done) => document.addEventListener('securitypolicyviolation', (event) => done(event.effectiveDirective)))";
     browser.client.execute(listening, vec![]).await.unwrap();
     enter(&browser).await;
@@ -197,7 +198,7 @@ async fn a_hostile_plugin_reaches_neither_network_parent_storage_nor_undeclared_
     let violated = browser.client.execute_async("window.violated.then(arguments[0])", vec![]).await.unwrap();
     assert_eq!(violated, "frame-src");
 
-    // It floods: it is stopped, and the page goes on.
+    // A plugin that floods is stopped, and the page keeps working.
     browser.goto(&here).await;
     enter(&browser).await;
     browser.click("#flood").await;
@@ -208,6 +209,6 @@ async fn a_hostile_plugin_reaches_neither_network_parent_storage_nor_undeclared_
 
     reqwest::get(format!("{spy}/control")).await.unwrap();
     let seen = seen.lock().unwrap().clone();
-    assert_eq!(seen.len(), 1, "only the test itself was heard: {seen:?}");
+    assert_eq!(seen.len(), 1, "only the request of the test arrived: {seen:?}");
     assert!(seen[0].starts_with("GET /control"), "{seen:?}");
 }

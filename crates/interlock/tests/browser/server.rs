@@ -1,4 +1,4 @@
-//! The real program, serving.
+//! The real program as a server.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::program::{interlock, root};
 
 pub(crate) const KEY: &str = "a-key-of-the-tests-0123456789";
 
-/// A server on a data directory of its own, killed when it is dropped.
+/// A server on a temporary data directory, killed when dropped.
 pub(crate) struct Server {
     process: Child,
     pub(crate) url: String,
@@ -20,7 +20,6 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves the example workflows.
     pub(crate) fn start() -> Self {
         Self::on(TempDir::new().unwrap())
     }
@@ -29,18 +28,17 @@ impl Server {
         Self::serving(data, &["examples/runs", "examples/release-review"].map(|folder| root().join(folder)))
     }
 
-    /// Serves the workflows of some folders.
     pub(crate) fn serving(data: TempDir, folders: &[PathBuf]) -> Self {
         let mut command = interlock(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
         command.arg(data.path()).env("INTERLOCK_API_KEY", KEY).env("INTERLOCK_LOG", "warn");
-        // Artifacts are made by a mock node.
+        // A mock node creates the artifacts.
         command.env("OPENWOP_TEST_SEAM_ENABLED", "true");
         for folder in folders {
             command.arg("--workflows").arg(folder);
         }
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
-        let mut told = BufReader::new(process.stdout.take().unwrap());
-        let url = said(&mut told, "Serving ").split_whitespace().next().unwrap().to_owned();
+        let mut printed = BufReader::new(process.stdout.take().unwrap());
+        let url = said(&mut printed, "Serving ").split_whitespace().next().unwrap().to_owned();
         Self { process, url, data }
     }
 
@@ -62,7 +60,7 @@ impl Server {
         serde_json::from_slice(&body).unwrap_or(Value::Null)
     }
 
-    /// Creates a run, and gives its id.
+    /// Creates a run and returns its id.
     pub(crate) async fn create(&self, workflow: &str, inputs: Value) -> String {
         let body = json!({"workflowId": workflow, "inputs": inputs});
         self.ask("POST", "/v1/runs", Some(body)).await["runId"].as_str().unwrap().to_owned()
@@ -72,7 +70,7 @@ impl Server {
         self.ask("GET", &format!("/v1/runs/{run_id}"), None).await
     }
 
-    /// The snapshot of a run once it has ended or waits.
+    /// The snapshot of a run when it has ended or waits.
     pub(crate) async fn settled(&self, run_id: &str) -> Value {
         let mut last = -1_i64;
         loop {
@@ -87,7 +85,7 @@ impl Server {
         }
     }
 
-    /// Calls a tool over MCP, as a client without a library would.
+    /// Calls an MCP tool with plain HTTP.
     pub(crate) async fn tool(&self, tool: &str, arguments: Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
@@ -109,12 +107,12 @@ impl Drop for Server {
     }
 }
 
-/// Reads lines until one has the text, and gives what follows it.
-pub(crate) fn said(told: &mut BufReader<ChildStdout>, text: &str) -> String {
+/// Reads lines until one contains the text, and returns the rest of that line.
+pub(crate) fn said(printed: &mut BufReader<ChildStdout>, text: &str) -> String {
     let mut seen = String::new();
     loop {
         let mut line = String::new();
-        assert!(told.read_line(&mut line).unwrap() > 0, "no {text:?} in:\n{seen}");
+        assert!(printed.read_line(&mut line).unwrap() > 0, "no {text:?} in:\n{seen}");
         if let Some((_, rest)) = line.split_once(text) {
             return rest.trim().to_owned();
         }
@@ -122,12 +120,13 @@ pub(crate) fn said(told: &mut BufReader<ChildStdout>, text: &str) -> String {
     }
 }
 
-/// Signs in, and is then where the browser was sent to.
+/// Signs in and waits for the redirect.
 pub(crate) async fn sign_in(browser: &Chromium, url: &str, key: &str) {
     browser.goto(url).await;
     browser.fill("input[name=key]", key).await;
     browser.click("form.sign-in button[type=submit]").await;
-    // Pages of the console can be signed out of; the page with the form cannot. It is shown until the next one arrives.
+    // Console pages have a sign-out form; the sign-in page, which stays visible until the next page
+    // arrives, has none.
     browser.see("form[action='/sign-out']").await;
     browser.see("main").await;
 }

@@ -1,4 +1,4 @@
-//! Sessions of agents, as people see them.
+//! Guided sessions in the console.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::chromium::Chromium;
 use crate::server::{KEY, Server, sign_in};
 
 #[tokio::test]
-async fn a_session_with_a_block_and_a_fork_is_drawn_and_told() {
+async fn a_session_with_a_block_and_a_fork_is_shown() {
     let Some(browser) = Chromium::start().await else { return };
     let server = Server::start();
     let started = server
@@ -15,14 +15,15 @@ async fn a_session_with_a_block_and_a_fork_is_drawn_and_told() {
     let advance = |place: &Value, notes: &str| json!({"continueToken": place["continueToken"], "intent": "advance", "output": {"notesMarkdown": notes}});
     let blocked = server.tool("continue_workflow", advance(&started, "fine")).await;
     assert_eq!(blocked["kind"], "blocked", "{blocked}");
-    let second = server.tool("continue_workflow", advance(&blocked, "- c1: **whoever** restarts it")).await;
+    let second =
+        server.tool("continue_workflow", advance(&blocked, "- c1: **operators** who restart it")).await;
     assert_eq!(second["isComplete"], false, "{second}");
     server.tool("checkpoint_workflow", json!({"checkpointToken": second["checkpointToken"]})).await;
-    // From a place that was left: a second branch.
+    // A fork: a second branch from an earlier node.
     let other = server
         .tool("continue_workflow", json!({"stateToken": started["stateToken"], "intent": "rehydrate"}))
         .await;
-    server.tool("continue_workflow", advance(&other, "- c1: nobody")).await;
+    server.tool("continue_workflow", advance(&other, "- c1: no users")).await;
 
     sign_in(&browser, &format!("{}/sessions", server.url), KEY).await;
     browser.picture("sessions").await;

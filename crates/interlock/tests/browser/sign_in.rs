@@ -1,4 +1,4 @@
-//! Who gets in, and what is refused.
+//! Signing in and out.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::chromium::Chromium;
 use crate::server::{KEY, Server, sign_in};
 
 #[tokio::test]
-async fn nobody_sees_anything_without_a_key_and_signing_out_ends_it() {
+async fn pages_require_a_key_and_signing_out_ends_the_session() {
     let Some(browser) = Chromium::start().await else { return };
     let server = Server::start();
     browser.goto(&format!("{}/runs", server.url)).await;
@@ -18,7 +18,7 @@ async fn nobody_sees_anything_without_a_key_and_signing_out_ends_it() {
     browser.click("form.sign-in button[type=submit]").await;
     browser.see("[role=alert]").await;
     sign_in(&browser, &format!("{}/runs", server.url), KEY).await;
-    assert_eq!(browser.client.current_url().await.unwrap().path(), "/runs", "back to what was wanted");
+    assert_eq!(browser.client.current_url().await.unwrap().path(), "/runs", "back to the requested page");
     let cookies = browser.client.execute("return document.cookie", vec![]).await.unwrap();
     assert_eq!(cookies, "", "no script can read the cookie");
     browser.click("form[action='/sign-out'] button").await;
@@ -28,7 +28,7 @@ async fn nobody_sees_anything_without_a_key_and_signing_out_ends_it() {
 }
 
 #[tokio::test]
-async fn a_broken_policy_shows_its_reasons_and_the_built_in_pages_stay() {
+async fn a_broken_policy_shows_its_errors_and_the_built_in_pages() {
     let Some(browser) = Chromium::start().await else { return };
     let server = Server::start();
     let folder = server.data().join("console");

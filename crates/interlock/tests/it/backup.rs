@@ -1,4 +1,5 @@
-//! `interlock backup` and `interlock session gc` beside runs and agents at work, with the real programs.
+//! `interlock backup` and `interlock session gc` next to active runs and agents, with the real
+//! programs.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::mcp::Client;
 use crate::program::{interlock, run_command, text};
 use crate::serve::{KEY, Served};
 
-/// A workflow of many plain steps for an agent, and two that are run: one asks a person, one an agent.
+/// A guided workflow with many steps, and two run workflows: one asks a person, one an agent.
 fn furnished() -> TempDir {
     let folder = TempDir::new().unwrap();
     let write = |name: &str, document: Value| {
@@ -35,7 +36,7 @@ fn furnished() -> TempDir {
     folder
 }
 
-fn told(arguments: &[&str], data: &Path) -> (Option<i32>, Value) {
+fn run_json(arguments: &[&str], data: &Path) -> (Option<i32>, Value) {
     let ran = run_command(interlock(arguments).arg("--json").arg("--data-dir").arg(data), b"");
     let document = serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{}", text(&ran.stderr)));
     (ran.status.code(), document)
@@ -48,7 +49,7 @@ fn advance(agent: &mut Client, token: &Value) -> Value {
     answer["continueToken"].clone()
 }
 
-/// Everything below a folder that somebody else than its owner could open.
+/// Everything below a folder that other users could open.
 fn open_to_others(folder: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let metadata = entry.metadata().unwrap();
@@ -62,7 +63,7 @@ fn open_to_others(folder: &Path, found: &mut Vec<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_made_while_an_agent_advances_is_whole_and_goes_on() {
+async fn a_backup_made_while_an_agent_advances_is_consistent() {
     let (flows, data, elsewhere) = (furnished(), TempDir::new().unwrap(), TempDir::new().unwrap());
     let served = Served::on(data.path(), flows.path());
     let run_id = served.create("asks", json!({})).await;
@@ -73,7 +74,7 @@ async fn a_backup_made_while_an_agent_advances_is_whole_and_goes_on() {
     std::fs::write(data.path().join("console/policy.json"), r#"{"operations": []}"#).unwrap();
     std::fs::write(data.path().join("config.toml"), "").unwrap();
 
-    // An agent that does not stop for anybody.
+    // An agent that keeps advancing.
     let (stop, steps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut agent = Client::connect(data.path(), flows.path());
     let (started, _) =
@@ -97,17 +98,17 @@ async fn a_backup_made_while_an_agent_advances_is_whole_and_goes_on() {
     let before = steps.load(Ordering::SeqCst);
     let copies: Vec<_> = (0..3).map(|number| elsewhere.path().join(format!("copy-{number}"))).collect();
     for copy in &copies {
-        let (code, report) = told(&["backup", copy.to_str().unwrap()], data.path());
+        let (code, report) = run_json(&["backup", copy.to_str().unwrap()], data.path());
         assert_eq!(code, Some(0), "{report}");
         assert_eq!((&report["sessions"], &report["damagedSessions"]), (&json!(2), &json!([])), "{report}");
     }
     let after = steps.load(Ordering::SeqCst);
     stop.store(true, Ordering::SeqCst);
     working.join().unwrap();
-    assert!(after > before, "the agent went on meanwhile");
+    assert!(after > before, "the agent advanced meanwhile");
 
     for copy in &copies {
-        let (code, verified) = told(&["session", "verify"], copy);
+        let (code, verified) = run_json(&["session", "verify"], copy);
         assert_eq!((code, &verified["sound"]), (Some(0), &json!(true)), "{verified}");
         let events = verified["sessions"]
             .as_array()
@@ -117,7 +118,7 @@ async fn a_backup_made_while_an_agent_advances_is_whole_and_goes_on() {
         assert!(events.unwrap()["events"].as_u64().unwrap() > before, "{verified}");
         let mut found = Vec::new();
         open_to_others(copy, &mut found);
-        assert_eq!(found, Vec::<String>::new(), "only its owner can open it");
+        assert_eq!(found, Vec::<String>::new(), "only the owner has access");
         for kept in ["runs.sqlite3", "keys/keyring.json", "format.json", "console/policy.json", "config.toml"]
         {
             assert!(copy.join(kept).is_file(), "{kept}");
@@ -128,10 +129,11 @@ async fn a_backup_made_while_an_agent_advances_is_whole_and_goes_on() {
     }
     let names: Vec<_> =
         std::fs::read_dir(elsewhere.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 3, "nothing unfinished is left: {names:?}");
+    assert_eq!(names.len(), 3, "no unfinished files are left: {names:?}");
     drop(served);
 
-    // The copy is served as it is: the runs wait for whom they waited for, and the agent goes on with its old token.
+    // The copy can be served directly: the runs still wait, and the agent continues with its old
+    // token.
     let served = Served::on(&copies[0], flows.path());
     assert_eq!(served.settled(&run_id).await["status"], "waiting-approval");
     let waiting = served.settled(&guided).await;
@@ -146,7 +148,7 @@ async fn a_backup_made_while_an_agent_advances_is_whole_and_goes_on() {
 }
 
 #[test]
-fn what_a_backup_refuses_and_leaves_alone() {
+fn backup_targets_that_are_rejected() {
     let (flows, data, elsewhere) = (furnished(), TempDir::new().unwrap(), TempDir::new().unwrap());
     let mut agent = Client::connect(data.path(), flows.path());
     agent.call("start_workflow", json!({"workflowId": "project.long", "goal": "go"})).unwrap();
@@ -165,18 +167,18 @@ fn what_a_backup_refuses_and_leaves_alone() {
     assert_eq!(std::fs::read_dir(&full).unwrap().count(), 1);
     assert!(!inside.exists());
 
-    // Without runs there is no database, here or there; a link is a link there too.
+    // Without runs there is no database, in the original and in the copy; a link stays a link.
     let copy = elsewhere.path().join("new/copy");
-    let (code, report) = told(&["backup", copy.to_str().unwrap()], data.path());
+    let (code, report) = run_json(&["backup", copy.to_str().unwrap()], data.path());
     assert_eq!((code, &report["sessions"]), (Some(0), &json!(1)), "{report}");
     assert!(!copy.join("runs.sqlite3").exists() && !data.path().join("runs.sqlite3").exists());
     assert_eq!(std::fs::read_link(copy.join("keys/elsewhere")).unwrap(), Path::new("/etc/passwd"));
     assert!(copy.join("tenants/acme").is_dir());
-    assert_eq!(told(&["session", "verify"], &copy).0, Some(0));
+    assert_eq!(run_json(&["session", "verify"], &copy).0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_a_run_waits_for_is_never_collected() {
+async fn sessions_of_waiting_runs_are_never_collected() {
     let (flows, data) = (furnished(), TempDir::new().unwrap());
     let served = Served::on(data.path(), flows.path());
     let run_id = served.create("guides", json!({})).await;
@@ -189,11 +191,11 @@ async fn a_session_that_a_run_waits_for_is_never_collected() {
     agent.hang_up();
     let other = other["run"]["sessionId"].clone();
 
-    // Nothing is too young to go.
+    // No session is too young to be collected.
     let gc = |extra: &[&str]| {
         let arguments: Vec<&str> =
             ["session", "gc", "--older-than", "0s"].iter().chain(extra).copied().collect();
-        // Whoever writes at this moment is not held up: the collection is.
+        // A concurrent writer is not blocked; the collection waits.
         loop {
             let ran =
                 run_command(interlock(&arguments).arg("--json").arg("--data-dir").arg(data.path()), b"");
@@ -207,10 +209,10 @@ async fn a_session_that_a_run_waits_for_is_never_collected() {
         assert_eq!(report["deletedSessions"], json!([other]), "{report}");
         assert_eq!(report["awaitedSessions"], json!([awaited]), "{report}");
     }
-    let (code, verified) = told(&["session", "verify"], data.path());
+    let (code, verified) = run_json(&["session", "verify"], data.path());
     assert_eq!((code, verified["sessions"].as_array().unwrap().len()), (Some(0), 1), "{verified}");
 
-    // Once the run has ended nobody waits, and it goes like any other.
+    // After the run has ended, the session is collected like any other.
     let (status, _) =
         served.ask("POST", &format!("/v1/runs/{run_id}/cancel"), Some(json!({})), KEY, None).await;
     assert_eq!(status, 200);
@@ -223,9 +225,9 @@ async fn a_session_that_a_run_waits_for_is_never_collected() {
     assert!(!session.exists());
 }
 
-/// What workflows keep is in databases that are being written to: they are copied as they are at one moment.
+/// Databases of workflow stores are copied at one point in time, while they are written.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_made_beside_a_server_holds_what_workflows_keep() {
+async fn a_backup_of_a_live_server_contains_workflow_stores() {
     let (flows, data, elsewhere) =
         (TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap());
     let workflow = |id: &str, kind: &str, inputs: Value| {
@@ -246,10 +248,13 @@ async fn a_backup_made_beside_a_server_holds_what_workflows_keep() {
     let run_id = served.create("keeps", json!({})).await;
     assert_eq!(served.settled(&run_id).await["status"], "completed");
     let copy = elsewhere.path().join("copy");
-    let (code, report) = told(&["backup", copy.to_str().unwrap()], data.path());
+    let (code, report) = run_json(&["backup", copy.to_str().unwrap()], data.path());
     assert_eq!(code, Some(0), "{report}");
-    assert!(!copy.join("surfaces/surfaces.sqlite3-wal").exists(), "the log belongs to the server");
-    let (code, read) = told(&["run", reads.to_str().unwrap(), "--follow"], &copy);
+    assert!(
+        !copy.join("surfaces/surfaces.sqlite3-wal").exists(),
+        "the write-ahead log belongs to the server"
+    );
+    let (code, read) = run_json(&["run", reads.to_str().unwrap(), "--follow"], &copy);
     assert_eq!(code, Some(0), "{read}");
     assert_eq!(read["run"]["nodeStates"]["n"]["outputs"]["value"], json!({"n": 1}), "{read}");
 }

@@ -17,7 +17,7 @@ fn parsed(bytes: &[u8]) -> Value {
 }
 
 #[test]
-fn the_specification_s_example_gives_the_specification_s_result() {
+fn the_specification_example_gives_the_specified_result() {
     let (path, fixture) = fixture("fixture-happy-single-module");
     let wrapped = run(&["compose", &path], b"");
     let piped = run(&["compose", "-"], fixture["input"].to_string().as_bytes());
@@ -45,7 +45,7 @@ fn hostile_inputs_get_diagnostics_or_exit_code_2() {
             "WCP_VERSION_UNSUPPORTED_POLICY_SCHEMA",
         ),
         ("100,000 nested arrays", &deep, 2, "JSON_TOO_DEEP"),
-        ("no JSON", "builtins: []", 2, "JSON_SYNTAX"),
+        ("not JSON", "builtins: []", 2, "JSON_SYNTAX"),
         ("nothing", "", 2, "JSON_SYNTAX"),
         ("a key twice", r#"{"builtins":[],"builtins":[]}"#, 2, "JSON_DUPLICATE_KEY"),
         ("a lone surrogate", r#""\ud800""#, 2, "JSON_INVALID_TEXT"),
@@ -60,7 +60,7 @@ fn hostile_inputs_get_diagnostics_or_exit_code_2() {
 }
 
 #[test]
-fn what_is_no_json_is_told_where() {
+fn json_errors_have_a_position() {
     let output = run(&["compose", "--json"], b"{\n  \"builtins\": [,]\n}");
     assert_eq!(output.status.code(), Some(2));
     let envelope = parsed(&output.stdout);
@@ -69,11 +69,11 @@ fn what_is_no_json_is_told_where() {
     assert_eq!(envelope["details"]["column"], 16);
     assert_eq!(envelope["details"]["source"], "standard input");
     assert_eq!(envelope["retry"], json!({"kind": "not_retryable"}));
-    assert_eq!(text(&output.stderr), "", "with --json there is one document and no words");
+    assert_eq!(text(&output.stderr), "", "with --json there is only one document");
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
+fn an_unreadable_file_is_named() {
     let output = run(&["compose", "/there/is/no/such/file.json"], b"");
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(parsed(&output.stdout)["code"], "INPUT_UNREADABLE");
@@ -83,14 +83,14 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn explaining_answers_in_words_or_json() {
+fn explain_prints_text_or_json() {
     let (path, _) = fixture("fixture-kernel-builtins-and-modules-same-pipeline");
     let cases = [
         ("builtin-a:routes/home", 0, "is shown: number 1 of 2 in routes"),
         ("data-lab-prod:configuration-surfaces/s", 1, "operation \"hide-1\" hides it"),
-        ("data-lab-prod:tool-renderers/q", 1, "gives its claim to builtin-a:tool-renderers/q"),
+        ("data-lab-prod:tool-renderers/q", 1, "assigns its claim to builtin-a:tool-renderers/q"),
         ("data-lab-prod:routes/lbb", 1, "did you mean data-lab-prod:routes/lab"),
-        ("/lab", 1, "is no canonical key"),
+        ("/lab", 1, "is not a canonical key"),
     ];
     for (key, code, expected) in cases {
         let output = run(&["compose", &path, "--explain", key], b"");
@@ -103,7 +103,7 @@ fn explaining_answers_in_words_or_json() {
 }
 
 #[test]
-fn a_conflict_is_explained_with_both_parties() {
+fn a_conflict_names_both_contributions() {
     let (path, _) = fixture("fixture-duplicate-route-path");
     let output = run(&["compose", &path, "--explain", "lab-a:routes/home"], b"");
     assert_eq!(output.status.code(), Some(1));
@@ -114,7 +114,7 @@ fn a_conflict_is_explained_with_both_parties() {
 }
 
 #[test]
-fn a_reader_that_stops_listening_is_no_error() {
+fn a_closed_pipe_is_tolerated() {
     let modules: Vec<Value> = (0..5000).map(|index| json!({"instanceId": index})).collect();
     let input = json!({"builtins": [], "modules": modules}).to_string();
     let directory = tempfile::tempdir().unwrap();
@@ -127,12 +127,12 @@ fn a_reader_that_stops_listening_is_no_error() {
         .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "the answer is still no");
+    assert_eq!(output.status.code(), Some(1), "the result is still negative");
     assert_eq!(text(&output.stderr), "");
 }
 
 #[test]
-fn colours_are_for_terminals_only() {
+fn colours_are_used_only_on_terminals() {
     let escape = "\u{1b}[";
     let coloured = run_command(interlock(&["compose", "/none"]).env("CLICOLOR_FORCE", "1"), b"");
     assert!(text(&coloured.stderr).contains(escape));
@@ -143,8 +143,8 @@ fn colours_are_for_terminals_only() {
     assert!(!text(&piped.stderr).contains(escape));
 }
 
-/// Whether this process was started so that interrupts pass it by, as a shell starts what it leaves in the background. Its children
-/// inherit that.
+/// Whether this process ignores interrupts, as a shell starts background jobs. Children inherit
+/// that.
 fn ignores_interrupts() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -152,7 +152,7 @@ fn ignores_interrupts() -> bool {
 }
 
 #[test]
-fn an_interrupt_ends_it_without_a_word() {
+fn an_interrupt_exits_silently() {
     for signal in ["-INT", "-TERM"] {
         if signal == "-INT" && ignores_interrupts() {
             continue;
@@ -175,7 +175,7 @@ fn an_interrupt_ends_it_without_a_word() {
 }
 
 #[test]
-fn help_teaches() {
+fn help_has_examples_and_suggestions() {
     let help = run(&["help", "compose"], b"");
     assert_eq!(help.status.code(), Some(0));
     for expected in ["Examples:", "--explain <KEY>", "Exit codes:"] {
@@ -183,6 +183,6 @@ fn help_teaches() {
     }
     let misspelt = run(&["compsoe"], b"");
     assert_eq!(misspelt.status.code(), Some(2));
-    assert!(text(&misspelt.stderr).contains("compose"), "the nearest name is offered");
-    assert_eq!(run(&[], b"").status.code(), Some(2), "nothing asked is a usage error");
+    assert!(text(&misspelt.stderr).contains("compose"), "the nearest name is suggested");
+    assert_eq!(run(&[], b"").status.code(), Some(2), "no command is a usage error");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::house::House;
+use crate::home::TestHome;
 use crate::program::root;
 
 fn check<'d>(document: &'d Value, name: &str) -> &'d Value {
@@ -11,10 +11,10 @@ fn check<'d>(document: &'d Value, name: &str) -> &'d Value {
 }
 
 #[test]
-fn everything_is_well_at_home() {
-    let house = House::new();
-    house.complete_session("be well");
-    let document = house.json(&["doctor"], 0);
+fn a_healthy_directory_has_no_problems() {
+    let test_home = TestHome::new();
+    test_home.complete_session("be well");
+    let document = test_home.json(&["doctor"], 0);
     assert_eq!(document["well"], true);
     for (name, expected) in [
         ("readable", ""),
@@ -29,52 +29,52 @@ fn everything_is_well_at_home() {
         assert_eq!(check["state"], "ok", "{name}");
         assert!(check["found"].as_str().unwrap().contains(expected), "{name}: {check}");
     }
-    let words = house.expect(&["doctor"], 0);
+    let words = test_home.expect(&["doctor"], 0);
     assert!(words.contains("environment INTERLOCK_HOME"), "{words}");
 }
 
 #[test]
-fn what_is_wrong_is_named_with_what_to_do() {
-    let house = House::new();
-    house.complete_session("be hurt");
-    std::fs::write(house.data_dir().join("format.json"), "{\"version\":2}").unwrap();
-    let document = house.json(&["doctor"], 1);
+fn problems_are_reported_with_a_fix() {
+    let test_home = TestHome::new();
+    test_home.complete_session("be hurt");
+    std::fs::write(test_home.data_dir().join("format.json"), "{\"version\":2}").unwrap();
+    let document = test_home.json(&["doctor"], 1);
     let format = check(&document, "format");
     assert_eq!(format["state"], "fail");
     assert!(format["found"].as_str().unwrap().contains("STORE_NEWER_VERSION"), "{format}");
-    std::fs::write(house.data_dir().join("format.json"), "{\"version\":1}").unwrap();
-    std::fs::write(house.workspace().join("workflows/broken.json"), "{").unwrap();
-    assert_eq!(check(&house.json(&["doctor"], 0), "workflows")["state"], "warn");
+    std::fs::write(test_home.data_dir().join("format.json"), "{\"version\":1}").unwrap();
+    std::fs::write(test_home.workspace().join("workflows/broken.json"), "{").unwrap();
+    assert_eq!(check(&test_home.json(&["doctor"], 0), "workflows")["state"], "warn");
 }
 
-/// A home with one run that has ended.
-fn with_a_run() -> House {
-    let house = House::new();
+/// A data directory with one finished run.
+fn with_a_run() -> TestHome {
+    let test_home = TestHome::new();
     let workflow = root().join("examples/runs/nightly.yaml");
-    let ran = house.json(&["run", "--follow", workflow.to_str().unwrap()], 0);
+    let ran = test_home.json(&["run", "--follow", workflow.to_str().unwrap()], 0);
     assert_eq!(ran["status"], "completed");
-    house
+    test_home
 }
 
-/// Finding M5: doctor reads the run database, and says what is damaged and what to do.
+/// Finding M5: doctor reads the run database, and reports damage with a fix.
 #[test]
-fn a_run_database_that_is_damaged_is_named() {
-    let house = with_a_run();
-    let path = house.data_dir().join("runs.sqlite3");
-    let before: Vec<_> = names(&house);
-    let whole = house.json(&["doctor"], 0);
+fn a_damaged_run_database_is_reported() {
+    let test_home = with_a_run();
+    let path = test_home.data_dir().join("runs.sqlite3");
+    let before: Vec<_> = names(&test_home);
+    let whole = test_home.json(&["doctor"], 0);
     let found = check(&whole, "run database");
     assert_eq!(found["state"], "ok");
     assert!(found["found"].as_str().unwrap().starts_with("1 runs, all readable"), "{found}");
     assert_eq!(check(&whole, "audit log")["state"], "ok");
-    assert_eq!(names(&house), before, "looking leaves nothing behind");
+    assert_eq!(names(&test_home), before, "the check leaves no files");
 
     let content = std::fs::read(&path).unwrap();
     let damaged = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut content = content.clone();
         change(&mut content);
         std::fs::write(&path, content).unwrap();
-        let document = house.json(&["doctor"], 1);
+        let document = test_home.json(&["doctor"], 1);
         let found = check(&document, "run database").clone();
         assert_eq!(found["state"], "fail", "{found}");
         assert!(found["help"].as_str().unwrap().contains("interlock backup"), "{found}");
@@ -90,13 +90,13 @@ fn a_run_database_that_is_damaged_is_named() {
     assert!(event.starts_with("1 of 1 runs cannot be read (run_"), "{event}");
 
     std::fs::write(&path, &content[..content.len() * 7 / 10]).unwrap();
-    let refused = house.refused(&["serve", "--listen", "127.0.0.1:0"], 2);
+    let refused = test_home.refused(&["serve", "--listen", "127.0.0.1:0"], 2);
     assert!(refused.contains("STORE_IO") && refused.contains("interlock backup"), "{refused}");
 }
 
-/// The files of the data directory itself.
-fn names(house: &House) -> Vec<String> {
-    let mut names: Vec<_> = std::fs::read_dir(house.data_dir())
+/// The files at the top of the data directory.
+fn names(test_home: &TestHome) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(test_home.data_dir())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -104,20 +104,20 @@ fn names(house: &House) -> Vec<String> {
     names
 }
 
-/// Finding M5: a database that is gone is not begun anew without a word.
+/// Finding M5: a missing database is not silently replaced.
 #[test]
-fn a_run_database_that_is_gone_is_missed() {
-    let house = with_a_run();
-    let path = house.data_dir().join("runs.sqlite3");
+fn a_missing_run_database_is_reported() {
+    let test_home = with_a_run();
+    let path = test_home.data_dir().join("runs.sqlite3");
     for emptied in [false, true] {
         std::fs::remove_file(&path).unwrap();
         if emptied {
             std::fs::write(&path, "").unwrap();
         }
-        let document = house.json(&["doctor"], 1);
+        let document = test_home.json(&["doctor"], 1);
         assert_eq!(check(&document, "run database")["state"], "fail", "{document}");
         for command in [&["serve", "--listen", "127.0.0.1:0"][..], &["key", "new-api-key"]] {
-            let refused = house.refused(command, 2);
+            let refused = test_home.refused(command, 2);
             assert!(refused.contains("RUNS_DATABASE_MISSING"), "{refused}");
             assert!(refused.contains("interlock backup") && refused.contains("--new-database"), "{refused}");
         }
@@ -125,23 +125,23 @@ fn a_run_database_that_is_gone_is_missed() {
             std::fs::write(&path, "").unwrap();
         }
     }
-    // Guided sessions alone need no database, and the first one is made without asking.
-    let guided = House::new();
+    // Guided sessions alone need no database, and the first one is created without a flag.
+    let guided = TestHome::new();
     guided.complete_session("be guided");
     assert_eq!(check(&guided.json(&["doctor"], 0), "run database")["state"], "ok");
     guided.json(&["key", "new-api-key"], 0);
 }
 
-/// Finding M6: a key that names no scope may not administer the host, and keys that may are listed.
+/// Finding M6: a key without scopes does not get `host:admin`, and keys with it are listed.
 #[test]
-fn keys_that_may_administer_the_host_are_listed() {
-    let house = House::new();
-    let key = house.json(&["key", "new-api-key", "--tenant", "acme"], 0);
+fn host_admin_keys_are_listed() {
+    let test_home = TestHome::new();
+    let key = test_home.json(&["key", "new-api-key", "--tenant", "acme"], 0);
     let scopes = key["scopes"].as_array().unwrap();
     assert!(!scopes.contains(&"host:admin".into()) && scopes.contains(&"runs:read".into()), "{key}");
-    assert_eq!(check(&house.json(&["doctor"], 0), "host:admin keys")["state"], "ok");
-    let key = house.json(&["key", "new-api-key", "--tenant", "acme", "--scope", "host:admin"], 0);
-    let document = house.json(&["doctor"], 0);
+    assert_eq!(check(&test_home.json(&["doctor"], 0), "host:admin keys")["state"], "ok");
+    let key = test_home.json(&["key", "new-api-key", "--tenant", "acme", "--scope", "host:admin"], 0);
+    let document = test_home.json(&["doctor"], 0);
     let found = check(&document, "host:admin keys");
     assert_eq!(found["state"], "warn");
     assert!(found["found"].as_str().unwrap().contains(key["id"].as_str().unwrap()), "{found}");

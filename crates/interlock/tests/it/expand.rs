@@ -1,10 +1,10 @@
-//! `interlock workflow expand`: from an installed pack of chains to a workflow that is run.
+//! `interlock workflow expand`: from an installed chain pack to a run.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::home::TestHome;
 use crate::program::root;
 use crate::serve::{KEY, Served};
 
@@ -15,28 +15,28 @@ fn example(name: &str) -> String {
     root().join("examples/packs").join(name).to_str().unwrap().to_owned()
 }
 
-/// A house where the pack of chains is installed, signed by a key of the house.
-fn signed_house() -> House {
-    let house = House::new();
-    let folder = house.path("second-look");
+/// A data directory with the installed chain pack, signed by its key.
+fn signed_home() -> TestHome {
+    let test_home = TestHome::new();
+    let folder = test_home.path("second-look");
     std::fs::create_dir(&folder).unwrap();
     std::fs::copy(example("second-look/pack.json"), folder.join("pack.json")).unwrap();
-    let (folder, key) = (folder.to_str().unwrap().to_owned(), key_of(&house));
-    house.json(&["pack", "sign", "--new-key", &key], 0);
-    house.json(&["pack", "sign", &folder, "--key", &key], 0);
-    house.json(&["pack", "install", &folder, "--key", &format!("{key}.pub")], 0);
-    house
+    let (folder, key) = (folder.to_str().unwrap().to_owned(), key_of(&test_home));
+    test_home.json(&["pack", "sign", "--new-key", &key], 0);
+    test_home.json(&["pack", "sign", &folder, "--key", &key], 0);
+    test_home.json(&["pack", "install", &folder, "--key", &format!("{key}.pub")], 0);
+    test_home
 }
 
-fn key_of(house: &House) -> String {
-    house.path("acme.pem").to_str().unwrap().to_owned()
+fn key_of(test_home: &TestHome) -> String {
+    test_home.path("acme.pem").to_str().unwrap().to_owned()
 }
 
-fn installed(house: &House) -> std::path::PathBuf {
-    house.data_dir().join("packs").join(PACK).join("1.0.0")
+fn installed(test_home: &TestHome) -> std::path::PathBuf {
+    test_home.data_dir().join("packs").join(PACK).join("1.0.0")
 }
 
-/// The order with a second look in it, as somebody writes it who never heard of chains.
+/// The same workflow written by hand, without a chain.
 fn by_hand() -> Value {
     let node = |id: &str, type_id: &str, name: &str, x: f64, y: f64, config: Value, inputs: Value| json!({"id": id, "typeId": type_id, "name": name, "position": {"x": x, "y": y}, "config": config, "inputs": inputs});
     let (wait, ask) = ("vendor_acme_second-look_0001_wait", "vendor_acme_second-look_0001_ask");
@@ -69,7 +69,8 @@ fn by_hand() -> Value {
     })
 }
 
-/// Registers a workflow, runs it to its end with somebody who accepts, and gives its whole log and its last state.
+/// Registers and runs a workflow, accepts its approval, and returns the complete log and the last
+/// state.
 async fn run_to_the_end(served: &Served, workflow: &Value) -> (Vec<Value>, Value) {
     let (status, registered) = served.ask("POST", "/v1/workflows", Some(workflow.clone()), KEY, None).await;
     assert!([200, 201].contains(&status), "{registered}");
@@ -90,7 +91,7 @@ async fn run_to_the_end(served: &Served, workflow: &Value) -> (Vec<Value>, Value
     (events, names.plain(&run, &run_id))
 }
 
-/// Ids of one run by the order in which they come, so that what refers to what is still to be seen.
+/// Replaces the ids of a run by their order, so that references can still be compared.
 #[derive(Default)]
 struct Names(Vec<String>);
 
@@ -103,7 +104,7 @@ impl Names {
         format!("id {place}")
     }
 
-    /// A document without the ids of its run and without what a clock said.
+    /// A document without run ids and times.
     fn plain(&mut self, value: &Value, run_id: &str) -> Value {
         match value {
             Value::Object(members) => members
@@ -126,20 +127,20 @@ impl Names {
 }
 
 #[tokio::test]
-async fn a_run_of_an_expanded_workflow_cannot_be_told_from_one_that_was_written_by_hand() {
-    let house = signed_house();
-    let file = house.path("careful.json").to_str().unwrap().to_owned();
+async fn a_run_of_an_expanded_workflow_equals_one_written_by_hand() {
+    let test_home = signed_home();
+    let file = test_home.path("careful.json").to_str().unwrap().to_owned();
     let order = example("order.json");
     let arguments = ["workflow", "expand", &order, PACK, "--on", "packed", "--parameters", PARAMETERS];
-    let told = house.json(&[&arguments[..], &["-o", &file]].concat(), 0);
+    let report = test_home.json(&[&arguments[..], &["-o", &file]].concat(), 0);
     assert_eq!(
-        (&told["expansionId"], &told["idMap"]["ask"], &told["proof"]["kind"]),
+        (&report["expansionId"], &report["idMap"]["ask"], &report["proof"]["kind"]),
         (&json!("0001"), &json!("vendor_acme_second-look_0001_ask"), &json!("signed"))
     );
     let expanded: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let hidden = expanded.to_string();
     assert!(!hidden.contains(PACK) && !hidden.contains("params"), "nothing of the chain is left: {hidden}");
-    let served = Served::on(&house.data_dir(), &house.path("nothing"));
+    let served = Served::on(&test_home.data_dir(), &test_home.path("nothing"));
     let (log, state) = run_to_the_end(&served, &expanded).await;
     let (log_by_hand, state_by_hand) = run_to_the_end(&served, &by_hand()).await;
     assert!(log.len() > 10, "{log:?}");
@@ -149,49 +150,50 @@ async fn a_run_of_an_expanded_workflow_cannot_be_told_from_one_that_was_written_
 }
 
 #[test]
-fn a_chain_is_expanded_only_while_the_signature_of_its_pack_holds() {
-    let house = signed_house();
-    let (order, key) = (example("order.json"), format!("{}.pub", key_of(&house)));
+fn a_chain_is_expanded_only_if_its_pack_signature_is_valid() {
+    let test_home = signed_home();
+    let (order, key) = (example("order.json"), format!("{}.pub", key_of(&test_home)));
     let expand = |more: &[&str], code: i32| {
         let arguments = ["workflow", "expand", &order, PACK, "--on", "packed", "--parameters", PARAMETERS];
-        house.json(&[&arguments[..], more].concat(), code)
+        test_home.json(&[&arguments[..], more].concat(), code)
     };
     let workflow = expand(&[], 0)["workflow"].clone();
     assert_eq!(expand(&["--key", &key], 0)["workflow"], workflow, "the same command gives the same workflow");
-    let other = house.path("other.pem").to_str().unwrap().to_owned();
-    house.json(&["pack", "sign", "--new-key", &other], 0);
+    let other = test_home.path("other.pem").to_str().unwrap().to_owned();
+    test_home.json(&["pack", "sign", "--new-key", &other], 0);
     assert_eq!(expand(&["--key", &format!("{other}.pub")], 1)["code"], "pack_signature_invalid");
-    let manifest = installed(&house).join("pack.json");
+    let manifest = installed(&test_home).join("pack.json");
     let was = std::fs::read_to_string(&manifest).unwrap();
     std::fs::write(&manifest, was.replace("core.delay", "core.fail")).unwrap();
-    let file = house.path("never.json");
+    let file = test_home.path("never.json");
     let refused = expand(&["-o", file.to_str().unwrap()], 1);
     assert_eq!(refused["code"], "pack_signature_invalid", "{refused}");
     assert!(refused.to_string().contains("install it again"), "{refused}");
     assert!(!file.exists(), "nothing was written");
     std::fs::write(&manifest, was).unwrap();
-    std::fs::write(installed(&house).join("keys/pack.json.sig"), b"none").unwrap();
+    std::fs::write(installed(&test_home).join("keys/pack.json.sig"), b"none").unwrap();
     assert_eq!(expand(&[], 1)["code"], "pack_signature_unverifiable");
 }
 
 #[test]
-fn what_cannot_be_expanded_is_told_with_what_to_do() {
-    let house = signed_house();
+fn expansion_errors_have_a_fix() {
+    let test_home = signed_home();
     let order = example("order.json");
     let file = |name: &str, content: &str| {
-        std::fs::write(house.path(name), content).unwrap();
-        house.path(name).to_str().unwrap().to_owned()
+        std::fs::write(test_home.path(name), content).unwrap();
+        test_home.path(name).to_str().unwrap().to_owned()
     };
     let broken =
         file("broken.json", &std::fs::read_to_string(&order).unwrap().replace("\"version\": \"1.0\",", ""));
     let list = file("list.json", "[1]");
     let unwired =
         file("unwired.json", &std::fs::read_to_string(&order).unwrap().replace("\"ship\" }", "\"shop\" }"));
-    let tiny = house.workspace().join("workflows/tiny.json").to_str().unwrap().to_owned();
-    /// What is tried: its name, the workflow, the pack, the other arguments; then the exit code, the code, and some of its words.
+    let tiny = test_home.workspace().join("workflows/tiny.json").to_str().unwrap().to_owned();
+    /// A case: name, workflow, pack, other arguments; then the exit code, the error code, and a
+    /// part of the message.
     type Row<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], i32, &'a str, &'a str);
     let rows: [Row<'_>; 15] = [
-        ("no pack", &order, "vendor.acme.nobody", &[], 1, "pack_not_found", "interlock pack install"),
+        ("unknown pack", &order, "vendor.acme.unknown", &[], 1, "pack_not_found", "interlock pack install"),
         (
             "no version",
             &order,
@@ -201,7 +203,7 @@ fn what_cannot_be_expanded_is_told_with_what_to_do() {
             "pack_not_found",
             "interlock pack list",
         ),
-        ("no name", &order, "nobody", &[], 2, "INPUT_UNREADABLE", "no pack, such as"),
+        ("not a name", &order, "unknown", &[], 2, "INPUT_UNREADABLE", "not a pack name, such as"),
         (
             "no chain",
             &order,
@@ -229,35 +231,38 @@ fn what_cannot_be_expanded_is_told_with_what_to_do() {
             "chain_parameter_invalid",
             "/title",
         ),
-        ("no object", &order, PACK, &["--parameters", &list], 2, "INPUT_UNREADABLE", "no JSON object"),
-        ("no JSON", &order, PACK, &["--parameters", "{x"], 2, "JSON_SYNTAX", "--parameters"),
+        ("not an object", &order, PACK, &["--parameters", &list], 2, "INPUT_UNREADABLE", "not a JSON object"),
+        ("not JSON", &order, PACK, &["--parameters", "{x"], 2, "JSON_SYNTAX", "--parameters"),
         ("a slip", &order, PACK, &["--on", "pakced"], 1, "CHAIN_MISPLACED", "did you mean `packed`?"),
         ("no node", &order, PACK, &["--before", "elsewhere"], 1, "CHAIN_MISPLACED", "it has `pack`, `ship`"),
         ("no id", &order, PACK, &["--id", "A-1"], 2, "INPUT_UNREADABLE", "1 to 32 lower-case"),
         ("no JSON file", &order, PACK, &["-o", "x.yaml"], 2, "INPUT_UNREADABLE", ".json"),
-        ("steps", &tiny, PACK, &[], 2, "INPUT_UNREADABLE", "guides an agent"),
+        ("steps", &tiny, PACK, &[], 2, "INPUT_UNREADABLE", "`steps` for an agent"),
         ("no file", "nowhere.json", PACK, &[], 2, "INPUT_UNREADABLE", "nowhere.json"),
         ("no workflow", &broken, PACK, &[], 1, "HOST_REFUSED", "/version"),
     ];
-    for (what, file, pack, more, code, expected, told) in rows {
+    for (what, file, pack, more, code, expected, report) in rows {
         let mut arguments = vec!["workflow", "expand", file, pack];
         if !more.contains(&"--parameters") {
             arguments.extend(["--parameters", PARAMETERS]);
         }
         arguments.extend(more);
-        let refused = house.json(&arguments, code);
+        let refused = test_home.json(&arguments, code);
         assert_eq!(refused["code"], expected, "{what}: {refused}");
-        assert!(refused.to_string().contains(told), "{what}: {refused}");
+        assert!(refused.to_string().contains(report), "{what}: {refused}");
     }
     let arguments = ["workflow", "expand", &unwired, PACK, "--on", "packed", "--parameters", PARAMETERS];
-    let words = house.refused(&arguments, 1);
-    assert!(words.contains("no host would take") && words.contains("no node has this id"), "{words}");
+    let words = test_home.refused(&arguments, 1);
+    assert!(
+        words.contains("expanded workflow is invalid") && words.contains("no node has this id"),
+        "{words}"
+    );
 }
 
 #[test]
-fn a_type_that_no_pack_brings_refuses_the_chain_and_one_that_is_installed_does_not() {
-    let house = House::new();
-    let folder = house.path("counted");
+fn a_chain_requires_its_node_types_to_be_installed() {
+    let test_home = TestHome::new();
+    let folder = test_home.path("counted");
     std::fs::create_dir(&folder).unwrap();
     let chain = |id: &str| {
         json!({
@@ -270,30 +275,31 @@ fn a_type_that_no_pack_brings_refuses_the_chain_and_one_that_is_installed_does_n
         "chains": [chain("one"), chain("other")],
     });
     std::fs::write(folder.join("pack.json"), manifest.to_string()).unwrap();
-    house.json(&["pack", "install", folder.to_str().unwrap()], 0);
+    test_home.json(&["pack", "install", folder.to_str().unwrap()], 0);
     let order = example("order.json");
     let arguments = ["workflow", "expand", &order, "vendor.acme.counted", "--after", "ship"];
-    let refused = house.json(&arguments, 2);
+    let refused = test_home.json(&arguments, 2);
     assert!(refused.to_string().contains("choose one with --chain"), "{refused}");
     let arguments = [&arguments[..], &["--chain", "vendor.acme.counted.one"]].concat();
-    let refused = house.json(&arguments, 1);
+    let refused = test_home.json(&arguments, 1);
     assert_eq!(
         (&refused["code"], &refused["details"]["typeId"]),
         (&json!("chain_unresolvable_typeid"), &json!("vendor.acme.word-count.count"))
     );
-    house.json(&["pack", "install", &example("word-count")], 0);
-    let once = house.json(&arguments, 0);
+    test_home.json(&["pack", "install", &example("word-count")], 0);
+    let once = test_home.json(&arguments, 0);
     assert_eq!((&once["expansionId"], &once["proof"]["kind"]), (&json!("0001"), &json!("unsigned")));
-    // Again into what came out: the ids are others.
-    let file = house.path("once.json");
+    // Expanded again, the ids differ.
+    let file = test_home.path("once.json");
     std::fs::write(&file, once["workflow"].to_string()).unwrap();
-    let again = house.json(&[&["workflow", "expand", file.to_str().unwrap()], &arguments[3..]].concat(), 0);
+    let again =
+        test_home.json(&[&["workflow", "expand", file.to_str().unwrap()], &arguments[3..]].concat(), 0);
     assert_eq!(again["expansionId"], "0002");
     assert_eq!(again["workflow"]["nodes"].as_array().unwrap().len(), 4);
-    // Without --json the workflow alone is on standard output, and it is one that validates.
-    let printed = house.run(&arguments);
+    // Without --json, standard output has only the workflow, which is valid.
+    let printed = test_home.run(&arguments);
     std::fs::write(&file, &printed.stdout).unwrap();
     assert!(crate::program::text(&printed.stderr).contains("vendor_acme_counted_one_0001_count"));
-    house.expect(&["workflow", "validate", file.to_str().unwrap()], 0);
+    test_home.expect(&["workflow", "validate", file.to_str().unwrap()], 0);
     assert!(Path::new(&file).exists());
 }

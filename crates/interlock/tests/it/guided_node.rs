@@ -1,4 +1,5 @@
-//! A run that guides an agent, with the real programs: `serve` for the run, `mcp` for the agent, and `kill -9` in between.
+//! A guided node with the real programs: `serve` for the run, `mcp` for the agent, and `kill -9` in
+//! between.
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ spec:
   agent: {slug: writer, stage: writing, role: engineer}
 ";
 
-/// Workflows of both kinds, with a manifest and a library.
+/// Both kinds of workflows, with a manifest and a library.
 fn furnished() -> TempDir {
     let folder = TempDir::new().unwrap();
     let at = folder.path();
@@ -46,7 +47,7 @@ fn furnished() -> TempDir {
 }
 
 impl Served {
-    /// Every event of a run, once it has ended.
+    /// Every event of a run after it has ended.
     async fn log(&self, run_id: &str) -> Vec<Value> {
         let mut events: Vec<Value> = Vec::new();
         while !events.last().is_some_and(|event| {
@@ -61,7 +62,7 @@ impl Served {
     }
 }
 
-/// An agent that connects over standard input and output, and takes one step.
+/// An agent that connects over stdio and advances one step.
 fn step(data: &Path, flows: &Path, token: &Value) -> (Value, bool) {
     let mut agent = Client::connect(data, flows);
     let call = json!({"continueToken": token, "intent": "advance", "output": {"notesMarkdown": "Done."}});
@@ -75,11 +76,11 @@ fn count(events: &[Value], kind: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_and_its_agent_find_each_other_however_often_the_server_is_killed() {
+async fn a_guided_node_survives_repeated_server_kills() {
     let (flows, data) = (furnished(), TempDir::new().unwrap());
     let served = Served::on(data.path(), flows.path());
     let run_id = served.create("release", json!({})).await;
-    // At whatever step the path is now.
+    // At any step of the guided node.
     served.kill();
 
     let served = Served::on(data.path(), flows.path());
@@ -97,7 +98,7 @@ async fn a_run_and_its_agent_find_each_other_however_often_the_server_is_killed(
     assert!(!is_error, "{second}");
     served.kill();
 
-    // The agent goes on while nobody serves, and is done before anybody does.
+    // The agent advances without a server, and finishes before one starts.
     std::fs::write(workspace.join("deliverables/notes.md"), "All of it.\n").unwrap();
     let (last, is_error) = step(data.path(), flows.path(), &second["continueToken"]);
     assert!(!is_error && last["isComplete"] == true, "{last}");
@@ -118,7 +119,7 @@ async fn a_run_and_its_agent_find_each_other_however_often_the_server_is_killed(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_of_a_cancelled_run_is_told_to_stop() {
+async fn an_agent_of_a_cancelled_run_must_stop() {
     let (flows, data) = (furnished(), TempDir::new().unwrap());
     let served = Served::on(data.path(), flows.path());
     let run_id = served.create("release", json!({})).await;
@@ -127,7 +128,7 @@ async fn an_agent_of_a_cancelled_run_is_told_to_stop() {
     let (status, _) =
         served.ask("POST", &format!("/v1/runs/{run_id}/cancel"), Some(json!({})), KEY, None).await;
     assert_eq!(status, 200);
-    // The mark is set after the cancellation is acknowledged.
+    // The session is marked after the cancellation is acknowledged.
     let marked = data.path().join("sessions");
     let session = waiting["interrupt"]["data"]["correlation"]["sessionId"].as_str().unwrap();
     while !marked.join(session).join("ended.json").exists() {

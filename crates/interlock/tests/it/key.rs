@@ -1,46 +1,51 @@
 //! `interlock key`.
 
-use crate::house::House;
+use crate::home::TestHome;
 
 #[test]
 fn keys_are_listed_by_fingerprint_and_rotated() {
-    let house = House::new();
-    assert!(house.expect(&["key", "list"], 0).contains("no key yet"));
-    assert_eq!(house.json(&["key", "list"], 0)["current"], serde_json::Value::Null);
-    let first = house.json(&["key", "rotate"], 0);
-    let second = house.json(&["key", "rotate"], 0);
+    let test_home = TestHome::new();
+    assert!(test_home.expect(&["key", "list"], 0).contains("No signing key yet"));
+    assert_eq!(test_home.json(&["key", "list"], 0)["current"], serde_json::Value::Null);
+    let first = test_home.json(&["key", "rotate"], 0);
+    let second = test_home.json(&["key", "rotate"], 0);
     assert_eq!(first["previous"], serde_json::Value::Null);
     assert_eq!(second["previous"], first["current"]);
     assert_ne!(second["current"], first["current"]);
-    assert_eq!(house.json(&["key", "list"], 0), second);
-    let words = house.expect(&["key", "list"], 0);
+    assert_eq!(test_home.json(&["key", "list"], 0), second);
+    let words = test_home.expect(&["key", "list"], 0);
     assert!(words.contains(second["current"].as_str().unwrap()), "{words}");
     let secret: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(house.data_dir().join("keys/keyring.json")).unwrap()).unwrap();
-    for output in
-        [words, second.to_string(), house.expect(&["doctor"], 0), house.json(&["doctor"], 0).to_string()]
-    {
-        assert!(!output.contains(secret["current"].as_str().unwrap()), "no key is ever shown");
+        serde_json::from_slice(&std::fs::read(test_home.data_dir().join("keys/keyring.json")).unwrap())
+            .unwrap();
+    for output in [
+        words,
+        second.to_string(),
+        test_home.expect(&["doctor"], 0),
+        test_home.json(&["doctor"], 0).to_string(),
+    ] {
+        assert!(!output.contains(secret["current"].as_str().unwrap()), "keys are never shown");
     }
 }
 
 #[test]
-fn a_token_outlives_one_rotation_and_not_two() {
-    let house = House::new();
-    let (_, reply) = house.start("rotate under me");
-    house.expect(&["key", "rotate"], 0);
-    let reply = house.advance(&reply, "Still good.", Vec::new());
-    house.expect(&["key", "rotate"], 0);
-    house.expect(&["key", "rotate"], 0);
-    let refused = house.guided().checkpoint(reply.checkpoint_token.as_deref().unwrap(), None).unwrap_err();
+fn a_token_survives_one_rotation_but_not_two() {
+    let test_home = TestHome::new();
+    let (_, reply) = test_home.start("rotate under me");
+    test_home.expect(&["key", "rotate"], 0);
+    let reply = test_home.advance(&reply, "Still good.", Vec::new());
+    test_home.expect(&["key", "rotate"], 0);
+    test_home.expect(&["key", "rotate"], 0);
+    let refused =
+        test_home.guided().checkpoint(reply.checkpoint_token.as_deref().unwrap(), None).unwrap_err();
     assert_eq!(refused.envelope().code(), "TOKEN_BAD_SIGNATURE");
 }
 
 #[test]
-fn a_keyring_that_cannot_be_read_is_trouble() {
-    let house = House::new();
-    house.expect(&["key", "rotate"], 0);
-    std::fs::write(house.data_dir().join("keys/keyring.json"), "{}").unwrap();
-    assert_eq!(house.json(&["key", "list"], 2)["code"], "KEYRING_INVALID");
-    assert!(house.expect(&["doctor"], 1).contains("fail  keyring"));
+fn an_unreadable_keyring_is_an_error() {
+    let test_home = TestHome::new();
+    test_home.expect(&["key", "rotate"], 0);
+    std::fs::write(test_home.data_dir().join("keys/keyring.json"), "{}").unwrap();
+    assert_eq!(test_home.json(&["key", "list"], 2)["code"], "KEYRING_INVALID");
+    assert!(test_home.expect(&["doctor"], 1).contains("fail  keyring"));
 }

@@ -1,4 +1,4 @@
-//! The server is killed in the middle of its work, again and again, as `kill -9` does it.
+//! The server is killed with `kill -9` in the middle of its work, repeatedly.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,7 +13,7 @@ use crate::serve::{KEY, Served};
 const ROUNDS: u64 = 6;
 const CLIENTS: usize = 6;
 
-/// Something that was asked for under a key, and what was answered.
+/// A request with an idempotency key, and its response.
 struct Acknowledged {
     key: String,
     path: String,
@@ -25,7 +25,7 @@ fn node(id: &str, type_id: &str, config: &Value) -> Value {
     json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}})
 }
 
-/// Work of every kind that has to survive: time, an answer of somebody, effects.
+/// All kinds of work that must survive: timers, answers, effects.
 fn write_workflows(folder: &Path) {
     let effect = "core.conformance.side-effect";
     let gate = json!({"title": "Go on?", "actions": ["accept", "reject"]});
@@ -47,18 +47,18 @@ fn write_workflows(folder: &Path) {
     }
 }
 
-/// Asks for work until the server is gone, and tells what was acknowledged.
-async fn ask_on(url: String, client: String, told: UnboundedSender<Acknowledged>) {
+/// Sends requests until the server is gone, and returns what was acknowledged.
+async fn ask_on(url: String, client: String, message: UnboundedSender<Acknowledged>) {
     let http = reqwest::Client::new();
     let ask = async |key: String, path: String, body: Value| -> Option<Value> {
         let request = http.post(format!("{url}{path}")).bearer_auth(KEY).header("Idempotency-Key", &key);
         let request = request.header("Content-Type", "application/json").body(body.to_string());
         let response = request.send().await.ok()?;
-        // What arrives in part was not acknowledged.
+        // A partial response is not an acknowledgement.
         let (status, bytes) = (response.status(), response.bytes().await.ok()?);
         let answer: Value = serde_json::from_slice(&bytes).ok()?;
         assert!(status.is_success(), "{key}: {status} {answer}");
-        told.send(Acknowledged { key, path, body, answer: answer.clone() }).ok()?;
+        message.send(Acknowledged { key, path, body, answer: answer.clone() }).ok()?;
         Some(answer)
     };
     for number in 0.. {
@@ -76,7 +76,7 @@ async fn ask_on(url: String, client: String, told: UnboundedSender<Acknowledged>
     }
 }
 
-/// What a log says happened once, happened once: no gap, one end, no node completed twice, no question answered twice.
+/// Checks a log: no gaps, one end, no node completed twice, no request answered twice.
 async fn check_log(served: &Served, run_id: &str) {
     let path = format!("/v1/runs/{run_id}/events/poll");
     let (_, log) = served.ask("GET", &path, None, KEY, None).await;
@@ -93,18 +93,19 @@ async fn check_log(served: &Served, run_id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_acknowledged_is_lost_or_done_twice_when_the_server_is_killed_again_and_again() {
+async fn acknowledged_work_survives_repeated_kills_exactly_once() {
     let (data, workflows) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     write_workflows(workflows.path());
     let mut acknowledged = Vec::new();
     for round in 0..ROUNDS {
-        let served = Served::told(data.path(), workflows.path(), &[("OPENWOP_TEST_SEAM_ENABLED", "true")]);
-        let (told, mut hears) = unbounded_channel();
-        let asking =
-            (0..CLIENTS).map(|client| ask_on(served.url.clone(), format!("{round}-{client}"), told.clone()));
+        let served =
+            Served::with_environment(data.path(), workflows.path(), &[("OPENWOP_TEST_SEAM_ENABLED", "true")]);
+        let (message, mut hears) = unbounded_channel();
+        let asking = (0..CLIENTS)
+            .map(|client| ask_on(served.url.clone(), format!("{round}-{client}"), message.clone()));
         let asking: Vec<_> = asking.map(tokio::spawn).collect();
-        drop(told);
-        // At a moment that nobody knows, in the middle of the load.
+        drop(message);
+        // At an arbitrary moment under load.
         for _ in 0..10 + RandomState::new().hash_one(round) % 40 {
             acknowledged.push(hears.recv().await.unwrap());
         }
@@ -116,10 +117,11 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_server_is_killed_ag
             acknowledged.push(more);
         }
     }
-    let served = Served::told(data.path(), workflows.path(), &[("OPENWOP_TEST_SEAM_ENABLED", "true")]);
+    let served =
+        Served::with_environment(data.path(), workflows.path(), &[("OPENWOP_TEST_SEAM_ENABLED", "true")]);
     for Acknowledged { key, path, body, answer } in &acknowledged {
         let (_, again) = served.ask("POST", path, Some(body.clone()), KEY, Some(key)).await;
-        assert_eq!(&again, answer, "{key}: the key still has its answer");
+        assert_eq!(&again, answer, "{key}: the key still returns its response");
     }
     let mut page = String::new();
     let mut found = Vec::new();
@@ -134,7 +136,7 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_server_is_killed_ag
     for run in found {
         let run_id = run["runId"].as_str().unwrap();
         let mut settled = served.settled(run_id).await;
-        // Created, and the server died before anybody answered.
+        // Created, and the server died before the approval was answered.
         if settled["status"] == "waiting-approval" {
             let is_accepted =
                 |made: &Acknowledged| made.path.contains("/interrupts/") && made.answer["runId"] == *run_id;

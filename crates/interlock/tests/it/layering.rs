@@ -1,4 +1,4 @@
-//! A lower room never names a higher one.
+//! Crates depend only on lower layers.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::program::root;
 
-/// Each room, and the rooms that it may name. A new room gets a line here or the test fails.
+/// Each crate and its allowed dependencies. A new crate needs a line here.
 const ROOMS: [(&str, &[&str]); 16] = [
     ("canon", &["data-encoding"]),
     ("disk", &[]),
@@ -47,7 +47,7 @@ const ROOMS: [(&str, &[&str]); 16] = [
     ),
 ];
 
-/// The pure rooms, and all that they may use of the outside.
+/// The pure crates, and their allowed external dependencies.
 const PURE: [(&str, &[&str]); 5] = [
     ("ai", &["jsonschema", "serde_json", "thiserror"]),
     (
@@ -73,6 +73,7 @@ const PURE: [(&str, &[&str]); 5] = [
             "jsonschema",
             "regex",
             "regex-syntax",
+            "schemars",
             "serde",
             "serde_json",
             "sha2",
@@ -106,7 +107,7 @@ fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The dependencies of each room that end up in the program, from `cargo metadata`.
+/// The normal dependencies of each crate, from `cargo metadata`.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
     let metadata = metadata();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -116,7 +117,7 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
         .iter()
         .map(|package| {
             let used = package["dependencies"].as_array().unwrap().iter();
-            // What only tests or builds use is not part of the room.
+            // Dev and build dependencies do not count.
             let used = used.filter(|dependency| dependency["kind"].is_null());
             (text(&package["name"]), used.map(|dependency| text(&dependency["name"])).collect())
         })
@@ -124,12 +125,12 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn every_room_names_only_the_rooms_below_it() {
+fn crates_depend_only_on_lower_layers() {
     let rooms = BTreeMap::from(ROOMS);
     let dependencies = dependencies();
     let drawn: Vec<_> = rooms.keys().map(|room| (*room).to_owned()).collect();
     let built: Vec<_> = dependencies.keys().cloned().collect();
-    assert_eq!(built, drawn, "the rooms that exist are the rooms that are drawn");
+    assert_eq!(built, drawn, "the listed crates are the existing crates");
     for (room, used) in &dependencies {
         for other in used.iter().filter(|other| rooms.contains_key(other.as_str())) {
             assert!(rooms[room.as_str()].contains(&other.as_str()), "forbidden edge: {room} -> {other}");
@@ -138,7 +139,7 @@ fn every_room_names_only_the_rooms_below_it() {
 }
 
 #[test]
-fn pure_rooms_use_only_what_is_pure() {
+fn pure_crates_have_only_pure_dependencies() {
     let rooms = BTreeMap::from(ROOMS);
     let dependencies = dependencies();
     for (room, allowed) in PURE {
@@ -171,11 +172,11 @@ fn the_program_is_built_without_test_doubles() {
     assert!(doubles >= 1, "storage has a disk that fails on purpose");
 }
 
-/// The modules of `workspace` that are pure. The room as a whole is not: it is where plans meet a disk.
+/// The pure modules of `workspace`. The crate as a whole is not pure: it writes plans to disk.
 const PURE_MODULES: [&str; 8] =
     ["compose", "dispatch", "error", "lifecycle", "manifest", "plan", "slot", "template"];
 
-/// What a pure module does not name.
+/// Names that a pure module must not use.
 const IMPURE: [&str; 9] = [
     "std::fs",
     "std::env",
@@ -188,11 +189,11 @@ const IMPURE: [&str; 9] = [
     "rooted",
 ];
 
-/// Reads base manifests from a folder, and says so: the adapter that stands beside its port.
+/// Reads base manifests from a folder: the adapter next to its port.
 const ADAPTER: &str = "manifest/folder.rs";
 
 #[test]
-fn the_pure_modules_of_the_workspace_room_name_nothing_of_the_world() {
+fn pure_modules_of_workspace_have_no_side_effects() {
     let source = root().join("crates/workspace/src");
     let mut looked_at = 0;
     for module in PURE_MODULES {
@@ -215,5 +216,5 @@ fn the_pure_modules_of_the_workspace_room_name_nothing_of_the_world() {
             }
         }
     }
-    assert!(looked_at >= 40, "only {looked_at} files were looked at");
+    assert!(looked_at >= 40, "only {looked_at} files were checked");
 }

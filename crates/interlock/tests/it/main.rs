@@ -1,22 +1,23 @@
-//! The program as a stranger runs it, and the rules of the whole workspace.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! Tests of the real program, and rules of the whole workspace.
+#![expect(clippy::unwrap_used, reason = "a failed setup should stop the test")]
 #![expect(clippy::needless_pass_by_value, reason = "literals read better by value")]
 
 mod backup;
 mod compose;
+mod conformance_rules;
 mod demo;
 mod doctor;
 mod expand;
 mod guided_node;
+mod home;
 mod hook;
-mod house;
+mod integrations;
 mod key;
 mod killed;
 mod layering;
 mod mcp;
 mod mcp_http;
 mod mcp_install;
-mod musts;
 mod pack;
 mod pack_check;
 mod pack_examples;
@@ -25,6 +26,7 @@ mod salvage;
 mod serve;
 mod session;
 mod settings;
+mod tamper;
 mod triggers;
 mod tutorials;
 mod workflow;

@@ -1,4 +1,4 @@
-//! `interlock mcp`, as a client drives it: the real program over its standard input and output.
+//! `interlock mcp` driven by a client over stdio.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Starts the program and shakes hands.
+    /// Starts the program and initializes the connection.
     pub(crate) fn connect(data: &Path, workflows: &Path) -> Self {
         let arguments =
             ["mcp", "--data-dir", data.to_str().unwrap(), "--workflows", workflows.to_str().unwrap()];
@@ -40,13 +40,13 @@ impl Client {
 
     fn send(&mut self, message: &Value) {
         if let Some(input) = &mut self.input {
-            // The program may have been killed: then there will be no answer either.
+            // The program may have been killed; then there is no response either.
             let _ = writeln!(input, "{message}");
             let _ = input.flush();
         }
     }
 
-    /// The answer to a request; none when the program is gone.
+    /// The response to a request; `None` when the program is gone.
     fn request(&mut self, method: &str, params: &Value) -> Option<Value> {
         self.requests += 1;
         let id = self.requests;
@@ -63,14 +63,14 @@ impl Client {
         }
     }
 
-    /// The structured answer of a tool, and whether it is an error.
+    /// The structured result of a tool call, and whether it is an error.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Option<(Value, bool)> {
         let answer = self.request("tools/call", &json!({"name": tool, "arguments": arguments}))?;
         let result = &answer["result"];
         Some((result["structuredContent"].clone(), result["isError"] == true))
     }
 
-    /// Hangs up, and waits for the end.
+    /// Closes the connection and waits for the exit.
     pub(crate) fn hang_up(mut self) -> Option<i32> {
         drop(self.input.take());
         self.child.wait().unwrap().code()
@@ -82,7 +82,7 @@ impl Client {
     }
 }
 
-/// A folder with a workflow of many plain steps.
+/// A folder with a workflow of many simple steps.
 fn workflows(steps: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let steps: Vec<Value> = (0..steps)
@@ -95,7 +95,7 @@ fn workflows(steps: usize) -> tempfile::TempDir {
 }
 
 #[test]
-fn a_client_is_walked_through_a_workflow() {
+fn a_client_is_guided_through_a_workflow() {
     let (flows, data) = (workflows(2), tempfile::tempdir().unwrap());
     let mut client = Client::connect(data.path(), flows.path());
     let (started, _) =
@@ -104,7 +104,7 @@ fn a_client_is_walked_through_a_workflow() {
     let token = started["continueToken"].clone();
     let (blocked, is_error) =
         client.call("continue_workflow", json!({"continueToken": token, "intent": "advance"})).unwrap();
-    assert!(!is_error, "a block is an answer, and no error");
+    assert!(!is_error, "a blocked step is not an error");
     assert_eq!(blocked["kind"], "blocked");
     let mut token = blocked["continueToken"].clone();
     for expected in [Some("step-1"), None] {
@@ -120,7 +120,7 @@ fn a_client_is_walked_through_a_workflow() {
 }
 
 #[test]
-fn nothing_that_was_acknowledged_is_lost_when_the_program_is_killed() {
+fn acknowledged_steps_survive_a_kill() {
     const ROUNDS: usize = 12;
     let (flows, data) = (workflows(400), tempfile::tempdir().unwrap());
     let mut client = Client::connect(data.path(), flows.path());
@@ -129,7 +129,7 @@ fn nothing_that_was_acknowledged_is_lost_when_the_program_is_killed() {
     let mut token = started["continueToken"].as_str().unwrap().to_owned();
     let mut acknowledged = 0_u64;
     for round in 0..ROUNDS {
-        // Somebody kills it while calls are under way: after a number of them, and at any point of the next.
+        // Killed while calls are in progress: after some calls, and at any point of the next.
         let process = client.child.id().to_string();
         let killer = std::thread::spawn(move || {
             std::thread::sleep(std::time::Duration::from_millis(15 + 7 * round as u64));
@@ -151,7 +151,7 @@ fn nothing_that_was_acknowledged_is_lost_when_the_program_is_killed() {
         killer.join().unwrap();
         client.kill();
         client = Client::connect(data.path(), flows.path());
-        // The same token goes on, whether or not the call that was cut off had been recorded.
+        // The same token works, whether or not the interrupted call was recorded.
         let (here, is_error) =
             client.call("continue_workflow", json!({"continueToken": token, "intent": "rehydrate"})).unwrap();
         assert!(!is_error, "{here}");

@@ -1,4 +1,4 @@
-//! Agents of the real server, over HTTP.
+//! Agents on the real server over HTTP.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::house::TINY;
+use crate::home::TINY;
 use crate::program::{interlock, run_command, text};
 use crate::serve::{KEY, Served};
 
@@ -55,7 +55,7 @@ fn advance(reply: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_agent_with_a_key_for_one_session_finishes_it_although_the_server_is_killed_in_between() {
+async fn a_session_key_works_across_a_server_kill() {
     let (data, workflows) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     fs::write(workflows.path().join("tiny.json"), TINY).unwrap();
     let served = Served::on(data.path(), workflows.path());
@@ -79,7 +79,7 @@ async fn an_agent_with_a_key_for_one_session_finishes_it_although_the_server_is_
 }
 
 #[tokio::test]
-async fn workflow_files_that_guide_are_served_and_served_again_when_they_change() {
+async fn guided_workflow_files_are_reloaded_on_change() {
     let (data, workflows) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let file = workflows.path().join("tiny.json");
     fs::write(&file, TINY).unwrap();
@@ -87,12 +87,12 @@ async fn workflow_files_that_guide_are_served_and_served_again_when_they_change(
     let agent = Agent::connect(&served, KEY).await;
     let inspect = json!({"workflowId": "project.tiny", "mode": "metadata"});
     assert_eq!(agent.call("inspect_workflow", inspect.clone()).await["compiled"]["name"], "Tiny");
-    fs::write(&file, TINY.replace("\"Tiny\"", "\"Tiny, mended\"")).unwrap();
-    assert_eq!(agent.call("inspect_workflow", inspect).await["compiled"]["name"], "Tiny, mended");
+    fs::write(&file, TINY.replace("\"Tiny\"", "\"Tiny, fixed\"")).unwrap();
+    assert_eq!(agent.call("inspect_workflow", inspect).await["compiled"]["name"], "Tiny, fixed");
 }
 
 #[test]
-fn a_key_for_a_session_that_is_not_there_is_not_made() {
+fn a_key_for_an_unknown_session_is_rejected() {
     let data = TempDir::new().unwrap();
     for (arguments, code) in [
         (&["--session", "sess_aaaaaaaaaaaaaaaaaaaaaaaaaa"][..], "SESSION_UNKNOWN"),

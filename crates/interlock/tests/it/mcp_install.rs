@@ -1,4 +1,4 @@
-//! `interlock mcp install`: the entry that is written starts a server that answers.
+//! `interlock mcp install`: the written entry starts a working server.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ const CLIENTS: [(&str, &str, &[&str]); 7] = [
     ("windsurf", ".codeium/windsurf/mcp_config.json", &["mcpServers"]),
 ];
 
-/// The program of a user whose home is `home`, in the project `home/project`.
+/// The program with `home` as the user's home, in the project `home/project`.
 fn command(home: &Path, arguments: &[&str]) -> Command {
     let project = home.join("project");
     std::fs::create_dir_all(&project).unwrap();
@@ -43,7 +43,7 @@ fn entry(file: &Path, servers: &[&str]) -> Option<Value> {
 }
 
 #[test]
-fn every_client_gets_an_entry_that_starts_a_server() {
+fn every_client_entry_starts_a_server() {
     let home = tempfile::tempdir().unwrap();
     for (client, file, servers) in CLIENTS {
         let file = home.path().join(file);
@@ -63,7 +63,7 @@ fn every_client_gets_an_entry_that_starts_a_server() {
         assert_eq!(arguments[0], "mcp");
         assert!(
             Path::new(arguments[2]).is_absolute(),
-            "the path does not depend on where the client starts it"
+            "the path does not depend on the client's working directory"
         );
 
         let again = run_command(&mut command(home.path(), &install), b"");
@@ -101,7 +101,7 @@ fn a_dry_run_shows_the_change_and_writes_nothing() {
 }
 
 #[test]
-fn a_different_entry_and_a_broken_file_are_left_alone() {
+fn a_different_entry_and_a_broken_file_are_not_changed() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("project/.mcp.json");
     let install = ["mcp", "install", "--client", "claude", "--scope", "project", "--json"];
@@ -120,7 +120,7 @@ fn a_different_entry_and_a_broken_file_are_left_alone() {
         assert_eq!(output.status.code(), Some(exit), "{content}");
         let envelope: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
         assert_eq!(envelope["code"], code);
-        assert!(!text(&output.stdout).contains("hush"), "an entry may hold keys");
+        assert!(!text(&output.stdout).contains("hush"), "an entry may contain keys");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
     }
     std::fs::write(&file, r#"{"mcpServers": {"interlock": {"command": "other"}}}"#).unwrap();
@@ -131,7 +131,7 @@ fn a_different_entry_and_a_broken_file_are_left_alone() {
 }
 
 #[test]
-fn a_client_without_project_settings_says_so() {
+fn a_client_without_project_settings_is_an_error() {
     let home = tempfile::tempdir().unwrap();
     let arguments = ["mcp", "install", "--client", "windsurf", "--scope", "project"];
     let output = run_command(&mut command(home.path(), &arguments), b"");

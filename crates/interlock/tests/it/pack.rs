@@ -1,4 +1,4 @@
-//! `interlock pack`, from a skeleton to an installed pack.
+//! `interlock pack`, from a new pack to an installed one.
 
 mod installing;
 mod servers;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::program::{run, text};
 
-/// Runs a command on a data directory, and gives its exit code and its JSON.
+/// Runs a command on a data directory and returns its exit code and JSON.
 fn pack(home: &Path, arguments: &[&str]) -> (i32, Value) {
     let home = home.join("data");
     let mut all = vec!["pack"];
@@ -23,7 +23,7 @@ fn pack(home: &Path, arguments: &[&str]) -> (i32, Value) {
 }
 
 #[test]
-fn a_pack_goes_from_a_skeleton_to_an_installed_one() {
+fn a_new_pack_is_signed_published_and_installed() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     let at = |name: &str| home.join(name).to_str().unwrap().to_owned();
@@ -33,8 +33,8 @@ fn a_pack_goes_from_a_skeleton_to_an_installed_one() {
     assert_eq!(pack(home, &["new", "vendor.acme.tools", &dir]).1["code"], "OUTPUT_EXISTS");
     let (code, made) = pack(home, &["sign", "--new-key", &key]);
     assert_eq!(code, 0);
-    assert_eq!(pack(home, &["sign", "--new-key", &key]).0, 1, "a key that is there is never replaced");
-    assert_eq!(pack(home, &["verify", &dir]).0, 1, "nobody signed it yet");
+    assert_eq!(pack(home, &["sign", "--new-key", &key]).0, 1, "an existing key is never overwritten");
+    assert_eq!(pack(home, &["verify", &dir]).0, 1, "not signed yet");
     assert_eq!(pack(home, &["sign", &dir, "--key", &key]).0, 0);
     let (code, checked) = pack(home, &["check", &dir, "--output", &tgz]);
     assert_eq!((code, &checked["name"]), (0, &Value::from("vendor.acme.tools")));
@@ -44,7 +44,7 @@ fn a_pack_goes_from_a_skeleton_to_an_installed_one() {
     assert_eq!(pack(home, &["publish", &tgz, "--registry", &registry]).1["outcome"], "published");
     assert_eq!(
         pack(home, &["publish", &dir, "--registry", &registry]).1["outcome"],
-        "there already, with the same bytes"
+        "already published with the same contents"
     );
     let lock = at("pack-lock.json");
     let (code, installed) = pack(
@@ -72,7 +72,7 @@ fn a_pack_goes_from_a_skeleton_to_an_installed_one() {
 }
 
 #[test]
-fn verifying_says_what_the_signature_covers_and_what_it_does_not() {
+fn verify_reports_what_the_signature_covers() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     let at = |name: &str| home.join(name).to_str().unwrap().to_owned();
@@ -87,16 +87,16 @@ fn verifying_says_what_the_signature_covers_and_what_it_does_not() {
     assert_eq!(said(&[]), (Some(1), "vendor.acme.cards@0.1.0 is not signed.\n".to_owned()));
     assert_eq!(pack(home, &["sign", "--new-key", &key]).0, 0);
     assert_eq!(pack(home, &["sign", &dir, "--key", &key]).0, 0);
-    for (more, proven) in [(&["--key", &*public][..], "signed"), (&[][..], "whole")] {
+    for (more, proven) in [(&["--key", &*public][..], "signed"), (&[][..], "self-signed")] {
         let (_, signed) = pack(home, &[&["verify", &dir][..], more].concat());
         assert_eq!(signed["covers"], "pack.json");
         let (code, words) = said(more);
         assert_eq!(code, Some(0));
         assert!(words.starts_with(&format!("pack.json of vendor.acme.cards@0.1.0 is {proven}")), "{words}");
-        assert!(words.contains("covers pack.json alone"), "{words}");
+        assert!(words.contains("covers only pack.json"), "{words}");
         assert!(words.contains(signed["integrity"].as_str().unwrap()), "{words}");
     }
-    // Another file leaves the signature as it is and changes the digest, which is why both are told.
+    // Changing another file keeps the signature valid and changes the digest, so both are printed.
     let (_, before) = pack(home, &["verify", &dir, "--key", &public]);
     std::fs::write(home.join("cards/README.md"), "changed").unwrap();
     let (code, after) = pack(home, &["verify", &dir, "--key", &public]);
@@ -105,7 +105,7 @@ fn verifying_says_what_the_signature_covers_and_what_it_does_not() {
 }
 
 #[test]
-fn a_damaged_pack_is_listed_beside_the_others() {
+fn a_damaged_pack_is_listed_with_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     for name in ["vendor.acme.first", "vendor.acme.good", "vendor.acme.last"] {
@@ -129,11 +129,11 @@ fn a_damaged_pack_is_listed_beside_the_others() {
     let (good, damaged) = (["vendor.acme.good", "vendor.acme.last"], ["vendor.acme.first@0.1.0"]);
     let expected = (1, owned(&good), owned(&damaged), owned(&["pack_load_failure"]));
     assert_eq!(listed(&[]), expected);
-    // A file that is no file keeps the others from being read no more than a record does.
+    // An unreadable file does not hide the other packs, like an unreadable record.
     let manifest = data.join("packs/vendor.acme.last/0.1.0/pack.json");
     std::fs::remove_file(&manifest).unwrap();
     std::fs::create_dir(&manifest).unwrap();
-    assert_eq!(listed(&[]), expected, "files are looked at only when that is asked for");
+    assert_eq!(listed(&[]), expected, "files are read only on request");
     let (code, names, damaged, _) = listed(&["--verify"]);
     assert_eq!((code, names), (1, owned(&good)));
     assert_eq!(damaged, ["vendor.acme.first@0.1.0", "vendor.acme.last@0.1.0"]);
@@ -147,8 +147,8 @@ fn a_damaged_pack_is_listed_beside_the_others() {
     let row = |name: &str| words.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
     assert!(row("vendor.acme.first").contains("damaged"), "{words}");
     assert!(row("vendor.acme.good").contains("not signed"), "{words}");
-    assert!(words.contains("damaged: the record of vendor.acme.first@0.1.0 cannot be used"), "{words}");
-    // Nor is nothing installed when nothing else is.
+    assert!(words.contains("damaged: the record of vendor.acme.first@0.1.0 is unusable"), "{words}");
+    // A damaged pack is listed even if it is the only one.
     for name in ["vendor.acme.good@0.1.0", "vendor.acme.last@0.1.0"] {
         assert_eq!(pack(home, &["remove", name]).0, 0);
     }
@@ -158,7 +158,7 @@ fn a_damaged_pack_is_listed_beside_the_others() {
 }
 
 #[test]
-fn every_skeleton_is_a_pack() {
+fn every_new_pack_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     for kind in ["node", "workflow-chain", "prompt", "artifact-type", "card", "connection", "frontend-plugin"]
     {
@@ -174,7 +174,7 @@ fn every_skeleton_is_a_pack() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn pack_problems_have_a_location() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("tools");
     let shown = dir.to_str().unwrap();
@@ -194,7 +194,7 @@ fn what_is_wrong_is_told_with_its_place() {
     std::fs::remove_file(dir.join("nodes.wasm")).unwrap();
     assert_eq!(pack(folder.path(), &["check", shown]).1["problems"][0]["code"], "tarball_entry_missing");
     std::os::unix::fs::symlink("/etc/passwd", dir.join("nodes.wasm")).unwrap();
-    assert_eq!(pack(folder.path(), &["check", shown]).0, 2, "a link is not packed");
+    assert_eq!(pack(folder.path(), &["check", shown]).0, 2, "links are rejected");
     assert_eq!(pack(folder.path(), &["check", "/nowhere/at/all"]).1["code"], "INPUT_UNREADABLE");
     assert_eq!(pack(folder.path(), &["install", "tools", "--registry", shown]).0, 2);
 }

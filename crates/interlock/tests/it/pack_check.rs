@@ -1,20 +1,20 @@
-//! `interlock pack check` on modules, and the skeleton that it accepts.
+//! `interlock pack check` on modules and on new packs.
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::home::TestHome;
 
-/// A house with the skeleton of a pack of nodes.
-fn skeleton() -> (House, PathBuf) {
-    let house = House::new();
-    let folder = house.path("tools");
-    house.json(&["pack", "new", "vendor.acme.tools", folder.to_str().unwrap()], 0);
-    (house, folder)
+/// An environment with a new pack of nodes.
+fn skeleton() -> (TestHome, PathBuf) {
+    let test_home = TestHome::new();
+    let folder = test_home.path("tools");
+    test_home.json(&["pack", "new", "vendor.acme.tools", folder.to_str().unwrap()], 0);
+    (test_home, folder)
 }
 
-/// What a module exports beside `openwop_node_invoke`, for a node `vendor.acme.tools.greet`.
+/// The exports of a module besides `openwop_node_invoke`, for a node `vendor.acme.tools.greet`.
 const EXPORTS: &str = r#"
     (memory (export "memory") 1)
     (data (i32.const 16) "vendor.acme.tools.greet")
@@ -32,13 +32,13 @@ fn module(imports: &str, exports: &str, invoke: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_skeleton_of_a_pack_of_nodes_is_a_module_that_its_text_says_and_that_runs() {
-    let (house, folder) = skeleton();
+fn the_new_node_pack_compiles_from_its_text_and_runs() {
+    let (test_home, folder) = skeleton();
     let compiled = wat::parse_file(folder.join("nodes.wat")).unwrap();
     assert_eq!(compiled, std::fs::read(folder.join("nodes.wasm")).unwrap());
-    house.json(&["pack", "check", folder.to_str().unwrap()], 0);
-    house.json(&["pack", "install", folder.to_str().unwrap()], 0);
-    let file = house.path("hello.json");
+    test_home.json(&["pack", "check", folder.to_str().unwrap()], 0);
+    test_home.json(&["pack", "install", folder.to_str().unwrap()], 0);
+    let file = test_home.path("hello.json");
     let run = |inputs: Value| {
         let node = json!({
             "id": "greet", "typeId": "vendor.acme.tools.greet", "name": "Greet", "position": {"x": 0, "y": 0},
@@ -55,7 +55,8 @@ fn the_skeleton_of_a_pack_of_nodes_is_a_module_that_its_text_says_and_that_runs(
             "triggers": [], "variables": [{"name": "greeting", "type": "string"}], "metadata": {}, "settings": {},
         });
         std::fs::write(&file, document.to_string()).unwrap();
-        house.json(&["run", file.to_str().unwrap(), "--follow"], 0)["run"]["variables"]["greeting"].clone()
+        test_home.json(&["run", file.to_str().unwrap(), "--follow"], 0)["run"]["variables"]["greeting"]
+            .clone()
     };
     assert_eq!(
         run(json!({"name": {"type": "static", "value": "Ada \"the\" first"}})),
@@ -65,13 +66,13 @@ fn the_skeleton_of_a_pack_of_nodes_is_a_module_that_its_text_says_and_that_runs(
 }
 
 #[test]
-fn a_module_that_a_host_would_not_serve_is_told_by_check() {
-    let (house, folder) = skeleton();
+fn check_reports_modules_that_a_host_would_not_serve() {
+    let (test_home, folder) = skeleton();
     let shown = folder.to_str().unwrap();
     let clock = r#"(import "openwop" "openwop_now_ms" (func (result i64)))"#;
     let files = r#"(import "wasi_snapshot_preview1" "fd_write" (func (param i32 i32 i32 i32) (result i32)))"#;
     let rows: [(&str, Vec<u8>, &str, &str, &str); 9] = [
-        ("no module", b"\0asm".to_vec(), "sandbox_bad_module", "/runtime/entry", ""),
+        ("not a module", b"\0asm".to_vec(), "sandbox_bad_module", "/runtime/entry", ""),
         (
             "an empty one",
             b"\0asm\x01\0\0\0".to_vec(),
@@ -123,32 +124,32 @@ fn a_module_that_a_host_would_not_serve_is_told_by_check() {
         ),
         ("files", module(files, EXPORTS, INVOKE), "sandbox_escape_attempt", "/runtime/entry", "fd_write"),
         (
-            "an answer that is none",
+            "an invalid result",
             module("", EXPORTS, &INVOKE.replace("(i32.const 35)", "(i32.const 34)")),
             "sandbox_abi_violation",
             "/runtime/entry",
             "",
         ),
     ];
-    for (what, bytes, code, pointer, told) in rows {
+    for (what, bytes, code, pointer, printed) in rows {
         std::fs::write(folder.join("nodes.wasm"), bytes).unwrap();
-        let checked = house.json(&["pack", "check", shown], 1);
+        let checked = test_home.json(&["pack", "check", shown], 1);
         let problem = &checked["problems"][0];
         assert_eq!(
             (&problem["code"], &problem["pointer"]),
             (&json!(code), &json!(pointer)),
             "{what}: {checked}"
         );
-        assert!(problem["message"].as_str().unwrap().contains(told), "{what}: {checked}");
+        assert!(problem["message"].as_str().unwrap().contains(printed), "{what}: {checked}");
     }
     std::fs::write(folder.join("nodes.wasm"), module(clock, EXPORTS, INVOKE)).unwrap();
     let manifest = std::fs::read_to_string(folder.join("pack.json")).unwrap();
     let manifest =
         manifest.replace("\"language\": \"wasm\"", "\"language\": \"wasm\", \"requires\": [\"clock\"]");
     std::fs::write(folder.join("pack.json"), &manifest).unwrap();
-    house.json(&["pack", "check", shown], 0);
+    test_home.json(&["pack", "check", shown], 0);
     std::fs::write(folder.join("pack.json"), manifest.replace("\"abiVersion\": 1", "\"abiVersion\": 2"))
         .unwrap();
-    let checked = house.json(&["pack", "check", shown], 1);
+    let checked = test_home.json(&["pack", "check", shown], 1);
     assert_eq!(checked["problems"][0]["pointer"], "/runtime/wasm/abiVersion", "{checked}");
 }

@@ -1,23 +1,24 @@
-//! The packs of `examples/packs` and the walk-through of `docs/concepts/packs.md`, each followed to a run.
+//! The packs in `examples/packs` and the walk-through in `docs/concepts/packs.md`, each followed to
+//! a run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::home::TestHome;
 use crate::program::{root, text};
 
-/// Set to write the bytes anew after a change of the text.
+/// Set to regenerate the bytes after a change of the text.
 const REWRITE: &str = "INTERLOCK_REWRITE_MODULES";
 
 fn examples() -> PathBuf {
     root().join("examples/packs")
 }
 
-/// A copy of the folder, so that nothing is written into the source.
-fn copied(house: &House) -> PathBuf {
-    let mut waiting = vec![(examples(), house.path("packs"))];
+/// A copy of the folder, so that the source is not changed.
+fn copied(test_home: &TestHome) -> PathBuf {
+    let mut waiting = vec![(examples(), test_home.path("packs"))];
     while let Some((from, to)) = waiting.pop() {
         std::fs::create_dir(&to).unwrap();
         for entry in std::fs::read_dir(from).unwrap() {
@@ -29,25 +30,25 @@ fn copied(house: &House) -> PathBuf {
             }
         }
     }
-    house.path("packs")
+    test_home.path("packs")
 }
 
-/// The blocks of a document in a language.
+/// The code blocks of a document in a language.
 fn blocks(document: &str, language: &str) -> Vec<String> {
     let opening = format!("```{language}\n");
     document.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// Runs lines as a person types them, and gives what they print. The first that fails ends it.
-fn typed(house: &House, folder: &Path, lines: &str) -> String {
+/// Runs lines as a user would type them and returns their output. Stops at the first failure.
+fn typed(test_home: &TestHome, folder: &Path, lines: &str) -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_interlock")).parent().unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new("sh")
         .args(["-e", "-c", lines])
         .current_dir(folder)
         .env("PATH", format!("{}:{path}", program.display()))
-        .env("HOME", house.path("home"))
-        .env("INTERLOCK_HOME", house.data_dir())
+        .env("HOME", test_home.path("home"))
+        .env("INTERLOCK_HOME", test_home.data_dir())
         .output()
         .unwrap();
     let words = format!("{}{}", text(&output.stdout), text(&output.stderr));
@@ -56,7 +57,7 @@ fn typed(house: &House, folder: &Path, lines: &str) -> String {
 }
 
 #[test]
-fn the_module_of_the_example_is_what_its_text_says() {
+fn the_example_module_matches_its_text() {
     let folder = examples().join("word-count");
     let bytes = wat::parse_file(folder.join("nodes.wat")).unwrap();
     if std::env::var_os(REWRITE).is_some() {
@@ -68,17 +69,17 @@ fn the_module_of_the_example_is_what_its_text_says() {
 }
 
 #[test]
-fn the_examples_are_installed_and_run_as_their_page_says() {
-    let house = House::new();
-    let folder = copied(&house);
+fn the_pack_examples_work_as_documented() {
+    let test_home = TestHome::new();
+    let folder = copied(&test_home);
     let page = std::fs::read_to_string(folder.join("README.md")).unwrap();
     for lines in blocks(&page, "sh") {
-        typed(&house, &folder, &lines);
+        typed(&test_home, &folder, &lines);
     }
     let report = folder.join("report.json").to_str().unwrap().to_owned();
     let run = |text: &str, code: i32| {
         let inputs = json!({"text": text}).to_string();
-        house.json(&["run", &report, "--inputs", &inputs, "--follow"], code)["run"].clone()
+        test_home.json(&["run", &report, "--inputs", &inputs, "--follow"], code)["run"].clone()
     };
     for (text, words) in
         [("", 0), ("one", 1), ("two words", 2), ("  a\tb\nc \"d\" ", 4), ("ö \u{1F600}x", 2), (" \n ", 0)]
@@ -86,33 +87,33 @@ fn the_examples_are_installed_and_run_as_their_page_says() {
         assert_eq!(run(text, 0)["variables"]["words"], words, "{text:?}");
     }
     let careful = folder.join("careful.json").to_str().unwrap().to_owned();
-    let waits = house.json(&["run", &careful, "--follow"], 1);
+    let waits = test_home.json(&["run", &careful, "--follow"], 1);
     assert_eq!(waits["status"], "waiting-approval", "{waits}");
-    // What the node refuses is why its run fails.
+    // A node error becomes the run's error.
     let broken = folder.join("broken.json");
     let document: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
     let mut document = document;
     document["nodes"][0]["inputs"]["text"] = json!({"type": "static", "value": 7});
     std::fs::write(&broken, document.to_string()).unwrap();
-    let failed = house.json(&["run", broken.to_str().unwrap(), "--follow"], 1);
+    let failed = test_home.json(&["run", broken.to_str().unwrap(), "--follow"], 1);
     assert_eq!(failed["status"], "failed", "{failed}");
     assert!(failed.to_string().contains("`text` is required"), "{failed}");
 }
 
 #[test]
-fn the_walk_through_of_packs_works_as_it_is_written() {
-    let house = House::new();
+fn the_pack_walk_through_works() {
+    let test_home = TestHome::new();
     let page = std::fs::read_to_string(root().join("docs/concepts/packs.md")).unwrap();
     let (shell, json) = (blocks(&page, "sh"), blocks(&page, "json"));
-    let folder = house.path("walk");
+    let folder = test_home.path("walk");
     std::fs::create_dir(&folder).unwrap();
-    let words = typed(&house, &folder, &shell[0]);
+    let words = typed(&test_home, &folder, &shell[0]);
     assert!(words.contains("vendor.acme.greeter"), "{words}");
     std::fs::write(folder.join("hello.json"), &json[0]).unwrap();
     let command = "interlock run ./hello.json --follow";
     assert!(page.contains(command));
-    let words = typed(&house, &folder, &format!("{command} --json"));
+    let words = typed(&test_home, &folder, &format!("{command} --json"));
     assert!(words.contains("Hello, Ada!"), "{words}");
-    let words = typed(&house, &folder, &shell[1]);
+    let words = typed(&test_home, &folder, &shell[1]);
     assert!(words.contains("vendor_acme_pauses_example_0001_wait"), "{words}");
 }

@@ -1,22 +1,21 @@
-//! Running the real binary.
+//! Runs the real binary.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The binary, without the colours and settings of whoever runs the tests.
+/// The binary without colours and settings of the environment.
 pub(crate) fn interlock(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_interlock"));
     command.args(arguments).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env_remove("CLICOLOR");
     command
 }
 
-/// Runs it on `input` and waits for the end.
 pub(crate) fn run(arguments: &[&str], input: &[u8]) -> Output {
     run_command(&mut interlock(arguments), input)
 }
 
-/// Runs a prepared command on `input` and waits for the end.
+/// Runs a prepared command on `input` and waits for its end.
 pub(crate) fn run_command(command: &mut Command, input: &[u8]) -> Output {
     let mut child = command
         .stdin(Stdio::piped())
@@ -26,9 +25,9 @@ pub(crate) fn run_command(command: &mut Command, input: &[u8]) -> Output {
         .expect("the binary was built with the tests");
     let mut stdin = child.stdin.take().expect("standard input is piped");
     let input = input.to_vec();
-    // From a thread of its own, because a large input meets a large output.
+    // From a separate thread, to avoid a deadlock between large input and output.
     let feeding = std::thread::spawn(move || {
-        // The program may have seen enough before the end.
+        // The program may stop reading early.
         let _ = stdin.write_all(&input);
     });
     let output = child.wait_with_output().expect("the program ends");
@@ -36,7 +35,6 @@ pub(crate) fn run_command(command: &mut Command, input: &[u8]) -> Output {
     output
 }
 
-/// The root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()

@@ -1,7 +1,7 @@
-//! `interlock serve` and what works with it, driven as the real program.
+//! `interlock serve` and its clients, with the real program.
 
-mod asked;
 mod configured;
+mod elicitation;
 mod packs;
 mod plugins;
 
@@ -16,20 +16,20 @@ use crate::program::{interlock, root, run_command, text};
 
 pub(crate) const KEY: &str = "a-key-of-the-tests-0123456789";
 
-/// A server on a data directory, killed when it is dropped.
+/// A server on a data directory, killed when dropped.
 pub(crate) struct Served {
     process: Child,
     pub(crate) url: String,
 }
 
 impl Served {
-    /// Starts one, and waits until it says where it listens.
+    /// Starts a server and waits until it listens.
     pub(crate) fn on(data: &Path, workflows: &Path) -> Self {
-        Self::told(data, workflows, &[])
+        Self::with_environment(data, workflows, &[])
     }
 
-    /// The same, with these variables.
-    pub(crate) fn told(data: &Path, workflows: &Path, variables: &[(&str, &str)]) -> Self {
+    /// The same, with environment variables.
+    pub(crate) fn with_environment(data: &Path, workflows: &Path, variables: &[(&str, &str)]) -> Self {
         let mut command = interlock(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
         command
             .arg(data)
@@ -80,7 +80,7 @@ impl Served {
         created["runId"].as_str().unwrap().to_owned()
     }
 
-    /// The snapshot of a run once it has ended or waits: a long poll for each step, no sleeping.
+    /// The snapshot of a run when it has ended or waits: long polls, no sleeping.
     pub(crate) async fn settled(&self, run_id: &str) -> Value {
         let mut last = -1_i64;
         loop {
@@ -111,7 +111,7 @@ fn examples() -> std::path::PathBuf {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_is_answered_after_the_server_was_killed() {
+async fn a_waiting_run_is_answered_after_a_server_kill() {
     let data = TempDir::new().unwrap();
     let served = Served::on(data.path(), &examples());
     let run_id = served.create("hello", json!({"text": "good morning"})).await;
@@ -129,7 +129,7 @@ async fn a_run_that_waits_is_answered_after_the_server_was_killed() {
 }
 
 #[tokio::test]
-async fn one_server_has_a_data_directory_and_a_second_one_names_it() {
+async fn a_second_server_on_a_data_directory_is_rejected() {
     let data = TempDir::new().unwrap();
     let served = Served::on(data.path(), &examples());
     let mut second = interlock(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
@@ -140,7 +140,7 @@ async fn one_server_has_a_data_directory_and_a_second_one_names_it() {
 }
 
 #[test]
-fn without_a_key_only_this_machine_is_served() {
+fn without_a_key_only_loopback_is_allowed() {
     let data = TempDir::new().unwrap();
     let mut open = interlock(&["serve", "--listen", "0.0.0.0:0", "--data-dir"]);
     let open = run_command(open.arg(data.path()).env_remove("INTERLOCK_API_KEY"), b"");
@@ -149,7 +149,7 @@ fn without_a_key_only_this_machine_is_served() {
 }
 
 #[tokio::test]
-async fn a_key_can_do_what_its_scopes_say_and_sees_its_tenant_alone() {
+async fn a_key_is_limited_to_its_scopes_and_tenant() {
     let data = TempDir::new().unwrap();
     let key = |arguments: &[&str]| {
         let mut command = interlock(&["key", "new-api-key", "--json", "--data-dir"]);
@@ -159,7 +159,7 @@ async fn a_key_can_do_what_its_scopes_say_and_sees_its_tenant_alone() {
     };
     let served = Served::on(data.path(), &examples());
     let run_id = served.create("hello", json!({})).await;
-    // Made while the server runs, and good at once.
+    // Created while the server runs, and valid at once.
     let reader = key(&["--scope", "runs:read"]);
     let stranger = key(&["--tenant", "acme"]);
     let path = format!("/v1/runs/{run_id}");
@@ -176,9 +176,10 @@ async fn a_key_can_do_what_its_scopes_say_and_sees_its_tenant_alone() {
     assert!(text(&slip.stderr).contains("`runs:read`"), "{}", text(&slip.stderr));
 }
 
-/// Finding M5: a server starts with an empty database only with `--new-database`, and the key of this machine then works.
+/// Finding M5: a server starts with an empty database only with `--new-database`, and the local key
+/// then works.
 #[tokio::test]
-async fn a_new_database_is_begun_on_purpose() {
+async fn a_new_database_requires_the_flag() {
     let data = TempDir::new().unwrap();
     let started = |flags: &[&str]| {
         let mut command = interlock(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
@@ -200,12 +201,12 @@ async fn a_new_database_is_begun_on_purpose() {
     assert_eq!(
         served.ask("GET", "/v1/runs", None, key.trim(), None).await.0,
         200,
-        "one that is there is kept"
+        "an existing database is kept"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_carried_out_here_or_by_the_server() {
+async fn a_run_executes_locally_or_on_the_server() {
     let data = TempDir::new().unwrap();
     let follow = |workflow: &str| {
         let mut command = interlock(&["run", "--follow", "--json", "--data-dir"]);
@@ -222,11 +223,11 @@ async fn a_run_is_carried_out_here_or_by_the_server() {
     let followed = tokio::task::block_in_place(|| follow("examples/runs/hello.json"));
     assert_eq!((followed.0, &followed.1["status"]), (Some(1), &json!("waiting-approval")), "{}", followed.1);
     let run_id = followed.1["runId"].as_str().unwrap();
-    assert_eq!(served.settled(run_id).await["status"], "waiting-approval", "it is the server's run");
+    assert_eq!(served.settled(run_id).await["status"], "waiting-approval", "the server owns the run");
 }
 
 #[test]
-fn what_cannot_be_run_is_told_with_its_reason() {
+fn invalid_workflows_are_rejected_with_a_reason() {
     let data = TempDir::new().unwrap();
     let broken = data.path().join("broken.json");
     std::fs::write(&broken, r#"{"id": "x", "nodes": []}"#).unwrap();
@@ -247,7 +248,7 @@ async fn a_backup_is_served_like_the_original() {
     let copy = TempDir::new().unwrap();
     let backup = || run_command(interlock(&["backup", "--data-dir"]).arg(data.path()).arg(copy.path()), b"");
     assert_eq!(backup().status.code(), Some(0));
-    assert!(text(&backup().stderr).contains("OUTPUT_EXISTS"), "a copy is never written over another");
+    assert!(text(&backup().stderr).contains("OUTPUT_EXISTS"), "a backup never overwrites another");
     drop(served);
     let served = Served::on(copy.path(), &examples());
     assert_eq!(served.settled(&run_id).await["status"], "waiting-approval");

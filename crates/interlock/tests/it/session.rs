@@ -6,12 +6,12 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::house::{House, guided, verdict};
+use crate::home::{TestHome, guided, verdict};
 use crate::program::{run_command, text};
 
 #[test]
-fn nothing_is_made_by_looking() {
-    let house = House::new();
+fn read_commands_create_nothing() {
+    let test_home = TestHome::new();
     for arguments in [
         &["session", "list"][..],
         &["session", "verify"],
@@ -19,30 +19,30 @@ fn nothing_is_made_by_looking() {
         &["key", "list"],
         &["doctor"],
     ] {
-        house.expect(arguments, 0);
-        assert!(!house.data_dir().exists(), "{arguments:?}");
+        test_home.expect(arguments, 0);
+        assert!(!test_home.data_dir().exists(), "{arguments:?}");
     }
 }
 
 #[test]
-fn a_list_says_where_every_run_stands() {
-    let house = House::new();
-    let done = house.complete_session("mend the gate");
-    let (open, _) = house.start("paint \u{1b}]0;evil\u{7} the fence");
-    let words = house.expect(&["session", "list"], 0);
+fn the_list_shows_the_state_of_every_run() {
+    let test_home = TestHome::new();
+    let done = test_home.complete_session("fix the gate");
+    let (open, _) = test_home.start("paint \u{1b}]0;evil\u{7} the fence");
+    let words = test_home.expect(&["session", "list"], 0);
     for expected in [
         done.as_str(),
         open.as_str(),
         "project.tiny",
-        "mend the gate",
+        "fix the gate",
         "complete",
         "in_progress",
         "paint  ]0;evil  the fence",
     ] {
         assert!(words.contains(expected), "{expected}: {words}");
     }
-    assert!(!words.contains('\u{1b}'), "nothing of a session steers a terminal");
-    let document = house.json(&["session", "list"], 0);
+    assert!(!words.contains('\u{1b}'), "session content cannot control the terminal");
+    let document = test_home.json(&["session", "list"], 0);
     assert_eq!(document["total"], 2);
     assert_eq!(document["omitted"], 0);
     let entry = document["sessions"]
@@ -56,13 +56,13 @@ fn a_list_says_where_every_run_stands() {
 }
 
 #[test]
-fn a_session_is_replayed_turn_by_turn() {
-    let house = House::new();
-    let id = house.complete_session("mend the gate");
-    let words = house.expect(&["session", "show", id.as_str()], 0);
+fn a_session_is_shown_turn_by_turn() {
+    let test_home = TestHome::new();
+    let id = test_home.complete_session("fix the gate");
+    let words = test_home.expect(&["session", "show", id.as_str()], 0);
     for expected in [
         "Tiny",
-        "mend the gate",
+        "fix the gate",
         "complete",
         "1. Look around",
         "Looked at it.",
@@ -72,28 +72,28 @@ fn a_session_is_replayed_turn_by_turn() {
         "blocked at",
         "MISSING_REQUIRED_OUTPUT",
         "artifact wr.gate_verdict",
-        "goes on here",
-        "handed in for Look around",
-        "handed in for Judge it",
+        "<- current",
+        "submitted for Look around",
+        "submitted for Judge it",
     ] {
         assert!(words.contains(expected), "{expected}: {words}");
     }
     assert!(!words.contains('\u{1b}'), "{words}");
-    let replay = house.json(&["session", "show", id.as_str()], 0);
+    let replay = test_home.json(&["session", "show", id.as_str()], 0);
     let turns = replay["runs"][0]["turns"].as_array().unwrap();
     let kinds: Vec<_> = turns.iter().map(|turn| turn["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["step", "step", "checkpoint", "blocked_attempt", "step"]);
-    let limited = house.json(&["session", "show", id.as_str(), "--limit", "2"], 0);
+    let limited = test_home.json(&["session", "show", id.as_str(), "--limit", "2"], 0);
     assert_eq!(limited["runs"][0]["omittedTurns"], 3);
 }
 
 #[test]
-fn a_fork_is_told_and_drawn() {
-    let house = House::new();
-    let (id, first) = house.start("two ways");
-    house.advance(&first, "One way.", Vec::new());
-    // Looking at the first step again gives a fresh token for another way.
-    let again = house
+fn a_fork_is_shown_and_drawn() {
+    let test_home = TestHome::new();
+    let (id, first) = test_home.start("two ways");
+    test_home.advance(&first, "One way.", Vec::new());
+    // Rehydrating the first step gives a new token, which forks.
+    let again = test_home
         .guided()
         .proceed(host::guided::api::ContinueRequest {
             handle: host::guided::api::Handle::Pair {
@@ -107,20 +107,20 @@ fn a_fork_is_told_and_drawn() {
             preferences: None,
         })
         .unwrap();
-    house.advance(&again, "Another way.", Vec::new());
-    let words = house.expect(&["session", "show", id.as_str()], 0);
+    test_home.advance(&again, "Another way.", Vec::new());
+    let words = test_home.expect(&["session", "show", id.as_str()], 0);
     assert!(words.contains("fork of") && words.contains("Another way."), "{words}");
-    let turns = &house.json(&["session", "show", id.as_str()], 0)["runs"][0]["turns"];
+    let turns = &test_home.json(&["session", "show", id.as_str()], 0)["runs"][0]["turns"];
     let forks: Vec<_> =
         turns.as_array().unwrap().iter().map(|turn| turn["isFork"].as_bool().unwrap()).collect();
     assert_eq!(forks, [false, false, true]);
 }
 
 #[test]
-fn help_teaches_every_command() {
-    let house = House::new();
+fn every_session_command_has_help() {
+    let test_home = TestHome::new();
     for command in ["list", "show", "tail", "verify", "export", "import", "gc", "keep", "graph"] {
-        let help = house.expect(&["session", command, "--help"], 0);
+        let help = test_home.expect(&["session", command, "--help"], 0);
         for expected in ["Examples:", "--data-dir", "--config", "--json"] {
             assert!(help.contains(expected), "{command}: {expected}");
         }
@@ -128,34 +128,38 @@ fn help_teaches_every_command() {
 }
 
 #[test]
-fn sessions_are_found_by_the_beginning_of_their_id() {
-    let house = House::new();
-    let (first, _) = house.start("one");
-    let (second, _) = house.start("two");
+fn sessions_are_found_by_a_unique_prefix() {
+    let test_home = TestHome::new();
+    let (first, _) = test_home.start("one");
+    let (second, _) = test_home.start("two");
     let body = first.as_str().strip_prefix("sess_").unwrap();
     for text in [first.as_str(), body, &body[..8], &first.as_str()[..13]] {
-        assert_eq!(house.json(&["session", "show", text], 0)["sessionId"], first.as_str(), "{text}");
+        assert_eq!(test_home.json(&["session", "show", text], 0)["sessionId"], first.as_str(), "{text}");
     }
     let slip = format!("{}zz", &second.as_str()[..second.as_str().len() - 1]);
-    let refused = house.json(&["session", "show", &slip], 1);
+    let refused = test_home.json(&["session", "show", &slip], 1);
     assert_eq!(refused["code"], "SESSION_UNKNOWN");
     assert_eq!(refused["details"]["nearest"], json!([second.as_str()]));
-    let words = house.refused(&["session", "show", &slip], 1);
+    let words = test_home.refused(&["session", "show", &slip], 1);
     assert!(words.contains("error[SESSION_UNKNOWN]") && words.contains(second.as_str()), "{words}");
     for command in ["verify", "keep", "graph", "tail"] {
-        assert_eq!(house.json(&["session", command, "nobody"], 1)["code"], "SESSION_UNKNOWN", "{command}");
+        assert_eq!(
+            test_home.json(&["session", command, "unknown"], 1)["code"],
+            "SESSION_UNKNOWN",
+            "{command}"
+        );
     }
-    // No id holds a `1`, so no run can happen to begin like that.
-    assert_eq!(house.json(&["session", "graph", first.as_str(), "--run", "1"], 1)["code"], "RUN_UNKNOWN");
+    // Ids never contain `1`, so no run can have this prefix.
+    assert_eq!(test_home.json(&["session", "graph", first.as_str(), "--run", "1"], 1)["code"], "RUN_UNKNOWN");
 }
 
 #[test]
-fn damage_is_found_named_and_survived() {
-    let house = House::new();
-    let damaged = house.complete_session("will be hurt");
-    let sound = house.complete_session("stays well");
-    house.expect(&["session", "verify"], 0);
-    let events = house.data_dir().join("sessions").join(damaged.as_str()).join("events");
+fn damage_is_detected_and_reported() {
+    let test_home = TestHome::new();
+    let damaged = test_home.complete_session("will be hurt");
+    let sound = test_home.complete_session("stays well");
+    test_home.expect(&["session", "verify"], 0);
+    let events = test_home.data_dir().join("sessions").join(damaged.as_str()).join("events");
     let mut segments: Vec<_> =
         std::fs::read_dir(&events).unwrap().map(|entry| entry.unwrap().path()).collect();
     segments.sort();
@@ -164,7 +168,7 @@ fn damage_is_found_named_and_survived() {
     bytes[10] ^= 1;
     std::fs::write(last, bytes).unwrap();
 
-    let verified = house.json(&["session", "verify"], 1);
+    let verified = test_home.json(&["session", "verify"], 1);
     assert_eq!(verified["sound"], false);
     let entry = verified["sessions"]
         .as_array()
@@ -173,42 +177,42 @@ fn damage_is_found_named_and_survived() {
         .find(|entry| entry["sessionId"] == damaged.as_str())
         .unwrap();
     assert_eq!((&entry["health"], &entry["reason"]), (&json!("corrupt_tail"), &json!("digest_mismatch")));
-    assert!(house.expect(&["session", "verify", "--all"], 1).contains("digest_mismatch"));
-    house.expect(&["session", "verify", sound.as_str()], 0);
-    house.expect(&["session", "verify", sound.as_str(), damaged.as_str()], 1);
+    assert!(test_home.expect(&["session", "verify", "--all"], 1).contains("digest_mismatch"));
+    test_home.expect(&["session", "verify", sound.as_str()], 0);
+    test_home.expect(&["session", "verify", sound.as_str(), damaged.as_str()], 1);
 
-    let list = house.expect(&["session", "list"], 0);
+    let list = test_home.expect(&["session", "list"], 0);
     assert!(list.contains("corrupt_tail") && list.contains("will be hurt"), "{list}");
-    let show = house.expect(&["session", "show", damaged.as_str()], 0);
-    assert!(show.contains("could be validated") && show.contains("Look around"), "{show}");
-    house.expect(&["session", "graph", damaged.as_str()], 0);
+    let show = test_home.expect(&["session", "show", damaged.as_str()], 0);
+    assert!(show.contains("Only the valid part is shown") && show.contains("Look around"), "{show}");
+    test_home.expect(&["session", "graph", damaged.as_str()], 0);
 
-    let bundle = house.path("bundle.json");
-    let refused = house.json(&["session", "export", damaged.as_str(), "-o", bundle.to_str().unwrap()], 1);
+    let bundle = test_home.path("bundle.json");
+    let refused = test_home.json(&["session", "export", damaged.as_str(), "-o", bundle.to_str().unwrap()], 1);
     assert_eq!(refused["code"], "SESSION_NOT_HEALTHY");
     assert!(!bundle.exists());
     assert_eq!(
-        house.json(&["session", "tail", damaged.as_str(), "--until-complete"], 1)["code"],
+        test_home.json(&["session", "tail", damaged.as_str(), "--until-complete"], 1)["code"],
         "SESSION_NOT_HEALTHY"
     );
 
-    let hollow = house.complete_session("will be hollow");
-    let manifest = house.data_dir().join("sessions").join(hollow.as_str()).join("manifest.jsonl");
+    let hollow = test_home.complete_session("will be hollow");
+    let manifest = test_home.data_dir().join("sessions").join(hollow.as_str()).join("manifest.jsonl");
     let content = std::fs::read(&manifest).unwrap();
     std::fs::write(&manifest, "").unwrap();
-    assert!(house.expect(&["session", "verify"], 1).contains("no_log"));
-    assert!(house.expect(&["session", "list"], 0).contains("no_log"));
+    assert!(test_home.expect(&["session", "verify"], 1).contains("no_log"));
+    assert!(test_home.expect(&["session", "list"], 0).contains("no_log"));
     std::fs::write(&manifest, content).unwrap();
 
-    let gc = house.json(&["session", "gc", "--older-than", "0s"], 1);
+    let gc = test_home.json(&["session", "gc", "--older-than", "0s"], 1);
     assert_eq!(gc["outcome"], "safe_mode");
-    assert_eq!(house.json(&["session", "list"], 0)["total"], 3, "nothing was deleted");
-    assert!(house.expect(&["doctor"], 1).contains("corrupt_tail"));
+    assert_eq!(test_home.json(&["session", "list"], 0)["total"], 3, "nothing was deleted");
+    assert!(test_home.expect(&["doctor"], 1).contains("corrupt_tail"));
 }
 
 #[test]
-fn a_session_moves_to_another_machine_and_goes_on_there() {
-    let (here, there) = (House::new(), House::new());
+fn an_exported_session_continues_on_another_machine() {
+    let (here, there) = (TestHome::new(), TestHome::new());
     let (id, reply) = here.start("cross the river");
     here.advance(&reply, "Half way.", Vec::new());
     let file = here.path("bundle.json");
@@ -217,7 +221,7 @@ fn a_session_moves_to_another_machine_and_goes_on_there() {
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let bundle = std::fs::read(&file).unwrap();
     assert_eq!(here.json(&["session", "export", id.as_str(), "-o", path], 1)["code"], "OUTPUT_EXISTS");
-    assert_eq!(std::fs::read(&file).unwrap(), bundle, "what is there stays");
+    assert_eq!(std::fs::read(&file).unwrap(), bundle, "the existing file is unchanged");
     here.expect(&["session", "export", id.as_str(), "-o", path, "--force"], 0);
 
     assert_eq!(there.expect(&["session", "import", path], 0).trim(), id.as_str());
@@ -236,7 +240,7 @@ fn a_session_moves_to_another_machine_and_goes_on_there() {
     there.expect(&["session", "verify"], 0);
     assert_eq!(there.json(&["session", "list"], 0)["total"], 3);
 
-    // Whoever imported it goes on from a fresh token.
+    // The importing side continues with a new token.
     for session in [id.as_str(), &copy] {
         let service = guided(&there.data_dir());
         let request =
@@ -261,14 +265,14 @@ fn a_session_moves_to_another_machine_and_goes_on_there() {
 }
 
 #[test]
-fn bundles_that_are_refused_leave_nothing_behind() {
-    let house = House::new();
-    let id = house.complete_session("to be bent");
-    let good = text(&house.run(&["session", "export", id.as_str(), "-o", "-"]).stdout);
-    let elsewhere = House::new();
+fn rejected_bundles_leave_nothing_behind() {
+    let test_home = TestHome::new();
+    let id = test_home.complete_session("to be bent");
+    let good = text(&test_home.run(&["session", "export", id.as_str(), "-o", "-"]).stdout);
+    let elsewhere = TestHome::new();
     let cases = [
         ("nothing", String::new(), "BUNDLE_INVALID_FORMAT"),
-        ("no JSON", "bundle".to_owned(), "BUNDLE_INVALID_FORMAT"),
+        ("not JSON", "bundle".to_owned(), "BUNDLE_INVALID_FORMAT"),
         (
             "of the future",
             good.replace("\"bundleSchemaVersion\":1", "\"bundleSchemaVersion\":2"),
@@ -292,48 +296,53 @@ fn bundles_that_are_refused_leave_nothing_behind() {
 }
 
 #[test]
-fn old_sessions_go_unless_they_are_kept() {
-    let house = House::new();
-    let kept = house.complete_session("keep me");
-    let also = house.complete_session("me too");
-    let gone = house.complete_session("let me go");
-    house.expect(&["session", "keep", kept.as_str()], 0);
-    house.expect(&["session", "keep", kept.as_str()], 0);
-    assert_eq!(house.json(&["session", "gc"], 0)["deletedSessions"], json!([]), "nothing is 60 days old");
-    let dry = house.json(&["session", "gc", "--older-than", "0s", "--dry-run", "--keep", also.as_str()], 0);
+fn inactive_sessions_are_deleted_unless_marked() {
+    let test_home = TestHome::new();
+    let kept = test_home.complete_session("keep me");
+    let also = test_home.complete_session("me too");
+    let gone = test_home.complete_session("let me go");
+    test_home.expect(&["session", "keep", kept.as_str()], 0);
+    test_home.expect(&["session", "keep", kept.as_str()], 0);
+    assert_eq!(test_home.json(&["session", "gc"], 0)["deletedSessions"], json!([]), "nothing is 60 days old");
+    let dry =
+        test_home.json(&["session", "gc", "--older-than", "0s", "--dry-run", "--keep", also.as_str()], 0);
     assert_eq!((&dry["outcome"], &dry["deletedSessions"]), (&json!("dry_run"), &json!([gone.as_str()])));
-    assert_eq!(house.json(&["session", "list"], 0)["total"], 3);
-    let report = house.json(&["session", "gc", "--older-than", "0s", "--keep", also.as_str()], 0);
+    assert_eq!(test_home.json(&["session", "list"], 0)["total"], 3);
+    let report = test_home.json(&["session", "gc", "--older-than", "0s", "--keep", also.as_str()], 0);
     assert_eq!(report["deletedSessions"], json!([gone.as_str()]));
     assert_eq!(report["sparedSessions"].as_array().unwrap().len(), 2);
-    house.expect(&["session", "verify"], 0);
-    house.expect(&["session", "keep", kept.as_str(), "--off"], 0);
-    let report = house.json(&["session", "gc", "--older-than", "0s"], 0);
+    test_home.expect(&["session", "verify"], 0);
+    test_home.expect(&["session", "keep", kept.as_str(), "--off"], 0);
+    let report = test_home.json(&["session", "gc", "--older-than", "0s"], 0);
     assert_eq!(report["deletedSessions"], json!([kept.as_str()]));
-    let usage = house.run(&["session", "gc", "--older-than", "soon"]);
+    let usage = test_home.run(&["session", "gc", "--older-than", "soon"]);
     assert_eq!(usage.status.code(), Some(2));
     assert!(text(&usage.stderr).contains("60d"), "{}", text(&usage.stderr));
 }
 
 #[test]
 fn a_run_is_drawn() {
-    let house = House::new();
-    let id = house.complete_session("draw me");
-    let svg = house.expect(&["session", "graph", id.as_str()], 0);
+    let test_home = TestHome::new();
+    let id = test_home.complete_session("draw me");
+    let svg = test_home.expect(&["session", "graph", id.as_str()], 0);
     assert!(svg.starts_with("<svg") && svg.contains("Look around"), "{svg}");
-    let mermaid = house.expect(&["session", "graph", id.as_str(), "--format", "mermaid"], 0);
+    let mermaid = test_home.expect(&["session", "graph", id.as_str(), "--format", "mermaid"], 0);
     assert!(mermaid.contains("flowchart") || mermaid.contains("graph"), "{mermaid}");
-    let file = house.path("run.mmd");
-    house.expect(&["session", "graph", id.as_str(), "-o", file.to_str().unwrap()], 0);
-    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), mermaid.trim(), "the name says the format");
-    house.refused(&["session", "graph", id.as_str(), "-o", file.to_str().unwrap()], 1);
+    let file = test_home.path("run.mmd");
+    test_home.expect(&["session", "graph", id.as_str(), "-o", file.to_str().unwrap()], 0);
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap().trim(),
+        mermaid.trim(),
+        "the file name determines the format"
+    );
+    test_home.refused(&["session", "graph", id.as_str(), "-o", file.to_str().unwrap()], 1);
 }
 
 #[test]
 fn a_tail_follows_until_the_run_is_complete() {
-    let house = House::new();
-    let (id, reply) = house.start("watch me");
-    let mut child = house
+    let test_home = TestHome::new();
+    let (id, reply) = test_home.start("watch me");
+    let mut child = test_home
         .command(&["session", "tail", id.as_str(), "--until-complete", "--json", "-n", "1"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -341,9 +350,9 @@ fn a_tail_follows_until_the_run_is_complete() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let first: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-    assert_eq!(first["sessionId"], id.as_str(), "the last event that was there");
-    let reply = house.advance(&reply, "A step.", Vec::new());
-    let done = house.advance(&reply, "Done.", vec![verdict()]);
+    assert_eq!(first["sessionId"], id.as_str(), "the last existing event");
+    let reply = test_home.advance(&reply, "A step.", Vec::new());
+    let done = test_home.advance(&reply, "Done.", vec![verdict()]);
     assert!(done.is_complete);
     let kinds: Vec<String> = lines
         .map(|line| {
@@ -356,20 +365,20 @@ fn a_tail_follows_until_the_run_is_complete() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(kinds.iter().filter(|kind| *kind == "advance_recorded").count(), 2, "{kinds:?}");
     assert!(kinds.iter().any(|kind| kind == "run_completed"), "{kinds:?}");
-    let words = house.expect(&["session", "tail", id.as_str(), "--until-complete"], 0);
+    let words = test_home.expect(&["session", "tail", id.as_str(), "--until-complete"], 0);
     assert!(words.lines().count() <= 10 && words.contains("run_completed"), "{words}");
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_no_answer() {
-    let house = House::new();
-    let (id, _) = house.start("one");
-    std::fs::write(house.data_dir().join("format.json"), "{\"version\":99}").unwrap();
+fn an_unusable_directory_is_an_error() {
+    let test_home = TestHome::new();
+    let (id, _) = test_home.start("one");
+    std::fs::write(test_home.data_dir().join("format.json"), "{\"version\":99}").unwrap();
     for arguments in [&["session", "list"][..], &["session", "show", id.as_str()], &["key", "rotate"]] {
-        assert_eq!(house.json(arguments, 1)["code"], "STORE_NEWER_VERSION", "{arguments:?}");
+        assert_eq!(test_home.json(arguments, 1)["code"], "STORE_NEWER_VERSION", "{arguments:?}");
     }
-    let file = house.path("a file");
+    let file = test_home.path("a file");
     std::fs::write(&file, "").unwrap();
-    let refused = house.json(&["session", "list", "--data-dir", file.to_str().unwrap()], 2);
+    let refused = test_home.json(&["session", "list", "--data-dir", file.to_str().unwrap()], 2);
     assert_eq!(refused["code"], "STORE_IO");
 }

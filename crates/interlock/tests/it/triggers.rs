@@ -1,4 +1,4 @@
-//! Messages start runs of the running program, killed in the middle of it.
+//! Queue messages start runs, while the server is killed repeatedly.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::serve::{KEY, Served};
 
 const ORDERS: u64 = 64;
 
-/// The runs that messages started, by what the message said: how many ended well.
+/// The runs that messages started, by message: how many completed.
 async fn arrived(served: &Served) -> BTreeMap<u64, usize> {
     let (status, listed) =
         served.ask("GET", "/v1/runs?workflowId=order-arrived&limit=200", None, KEY, None).await;
@@ -32,7 +32,7 @@ async fn arrived(served: &Served) -> BTreeMap<u64, usize> {
     arrived
 }
 
-/// A watch over what ought to end soon, on a machine that is busy.
+/// A generous timeout for work that should end soon.
 async fn all_arrived(served: &Served) -> BTreeMap<u64, usize> {
     let looked = async {
         loop {
@@ -47,7 +47,7 @@ async fn all_arrived(served: &Served) -> BTreeMap<u64, usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_message_starts_one_run_though_the_server_is_killed_again_and_again() {
+async fn every_message_starts_one_run_across_server_kills() {
     let data = TempDir::new().unwrap();
     let workflows = root().join("examples/triggers");
     let mut placed = 0;
@@ -59,7 +59,7 @@ async fn every_message_starts_one_run_though_the_server_is_killed_again_and_agai
             assert_eq!(served.settled(&run_id).await["status"], "completed");
             placed += 1;
         }
-        // Whatever it holds at this moment.
+        // At any point of its work.
         served.kill();
     }
     let served = Served::on(data.path(), &workflows);
@@ -71,15 +71,15 @@ async fn every_message_starts_one_run_though_the_server_is_killed_again_and_agai
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trigger_that_cannot_be_is_refused_where_it_is_registered() {
+async fn an_invalid_trigger_is_rejected_on_registration() {
     let (data, workflows) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let served = Served::on(data.path(), workflows.path());
     let text = std::fs::read_to_string(root().join("examples/triggers/order-arrived.json")).unwrap();
     let mut document: Value = serde_json::from_str(&text).unwrap();
-    let (status, told) = served.ask("POST", "/v1/workflows", Some(document.clone()), KEY, None).await;
-    assert_eq!(status, 201, "{told}");
+    let (status, printed) = served.ask("POST", "/v1/workflows", Some(document.clone()), KEY, None).await;
+    assert_eq!(status, 201, "{printed}");
     document["triggers"][0]["config"]["topic"] = json!("others");
-    let (status, told) = served.ask("POST", "/v1/workflows", Some(document), KEY, None).await;
-    assert_eq!((status, &told["error"]), (400, &json!("validation_error")), "{told}");
-    assert_eq!(told["details"]["fields"][0]["path"], "/triggers/0/config/topic");
+    let (status, printed) = served.ask("POST", "/v1/workflows", Some(document), KEY, None).await;
+    assert_eq!((status, &printed["error"]), (400, &json!("validation_error")), "{printed}");
+    assert_eq!(printed["details"]["fields"][0]["path"], "/triggers/0/config/topic");
 }

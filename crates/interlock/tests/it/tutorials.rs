@@ -1,8 +1,9 @@
-//! The pages in `docs/tutorials`, and the how-to pages that need nothing else than the program, work as they are written.
+//! The tutorials and the self-contained how-to pages work as written.
 //!
-//! A reader saves the files that a page shows and types its commands; so does this test. A block below "Save this as `name`" is
-//! written to that file. In a `console` block, each line that begins with `$ ` is run, and the lines below it are its output, in order: `…`
-//! stands for any text in a line, and a line of its own for any lines. Times and the width of columns do not count.
+//! The test saves the files that a page shows and runs its commands, as a reader would. A block
+//! after "Save this as `name`" is written to that file. In a `console` block, each line that starts
+//! with `$ ` is run, and the lines below it are its output, in order: `…` matches any text in a
+//! line, and a line with only `…` matches any lines. Times and column widths are ignored.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,8 +12,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 use crate::program::{root, text};
-
-/// The address that pages tell readers to use, for which a free port is used here.
+/// The address on the pages, which is replaced by a free port.
 const ADDRESS: &str = "http://127.0.0.1:7717";
 
 struct Reader {
@@ -30,7 +30,7 @@ impl Drop for Reader {
 impl Reader {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // The project ends here, whatever is above the temporary folder.
+        // Marks the project root, regardless of folders above the temporary one.
         std::fs::create_dir_all(folder.path().join("work/.git")).unwrap();
         std::fs::create_dir(folder.path().join("home")).unwrap();
         Self { folder, server: None, url: ADDRESS.to_owned() }
@@ -49,7 +49,7 @@ impl Reader {
         std::fs::write(path, content).unwrap();
     }
 
-    /// A shell that knows what earlier commands exported.
+    /// A shell that keeps exported variables between commands.
     fn shell(&self, line: &str) -> Command {
         let program = Path::new(env!("CARGO_BIN_EXE_interlock")).parent().unwrap();
         let path = std::env::var("PATH").unwrap_or_default();
@@ -64,7 +64,7 @@ impl Reader {
         command
     }
 
-    /// Runs a command, and gives what it prints.
+    /// Runs a command and returns its output.
     fn typed(&mut self, command: &str) -> String {
         if command.starts_with("interlock serve") {
             self.serve(command);
@@ -78,7 +78,7 @@ impl Reader {
         format!("{}{}", text(&output.stdout), text(&output.stderr))
     }
 
-    /// Starts the server of a page; one that is running is killed, as its reader was told to do.
+    /// Starts the server of a page; a running server is killed, as the page instructs.
     fn serve(&mut self, command: &str) {
         self.stop();
         let line = format!("exec {command} --listen 127.0.0.1:0");
@@ -119,7 +119,7 @@ impl Reader {
     }
 }
 
-/// A code block, and the paragraph before it.
+/// A code block and the paragraph before it.
 struct Block<'a> {
     language: &'a str,
     before: &'a str,
@@ -142,7 +142,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     found
 }
 
-/// A command, and the lines that it prints.
+/// A command and its output lines.
 struct Step<'a> {
     command: &'a str,
     expected: Vec<&'a str>,
@@ -160,7 +160,7 @@ fn steps(block: &str) -> Vec<Step<'_>> {
     found
 }
 
-/// Whether every expected line is printed, in order; otherwise the first that is not.
+/// Returns the first expected line that is not printed in order, if any.
 fn compare<'a>(expected: &[&'a str], printed: &str) -> Result<(), &'a str> {
     let mut printed = printed.lines().map(words);
     for line in expected.iter().filter(|line| **line != "…") {
@@ -169,7 +169,7 @@ fn compare<'a>(expected: &[&'a str], printed: &str) -> Result<(), &'a str> {
     Ok(())
 }
 
-/// A line without what differs from run to run: the times of day, and the width of columns.
+/// A line without times of day and column widths.
 fn words(line: &str) -> String {
     let is_time = |word: &str| {
         word.contains(':') && word.bytes().all(|byte| byte.is_ascii_digit() || b":.".contains(&byte))
@@ -178,7 +178,7 @@ fn words(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a line is the expected one, in which `…` stands for any text.
+/// Whether a line matches the expected one, in which `…` matches any text.
 fn matches(expected: &str, line: &str) -> bool {
     let mut parts = expected.split('…');
     let Some(mut rest) = parts.next().and_then(|first| line.strip_prefix(first)) else { return false };
@@ -215,7 +215,7 @@ fn the_tutorial_about_the_console_works() {
 #[test]
 fn the_how_to_pages_work() {
     let mut reader = Reader::new();
-    for page in ["how-to/write-a-workflow.md", "how-to/back-up.md"] {
+    for page in ["how-to/write-a-workflow.md", "how-to/back-up.md", "how-to/verify-evidence.md"] {
         reader.follow(page);
     }
 }

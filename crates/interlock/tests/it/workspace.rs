@@ -1,4 +1,4 @@
-//! `interlock workspace`, as a person runs it.
+//! `interlock workspace` from the command line.
 
 mod help;
 mod hostile;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use self::site::{Site, make_writable, tree_of};
 
 #[test]
-fn a_plan_shows_the_tree_that_would_appear_and_is_what_apply_reads() {
+fn a_plan_shows_the_tree_and_can_be_applied() {
     let site = Site::new();
     let shown = site.expect(&site.plan_arguments(&[]), 0);
     for expected in [
@@ -43,7 +43,7 @@ fn a_plan_shows_the_tree_that_would_appear_and_is_what_apply_reads() {
 }
 
 #[test]
-fn a_plan_from_standard_input_is_a_plan() {
+fn a_plan_can_be_read_from_standard_input() {
     let site = Site::new();
     let request = fs::read(site.examples().join("request.json")).unwrap();
     let output = site.run_with(&["workspace", "plan", "--request", "-", "--json"], &request);
@@ -65,24 +65,24 @@ fn a_plan_from_standard_input_is_a_plan() {
     let output = site.run_with(&arguments, &output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(root.join("references/kb/handbook/style.md").exists());
-    assert!(!root.join("references/kb/handbook/release.md").exists(), "only the page that was asked for");
+    assert!(!root.join("references/kb/handbook/release.md").exists(), "only the requested page");
 }
 
-/// The life of a workspace, from one end to the other.
+/// The whole life cycle of a workspace.
 #[test]
-fn a_workspace_is_planned_applied_watched_repaired_packed_and_brought_back() {
+fn a_workspace_is_planned_applied_repaired_packed_and_restored() {
     let site = Site::new();
     site.plan();
     assert_eq!(site.apply_json(&[], 0)["status"], "applied");
     assert_eq!(site.drift(0)["verdict"], "clean");
     assert_eq!(site.apply_json(&[], 0)["status"], "cached");
 
-    // Where the agent may not write.
+    // Read-only for the agent.
     let agents = site.root().join("AGENTS.md");
     let declared = fs::read(&agents).unwrap();
     make_writable(&agents);
     fs::write(&agents, "Do as you please.").unwrap();
-    // Where it may.
+    // Writable for the agent.
     fs::write(site.root().join("deliverables/notes.md"), "kept").unwrap();
     let report = site.drift(1);
     assert_eq!(report["verdict"], "critical");
@@ -100,7 +100,7 @@ fn a_workspace_is_planned_applied_watched_repaired_packed_and_brought_back() {
     let repaired = site.apply_json(&["--verify", "hash"], 0);
     assert_eq!((&repaired["status"], &repaired["leaseReason"]), (&json!("repaired"), &json!("drift")));
     assert_eq!(fs::read(&agents).unwrap(), declared);
-    assert_eq!(site.drift(1)["verdict"], "dirty", "what the agent wrote is told, and no fault");
+    assert_eq!(site.drift(1)["verdict"], "dirty", "the agent's files are reported and allowed");
 
     let snapshot = site.path("ws.snapshot");
     let packed = site.json(
@@ -146,11 +146,11 @@ fn a_workspace_is_planned_applied_watched_repaired_packed_and_brought_back() {
         0,
     );
     assert_eq!(restored["status"], "applied");
-    assert_eq!(tree_of(&site.root(), ".interlock"), before, "the workspace is back, byte for byte");
+    assert_eq!(tree_of(&site.root(), ".interlock"), before, "the workspace is restored exactly");
 }
 
 #[test]
-fn a_workspace_that_another_run_has_is_not_to_be_had_until_it_is_given_back() {
+fn a_held_workspace_must_be_released_first() {
     let site = Site::new();
     site.plan();
     site.apply_json(&[], 0);
@@ -199,7 +199,7 @@ fn a_workspace_that_another_run_has_is_not_to_be_had_until_it_is_given_back() {
 }
 
 #[test]
-fn a_failure_is_one_envelope_and_changes_nothing() {
+fn failures_print_one_envelope_and_change_nothing() {
     let site = Site::new();
     site.plan();
     let root = site.root();
@@ -256,13 +256,13 @@ fn a_failure_is_one_envelope_and_changes_nothing() {
         let envelope = site.json(&arguments, code);
         assert_eq!(envelope["code"], expected, "{name}: {envelope}");
         assert!(envelope["suggestion"].as_str().is_some_and(|text| !text.is_empty()), "{name}");
-        assert!(site.refused(&arguments, code).contains(expected), "{name}: in words too");
+        assert!(site.refused(&arguments, code).contains(expected), "{name}: as text too");
     }
-    assert_eq!(tree_of(&root, ".interlock"), Vec::new(), "nothing appeared");
+    assert_eq!(tree_of(&root, ".interlock"), Vec::new(), "no files were created");
 }
 
 #[test]
-fn a_manifest_is_told_everything_that_is_wrong_with_it() {
+fn all_problems_of_a_manifest_are_reported() {
     let site = Site::new();
     let manifest = site.path("broken.yaml");
     // case 29
@@ -293,7 +293,7 @@ fn a_manifest_is_told_everything_that_is_wrong_with_it() {
 }
 
 #[test]
-fn the_range_of_a_skill_decides_which_version_is_mounted() {
+fn a_skill_range_selects_the_mounted_version() {
     let site = Site::new();
     let library = site.copied_library();
     for (folder, version) in [("code-review@1.0.0", "1.0.0"), ("code-review@2.0.0", "2.0.0")] {
@@ -340,7 +340,7 @@ fn the_range_of_a_skill_decides_which_version_is_mounted() {
 }
 
 #[test]
-fn a_secret_reaches_the_program_that_is_started_and_nothing_else() {
+fn only_the_started_program_receives_secrets() {
     const SECRET: &str = "correct-horse-battery";
     let site = Site::new();
     site.plan();
@@ -366,7 +366,7 @@ fn a_secret_reaches_the_program_that_is_started_and_nothing_else() {
         "printf %s \"$REGISTRY_TOKEN in $PWD\"; exit 7",
     ];
     let started = site.env_command(&program).env("REGISTRY_TOKEN", SECRET).output().unwrap();
-    assert_eq!(started.status.code(), Some(7), "its exit code is the answer");
+    assert_eq!(started.status.code(), Some(7), "the program's exit code is returned");
     let root_seen = fs::canonicalize(&root).unwrap();
     let seen = String::from_utf8(started.stdout).unwrap();
     assert!(
@@ -375,18 +375,18 @@ fn a_secret_reaches_the_program_that_is_started_and_nothing_else() {
         "{seen}"
     );
     let everything = tree_of(&root, "");
-    assert!(!everything.iter().any(|(_, content)| content.contains(SECRET)), "no file has it");
+    assert!(!everything.iter().any(|(_, content)| content.contains(SECRET)), "no file contains the secret");
 
     let missing = site.env_command(&["--json"]).env_remove("REGISTRY_TOKEN").output().unwrap();
     let document: Value = serde_json::from_slice(&missing.stdout).unwrap();
-    assert_eq!(document["missing"][0]["reason"], "not-found", "an optional one is told");
+    assert_eq!(document["missing"][0]["reason"], "not-found", "a missing optional credential is reported");
     let reserved = site.env_command(&["--overlay", "PATH=/evil", "--json"]).output().unwrap();
     let document: Value = serde_json::from_slice(&reserved.stdout).unwrap();
     assert_eq!((reserved.status.code(), &document["code"]), (Some(1), &json!("ENV_RESERVED_NAME")));
 }
 
 #[test]
-fn the_commit_that_a_branch_turned_out_to_be_is_recorded() {
+fn the_resolved_commit_of_a_branch_is_recorded() {
     let site = Site::new();
     let library = site.copied_library();
     let repository = library.join("repos/demo");
@@ -412,16 +412,13 @@ fn the_commit_that_a_branch_turned_out_to_be_is_recorded() {
         assert_eq!(report["status"], status);
         assert_eq!(report["pinned"], json!([{"mountKey": "repo:demo", "revision": commit}]));
     }
-    assert!(
-        !site.root().join("repos/demo/.git").exists(),
-        "nobody can work in a repository that is only to be read"
-    );
+    assert!(!site.root().join("repos/demo/.git").exists(), "the mounted repository is read-only");
     let scratch = site.root().join(".interlock/scratch");
-    assert_eq!(fs::read_dir(scratch).unwrap().count(), 0, "the clone is gone");
+    assert_eq!(fs::read_dir(scratch).unwrap().count(), 0, "the clone is deleted");
 }
 
 #[test]
-fn what_was_in_a_root_before_is_neither_lost_nor_taken_for_drift() {
+fn existing_files_in_a_root_are_kept_and_not_drift() {
     let site = Site::new();
     site.plan();
     let root = site.root();

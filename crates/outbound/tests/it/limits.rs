@@ -1,4 +1,4 @@
-//! Neither a large nor a slow reply holds more than it may.
+//! Large and slow replies stay within their limits.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use outbound::{CallError, Client, Limits, MAX_HEAD_BYTES, Reach};
 use crate::server::{OK, Server};
 use crate::{LIMITS, chain, send};
 
-/// Replies that have more than ten bytes, whether they say so or not.
+/// Replies of more than ten bytes, with and without a declared length.
 const LARGE: [&str; 3] = [
     "HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n01234567890",
     "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\n012345\r\n5\r\n67890\r\n0\r\n\r\n",
@@ -35,7 +35,7 @@ async fn a_body_is_read_up_to_its_limit() {
         assert_eq!(read(11).await.unwrap(), b"01234567890", "{reply}");
         let refused = read(10).await.unwrap_err();
         assert!(matches!(refused, CallError::TooLarge(10)), "{reply}: {refused:?}");
-        // Only who reads the body meets the limit.
+        // The limit applies only if the body is read.
         let limits = Limits { body: 0, ..LIMITS };
         assert_eq!(send(&client, Method::GET, &server.url(), limits).await.unwrap().status, 200);
         let mut widened = send(&client, Method::GET, &server.url(), limits).await.unwrap();
@@ -84,7 +84,7 @@ async fn a_slow_head_and_a_slow_body_end_in_time() {
     let minute = Duration::from_secs(60);
     for limits in [
         Limits { head: short, whole: None, ..LIMITS },
-        // The whole includes the head.
+        // The total time includes the head.
         Limits { head: minute, whole: Some(short), ..LIMITS },
     ] {
         let late = send(&client, Method::POST, &never.url(), limits).await.unwrap_err();
@@ -97,5 +97,5 @@ async fn a_slow_head_and_a_slow_body_end_in_time() {
     let mut begun = send(&client, Method::POST, &half.url(), limits).await.unwrap();
     let late = begun.bytes().await.unwrap_err();
     assert!(matches!(late, CallError::BodyTimeout(limit) if limit == whole), "{late:?}");
-    assert_eq!(late.to_string(), "the reply did not end within 1s");
+    assert_eq!(late.to_string(), "the reply was not complete within 1s");
 }

@@ -1,5 +1,5 @@
-//! The client against real servers on this machine.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! The client with real local servers.
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod limits;
 mod pool;
@@ -23,12 +23,12 @@ async fn send(client: &Client, method: Method, url: &str, limits: Limits) -> Res
         .await
 }
 
-/// Posts, and reads the whole reply.
+/// Posts and reads the whole reply.
 async fn post(client: &Client, url: &str) -> Result<Vec<u8>, CallError> {
     send(client, Method::POST, url, LIMITS).await?.bytes().await
 }
 
-/// The error and everything that caused it.
+/// The error and all its sources.
 fn chain(error: &(dyn Error + 'static)) -> Vec<String> {
     let mut chain = vec![error.to_string()];
     let mut next = error.source();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use http::Method;
-use outbound::{CallError, Client, ConnectError, Found, Names, Reach};
+use outbound::{CallError, Client, ConnectError, Lookup, Names, Reach};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -17,8 +17,8 @@ async fn a_connection_is_used_again() {
     let replies = [
         OK,
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n",
-        // An error or a redirect is a reply like any other.
-        "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 2\r\n\r\nok",
+        // Errors and redirects are normal replies.
+        "HTTP/1.1 302 Lookup\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 2\r\n\r\nok",
     ];
     for reply in replies {
         let server = Server::answering(reply).await;
@@ -27,7 +27,7 @@ async fn a_connection_is_used_again() {
             assert_eq!(post(&client, &server.url()).await.unwrap(), b"ok", "{reply}");
         }
         assert_eq!(server.accepted(), 1, "{reply}");
-        // A clone has the same pool, another client its own.
+        // Clones share the pool; another client has its own.
         post(&client.clone(), &server.url()).await.unwrap();
         assert_eq!(server.accepted(), 1, "{reply}");
         post(&Client::new(Reach::Loopback), &server.url()).await.unwrap();
@@ -36,7 +36,7 @@ async fn a_connection_is_used_again() {
 }
 
 #[tokio::test]
-async fn a_connection_whose_reply_is_still_coming_is_not_shared() {
+async fn busy_connections_are_not_shared() {
     let server = Server::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\no").await;
     let client = Client::new(Reach::Loopback);
     let first = send(&client, Method::GET, &server.url(), LIMITS).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_connection_whose_reply_is_still_coming_is_not_shared() {
 }
 
 #[tokio::test]
-async fn a_reply_that_is_left_unread_takes_its_connection_with_it() {
+async fn unread_replies_close_their_connection() {
     let (closed, mut on_close) = unbounded_channel();
     let server = Server::start(move |mut peer| {
         let closed = closed.clone();
@@ -66,7 +66,7 @@ async fn a_reply_that_is_left_unread_takes_its_connection_with_it() {
 }
 
 #[tokio::test]
-async fn a_reply_that_is_discarded_gives_its_connection_back_once_its_body_is_there() {
+async fn discarded_replies_return_their_connection() {
     let (begun, mut on_begun) = unbounded_channel();
     let (outcome, mut on_outcome) = unbounded_channel();
     let finish = Arc::new(Notify::new());
@@ -84,7 +84,7 @@ async fn a_reply_that_is_discarded_gives_its_connection_back_once_its_body_is_th
     })
     .await;
     let client = Client::new(Reach::Loopback);
-    // The rest of a body is read in the background, so the next call may be too early to find the connection idle.
+    // The rest of a body is read in the background, so the next call may not find the connection idle yet.
     let mut calls = Vec::new();
     let reused = loop {
         let url = server.url();
@@ -102,7 +102,7 @@ async fn a_reply_that_is_discarded_gives_its_connection_back_once_its_body_is_th
 }
 
 #[tokio::test]
-async fn a_server_that_closes_between_calls_costs_a_connection_and_no_call() {
+async fn a_closed_idle_connection_is_replaced() {
     for announced in [true, false] {
         let (closed, mut on_close) = unbounded_channel();
         let server = Server::start(move |mut peer| {
@@ -125,9 +125,10 @@ async fn a_server_that_closes_between_calls_costs_a_connection_and_no_call() {
     }
 }
 
-/// A request that may have been read is never sent again, whatever its method: only the caller knows whether that is safe.
+/// A request that may have been read is never sent again, whatever its method: only the caller knows whether that is
+/// safe.
 #[tokio::test]
-async fn a_request_that_was_sent_is_not_sent_again() {
+async fn sent_requests_are_not_repeated() {
     for method in [Method::POST, Method::GET] {
         let requests = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&requests);
@@ -151,24 +152,24 @@ async fn a_request_that_was_sent_is_not_sent_again() {
         let error = call().await.unwrap_err();
         assert!(matches!(error, CallError::Reply(_)), "{error:?}");
         assert_eq!((requests.load(Ordering::SeqCst), server.accepted()), (2, 1), "{method}");
-        // The pool is none the worse for it.
+        // The pool still works.
         assert_eq!(call().await.unwrap(), b"ok");
     }
 }
 
-/// A name whose owner moves it into the private network after the first look-up.
+/// A name that resolves to a private address after the first lookup.
 #[derive(Default)]
 struct Moving(AtomicBool);
 
 impl Names for Moving {
-    fn look_up<'a>(&'a self, _: &'a str, port: u16) -> Found<'a> {
+    fn look_up<'a>(&'a self, _: &'a str, port: u16) -> Lookup<'a> {
         let inside = if self.0.swap(true, Ordering::SeqCst) { [10, 0, 0, 1] } else { [127, 0, 0, 1] };
         Box::pin(async move { Ok(vec![SocketAddr::from((inside, port))]) })
     }
 }
 
 #[tokio::test]
-async fn a_pooled_connection_stays_where_it_was_checked_and_the_next_one_is_checked_anew() {
+async fn every_new_connection_is_checked() {
     let (closed, mut on_close) = unbounded_channel();
     let server = Server::start(move |mut peer| {
         let closed = closed.clone();
@@ -183,7 +184,7 @@ async fn a_pooled_connection_stays_where_it_was_checked_and_the_next_one_is_chec
     })
     .await;
     let client = Client::new(Reach::Loopback).resolving(Arc::new(Moving::default()));
-    // However the name is written, it is the same origin.
+    // All spellings of a name are the same origin.
     for host in ["localhost", "LocalHost."] {
         let url = format!("http://{host}:{}/", server.port);
         let client = client.clone();

@@ -1,30 +1,30 @@
-//! What may be called, and what an error says about why not.
+//! Which addresses may be called, and what errors report.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::Method;
-use outbound::{Call, CallError, Client, ConnectError, Found, Names, Reach};
+use outbound::{Call, CallError, Client, ConnectError, Lookup, Names, Reach};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
 use crate::server::{OK, Server};
 use crate::{LIMITS, chain, post};
 
-/// A name server that a stranger controls.
-struct Lying(Vec<SocketAddr>);
+/// A name server controlled by an attacker.
+struct HostileNames(Vec<SocketAddr>);
 
-impl Names for Lying {
-    fn look_up<'a>(&'a self, _: &'a str, _: u16) -> Found<'a> {
+impl Names for HostileNames {
+    fn look_up<'a>(&'a self, _: &'a str, _: u16) -> Lookup<'a> {
         Box::pin(async move { Ok(self.0.clone()) })
     }
 }
 
-struct Broken;
+struct BrokenNames;
 
-impl Names for Broken {
-    fn look_up<'a>(&'a self, _: &'a str, _: u16) -> Found<'a> {
+impl Names for BrokenNames {
+    fn look_up<'a>(&'a self, _: &'a str, _: u16) -> Lookup<'a> {
         Box::pin(async { Err(io::Error::other("the name server is on fire")) })
     }
 }
@@ -37,28 +37,28 @@ fn refusal(error: CallError) -> Arc<ConnectError> {
 }
 
 #[tokio::test]
-async fn one_private_address_among_public_ones_is_enough_to_call_none() {
+async fn one_private_address_rejects_the_name() {
     let public: SocketAddr = "93.184.216.34:443".parse().unwrap();
     for inside in
         ["127.0.0.1:443", "10.1.2.3:443", "169.254.169.254:443", "[::1]:443", "[::ffff:10.0.0.1]:443"]
     {
         let inside: SocketAddr = inside.parse().unwrap();
         for found in [vec![inside], vec![public, inside], vec![inside, public]] {
-            let client = Client::new(Reach::Public).resolving(Arc::new(Lying(found.clone())));
+            let client = Client::new(Reach::Public).resolving(Arc::new(HostileNames(found.clone())));
             let refused = refusal(post(&client, "https://example.com/").await.unwrap_err());
             assert!(matches!(*refused, ConnectError::Forbidden), "{found:?}: {refused:?}");
         }
     }
-    // Another port is another service, which nobody asked for.
-    let client =
-        Client::new(Reach::Public).resolving(Arc::new(Lying(vec!["93.184.216.34:22".parse().unwrap()])));
+    // Another port is another service.
+    let client = Client::new(Reach::Public)
+        .resolving(Arc::new(HostileNames(vec!["93.184.216.34:22".parse().unwrap()])));
     let refused = refusal(post(&client, "https://example.com/").await.unwrap_err());
     assert!(matches!(*refused, ConnectError::Forbidden), "{refused:?}");
 }
 
-/// A target carries no permission: the client that connects has the last word.
+/// A target carries no permission: the client that connects checks again.
 #[tokio::test]
-async fn a_target_of_a_client_that_may_more_does_not_widen_the_reach() {
+async fn targets_do_not_widen_the_reach() {
     let server = Server::answering(OK).await;
     let target = Client::new(Reach::Anywhere).check(&server.url()).unwrap();
     let call = Call { method: Method::POST, target: &target, headers: &[], body: "".into(), limits: LIMITS };
@@ -69,17 +69,17 @@ async fn a_target_of_a_client_that_may_more_does_not_widen_the_reach() {
 }
 
 #[tokio::test]
-async fn an_address_that_does_not_answer_leaves_time_for_the_next() {
+async fn unresponsive_addresses_leave_time_for_others() {
     let server = Server::answering(OK).await;
     let gone = closed_port().await;
     let found = vec![gone, SocketAddr::from(([127, 0, 0, 1], gone.port()))];
-    let client = Client::new(Reach::Loopback).resolving(Arc::new(Lying(found)));
+    let client = Client::new(Reach::Loopback).resolving(Arc::new(HostileNames(found)));
     refusal(post(&client, &format!("http://localhost:{}/", gone.port())).await.unwrap_err());
     let found = vec![
         SocketAddr::from(([127, 0, 0, 2], server.port)),
         SocketAddr::from(([127, 0, 0, 1], server.port)),
     ];
-    let client = Client::new(Reach::Loopback).resolving(Arc::new(Lying(found)));
+    let client = Client::new(Reach::Loopback).resolving(Arc::new(HostileNames(found)));
     let reply = post(&client, &format!("http://localhost:{}/", server.port)).await;
     assert_eq!(reply.unwrap(), b"ok", "nothing listens on the first address");
 }
@@ -90,7 +90,7 @@ async fn closed_port() -> SocketAddr {
 }
 
 #[tokio::test]
-async fn an_error_keeps_its_causes() {
+async fn errors_keep_their_sources() {
     let garbage = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let garbage_at = garbage.local_addr().unwrap();
     tokio::spawn(async move {
@@ -106,20 +106,25 @@ async fn an_error_keeps_its_causes() {
     .await;
     let local = Client::new(Reach::Loopback);
     let cases = [
-        (local.clone(), format!("http://{}/", closed_port().await), "could not connect", "refused"),
-        (local.clone(), format!("https://{garbage_at}/"), "the server has no certificate", "corrupt message"),
+        (local.clone(), format!("http://{}/", closed_port().await), "cannot connect", "refused"),
+        (
+            local.clone(),
+            format!("https://{garbage_at}/"),
+            "the server's certificate is not trusted",
+            "corrupt message",
+        ),
         (local.clone(), malformed.url(), "no valid HTTP reply", "invalid HTTP status-code parsed"),
         (local.clone(), silent.url(), "no valid HTTP reply", "connection closed before message completed"),
         (
-            Client::new(Reach::Public).resolving(Arc::new(Broken)),
+            Client::new(Reach::Public).resolving(Arc::new(BrokenNames)),
             "https://example.com/".to_owned(),
-            "cannot be resolved",
+            "cannot resolve",
             "the name server is on fire",
         ),
         (
-            Client::new(Reach::Public).resolving(Arc::new(Lying(Vec::new()))),
+            Client::new(Reach::Public).resolving(Arc::new(HostileNames(Vec::new()))),
             "https://example.com/".to_owned(),
-            "cannot be resolved",
+            "cannot resolve",
             "the name has no address",
         ),
     ];
@@ -132,7 +137,7 @@ async fn an_error_keeps_its_causes() {
 }
 
 #[tokio::test]
-async fn a_header_that_could_smuggle_another_is_refused() {
+async fn invalid_headers_are_rejected() {
     let server = Server::answering(OK).await;
     let client = Client::new(Reach::Loopback);
     let target = client.check(&server.url()).unwrap();

@@ -1,4 +1,4 @@
-//! A server that does with each connection what the test says.
+//! A server with scripted connections.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The reply of a server that keeps connections open.
+/// A keep-alive reply.
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 pub(crate) struct Server {
@@ -35,7 +35,7 @@ impl Server {
         Self { port, accepted }
     }
 
-    /// Answers every request on every connection with the same bytes, and keeps the connection open.
+    /// Sends the same bytes for every request and keeps the connection open.
     pub(crate) async fn answering(reply: &'static str) -> Self {
         Self::start(move |mut peer| async move {
             while peer.request().await.is_some() {
@@ -49,20 +49,20 @@ impl Server {
         format!("http://127.0.0.1:{}/x", self.port)
     }
 
-    /// How many connections were accepted.
+    /// The number of accepted connections.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
 }
 
-/// The client's side of one connection.
+/// The server side of one connection.
 pub(crate) struct Peer {
     stream: TcpStream,
     bytes: Vec<u8>,
 }
 
 impl Peer {
-    /// The next request, or nothing once the client has closed the connection.
+    /// The next request, or `None` after the client closed the connection.
     pub(crate) async fn request(&mut self) -> Option<String> {
         loop {
             if let Some(request) = self.complete() {
@@ -85,7 +85,7 @@ impl Peer {
     }
 
     pub(crate) async fn reply(&mut self, reply: &str) {
-        // The client may have left.
+        // The client may be gone.
         let _ = self.stream.write_all(reply.as_bytes()).await;
     }
 

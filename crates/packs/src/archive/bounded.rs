@@ -1,4 +1,4 @@
-//! Unpacking gzip with bounds, and knowing afterwards who failed.
+//! A bounded gzip reader that records why it stopped.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -7,27 +7,27 @@ use flate2::bufread::GzDecoder;
 
 use super::Limits;
 
-/// What stopped the reader.
+/// Why the reader stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// The bytes are no gzip, or damaged.
+pub(super) enum StopReason {
+    /// The bytes are not gzip, or are damaged.
     Gzip,
-    /// They would become too many.
+    /// The unpacked size exceeds the limit.
     TooLarge,
-    /// They would become too many for so few.
+    /// The compression ratio exceeds the limit.
     Ratio,
 }
 
-/// The unpacked bytes of a gzip stream, counted.
+/// Counts the unpacked bytes of a gzip stream.
 pub(super) struct Bounded<'a> {
     decoder: GzDecoder<Counted<'a>>,
     consumed: &'a Cell<usize>,
     produced: usize,
     limits: Limits,
-    stopped: &'a Cell<Option<Stop>>,
+    stopped: &'a Cell<Option<StopReason>>,
 }
 
-/// A slice that says how far it was read.
+/// A slice that counts the bytes read.
 struct Counted<'a> {
     rest: &'a [u8],
     consumed: &'a Cell<usize>,
@@ -43,7 +43,7 @@ impl Read for Counted<'_> {
 
 impl io::BufRead for Counted<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        // In steps, so that the count follows the decoder closely enough for the ratio.
+        // In steps, so that the count stays close to the decoder for the ratio check.
         Ok(&self.rest[..self.rest.len().min(8 * 1024)])
     }
 
@@ -58,13 +58,13 @@ impl<'a> Bounded<'a> {
         bytes: &'a [u8],
         limits: Limits,
         consumed: &'a Cell<usize>,
-        stopped: &'a Cell<Option<Stop>>,
+        stopped: &'a Cell<Option<StopReason>>,
     ) -> Self {
         let decoder = GzDecoder::new(Counted { rest: bytes, consumed });
         Self { decoder, consumed, produced: 0, limits, stopped }
     }
 
-    /// Reads to the end of the stream, where the checksum is, and says whether all that was left was zeros.
+    /// Reads to the end of the stream, where the checksum is. Returns whether all remaining bytes were zeros.
     pub(super) fn drain_zeros(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 16 * 1024];
         loop {
@@ -76,7 +76,7 @@ impl<'a> Bounded<'a> {
         }
     }
 
-    fn stop<T>(&self, stop: Stop) -> io::Result<T> {
+    fn stop<T>(&self, stop: StopReason) -> io::Result<T> {
         self.stopped.set(Some(stop));
         Err(io::Error::new(io::ErrorKind::InvalidData, "stopped"))
     }
@@ -84,14 +84,14 @@ impl<'a> Bounded<'a> {
 
 impl Read for Bounded<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Ok(count) = self.decoder.read(buffer) else { return self.stop(Stop::Gzip) };
+        let Ok(count) = self.decoder.read(buffer) else { return self.stop(StopReason::Gzip) };
         self.produced += count;
         if self.produced > self.limits.unpacked_bytes {
-            return self.stop(Stop::TooLarge);
+            return self.stop(StopReason::TooLarge);
         }
         let fair = self.consumed.get().saturating_mul(self.limits.ratio).saturating_add(Limits::RATIO_FREE);
         if self.produced > fair {
-            return self.stop(Stop::Ratio);
+            return self.stop(StopReason::Ratio);
         }
         Ok(count)
     }

@@ -1,4 +1,4 @@
-//! Reading an archive in one pass.
+//! Reads an archive in one pass.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -6,70 +6,51 @@ use std::io::Read;
 
 use tar::EntryType;
 
-use super::bounded::{Bounded, Stop};
+use super::bounded::{Bounded, StopReason};
 use super::{Archive, Entry, Limits};
 use crate::path::{EntryPath, PathError};
 
-/// The longest header that only carries a name or attributes.
+/// The maximum size of an extension header, in bytes.
 const MAX_EXTENSION_BYTES: u64 = 8 * 1024;
 
-/// Why an archive is refused.
+/// Why an archive is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveError {
-    /// The bytes are no gzip, or damaged.
-    #[error("the archive is no gzip stream, is damaged, or has bytes behind its end")]
+    #[error("the archive is not a gzip stream, is damaged, or has trailing bytes")]
     Gzip,
-    /// The archive is larger than a bound, or would be.
-    #[error("the archive is too large: {what} may be at most {bound}")]
-    TooLarge {
-        /// What is bounded.
-        what: &'static str,
-        /// The bound.
-        bound: usize,
-    },
-    /// What was unpacked is no tar.
-    #[error("the archive is no tar that is read here: {0}")]
+    /// A limit is exceeded.
+    #[error("the archive is too large: the limit for {what} is {bound}")]
+    TooLarge { what: &'static str, bound: usize },
+    /// The unpacked data is not a tar archive.
+    #[error("the archive is not a supported tar archive: {0}")]
     Tar(String),
-    /// An entry leads out of the pack, or could be made to.
-    #[error("the entry `{path}` is refused: {why}")]
-    Traversal {
-        /// The entry.
-        path: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// Two entries have one name, or names that are one on some machine.
-    #[error("the entries `{first}` and `{second}` are one file on some machines")]
-    Collision {
-        /// The entry that came first.
-        first: String,
-        /// The other.
-        second: String,
-    },
+    /// An entry path could leave the pack.
+    #[error("the entry `{path}` is not allowed: {why}")]
+    Traversal { path: String, why: String },
+    /// Two entries have the same name, or names that are the same on some file systems.
+    #[error("the entries `{first}` and `{second}` are the same file on some systems")]
+    Collision { first: String, second: String },
 }
 
 impl Archive {
     /// Reads an archive.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first problem.
     pub fn read(bytes: &[u8], limits: &Limits) -> Result<Self, ArchiveError> {
         if bytes.len() > limits.packed_bytes {
-            return Err(ArchiveError::TooLarge { what: "the packed bytes", bound: limits.packed_bytes });
+            return Err(ArchiveError::TooLarge { what: "packed bytes", bound: limits.packed_bytes });
         }
         let (consumed, stopped) = (Cell::new(0), Cell::new(None));
         let reader = Bounded::new(bytes, *limits, &consumed, &stopped);
         let outcome = read_tar(reader, limits);
         match stopped.get() {
-            // Whatever the reader of tar made of it, this was the reason.
-            Some(Stop::Gzip) => return Err(ArchiveError::Gzip),
-            Some(Stop::TooLarge) => {
-                return Err(ArchiveError::TooLarge {
-                    what: "the unpacked bytes",
-                    bound: limits.unpacked_bytes,
-                });
+            // This is the actual reason, whatever the tar reader reported.
+            Some(StopReason::Gzip) => return Err(ArchiveError::Gzip),
+            Some(StopReason::TooLarge) => {
+                return Err(ArchiveError::TooLarge { what: "unpacked bytes", bound: limits.unpacked_bytes });
             }
-            Some(Stop::Ratio) => {
+            Some(StopReason::Ratio) => {
                 return Err(ArchiveError::TooLarge {
                     what: "the ratio of unpacked to packed bytes",
                     bound: limits.ratio,
@@ -121,7 +102,7 @@ fn read_tar(reader: Bounded<'_>, limits: &Limits) -> Result<Archive, ArchiveErro
                 entry.read_to_end(&mut archive.contents).map_err(|error| no_tar(&error))?;
                 let end = archive.contents.len();
                 if u64::try_from(end - start) != Ok(size) {
-                    return Err(ArchiveError::Tar(format!("`{path}` ends early")));
+                    return Err(ArchiveError::Tar(format!("`{path}` is truncated")));
                 }
                 let executable = entry.header().mode().is_ok_and(|mode| mode & 0o111 != 0);
                 archive.entries.push(Entry { path, executable, start, end });
@@ -134,15 +115,15 @@ fn read_tar(reader: Bounded<'_>, limits: &Limits) -> Result<Archive, ArchiveErro
                         crate::name::shown(folder)
                     )));
                 }
-                // The root itself, as `tar -C folder .` writes it.
+                // The root itself, as written by `tar -C folder .`.
                 if !matches!(folder, "" | ".") || written.starts_with('/') {
                     listing.folder(&checked(folder)?)?;
                 }
             }
             _ => {
                 let why = match kind {
-                    EntryType::Symlink | EntryType::Link => "links are not unpacked",
-                    _ => "only files and folders are unpacked",
+                    EntryType::Symlink | EntryType::Link => "links are not supported",
+                    _ => "only files and folders are supported",
                 };
                 return Err(ArchiveError::Traversal {
                     path: crate::name::shown(&written),
@@ -155,17 +136,17 @@ fn read_tar(reader: Bounded<'_>, limits: &Limits) -> Result<Archive, ArchiveErro
         return Err(ArchiveError::Tar("the last entry is missing".to_owned()));
     }
     if !tar.into_inner().drain_zeros().map_err(|error| no_tar(&error))? {
-        return Err(ArchiveError::Tar("there are bytes behind its end".to_owned()));
+        return Err(ArchiveError::Tar("there are bytes after the end of the archive".to_owned()));
     }
-    // After the end was read: a stream of nothing but zeros is too large before it is empty.
+    // Checked after the end: a stream of only zeros is reported as too large before empty.
     if count == 0 {
-        return Err(ArchiveError::Tar("there is no entry in it".to_owned()));
+        return Err(ArchiveError::Tar("the archive is empty".to_owned()));
     }
     archive.entries.sort_by(|left, right| left.path.cmp(&right.path));
     Ok(archive)
 }
 
-/// What is in the archive so far, by the names that machines without case or Unicode forms would see.
+/// The names so far, case-folded and normalized.
 #[derive(Default)]
 struct Listing(HashMap<String, (String, Kind)>);
 
@@ -195,7 +176,7 @@ impl Listing {
 
     fn add(&mut self, folded: String, path: &str, kind: Kind) -> Result<(), ArchiveError> {
         match self.0.get(&folded) {
-            // A folder may be named as often as there is something in it.
+            // A folder may be listed once for each of its files.
             Some((first, Kind::Folder)) if kind == Kind::Folder && first == path => Ok(()),
             Some((first, _)) => {
                 Err(ArchiveError::Collision { first: first.clone(), second: path.to_owned() })
@@ -211,7 +192,7 @@ impl Listing {
 fn checked(path: &str) -> Result<EntryPath, ArchiveError> {
     EntryPath::parse(path).map_err(|error| match error {
         PathError::TooLong => {
-            ArchiveError::TooLarge { what: "the path of an entry", bound: crate::path::MAX_PATH_BYTES }
+            ArchiveError::TooLarge { what: "the length of an entry path", bound: crate::path::MAX_PATH_BYTES }
         }
         PathError::Outside | PathError::Empty | PathError::Unprintable | PathError::Reserved => {
             ArchiveError::Traversal { path: crate::name::shown(path), why: error.to_string() }
@@ -221,24 +202,24 @@ fn checked(path: &str) -> Result<EntryPath, ArchiveError> {
 
 fn extension(entry: &mut impl Read, size: u64) -> Result<Vec<u8>, ArchiveError> {
     if size > MAX_EXTENSION_BYTES {
-        return Err(ArchiveError::Tar("a header that carries a name has more than 8 KiB".to_owned()));
+        return Err(ArchiveError::Tar("an extension header is larger than 8 KiB".to_owned()));
     }
     let mut bytes = Vec::new();
     entry.read_to_end(&mut bytes).map_err(|error| no_tar(&error))?;
     Ok(bytes)
 }
 
-/// The path that an extended header gives to the next entry.
+/// The path that an extended header sets for the next entry.
 fn pax_path(bytes: &[u8]) -> Result<Option<String>, ArchiveError> {
     let mut path = None;
     for record in tar::PaxExtensions::new(bytes) {
         let record = record.map_err(|error| no_tar(&error))?;
         match record.key_bytes() {
             b"path" => path = Some(text(record.value_bytes())?),
-            // They change what the next entry is, and readers differ in how.
+            // These change the next entry, and readers interpret them differently.
             b"size" | b"linkpath" | b"GNU.sparse.name" | b"GNU.sparse.map" => {
                 return Err(ArchiveError::Tar(
-                    "an extended header changes the size or the target of an entry".to_owned(),
+                    "an extended header changes the size or target of an entry".to_owned(),
                 ));
             }
             _ => {}
@@ -247,10 +228,10 @@ fn pax_path(bytes: &[u8]) -> Result<Option<String>, ArchiveError> {
     Ok(path)
 }
 
-/// A global header may say things about the archive, such as the commit it was made from, but not about its entries.
+/// A global header may describe the archive, such as its commit, but not its entries.
 fn refuse_global(bytes: &[u8]) -> Result<(), ArchiveError> {
     match pax_path(bytes)? {
-        Some(_) => Err(ArchiveError::Tar("a global header names a path".to_owned())),
+        Some(_) => Err(ArchiveError::Tar("a global header sets a path".to_owned())),
         None => Ok(()),
     }
 }

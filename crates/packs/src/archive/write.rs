@@ -1,4 +1,4 @@
-//! Writing an archive whose every byte follows from its files.
+//! Writes deterministic archives.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -7,18 +7,17 @@ use flate2::{Compression, GzBuilder};
 
 use crate::path::EntryPath;
 
-/// The archive could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("the archive cannot be written")]
+#[error("cannot write the archive")]
 pub struct WriteError(#[from] std::io::Error);
 
-/// Writes files as an archive: in the order of their paths, without times, owners or names of the machine, with one mode for
-/// files and another for those that may be run. The same files always give the same bytes.
+/// Writes files as an archive: in path order, without times, owners or machine names, with one mode for files and one
+/// for executables. The same files always give the same bytes.
 ///
 /// # Errors
-/// Those of the packing library; none are known for bytes in memory.
+/// Errors of the compression library; none are known for in-memory data.
 pub fn write(files: &BTreeMap<EntryPath, (&[u8], bool)>) -> Result<Vec<u8>, WriteError> {
-    // The header of gzip has no time and says `unknown` for the system, whatever this one is.
+    // The gzip header has no time, and `unknown` as the operating system on every system.
     let packed = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::new(6));
     let mut tar = tar::Builder::new(packed);
     tar.mode(tar::HeaderMode::Deterministic);

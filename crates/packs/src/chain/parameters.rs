@@ -1,11 +1,11 @@
-//! What an author gave for the parameters of a chain.
+//! Validates the parameters of a chain.
 
 use serde_json::{Map, Value};
 
 use crate::error::{PackError, PackErrorCode};
 use crate::manifest::Chain;
 
-/// The parameters, held to the schema. A parameter that was not given has the `default` of its property, where there is one.
+/// The validated parameters. A missing parameter gets the `default` of its property.
 pub(super) fn checked(chain: &Chain, given: &Value) -> Result<Map<String, Value>, PackError> {
     let invalid = |path: &str, message: String| {
         PackError::new(PackErrorCode::ChainParameterInvalid, message)
@@ -19,7 +19,7 @@ pub(super) fn checked(chain: &Chain, given: &Value) -> Result<Map<String, Value>
     let mut values = match given {
         Value::Object(values) => values.clone(),
         Value::Null => Map::new(),
-        _ => return Err(invalid("", "the parameters of a chain are an object".to_owned())),
+        _ => return Err(invalid("", "the parameters of a chain must be an object".to_owned())),
     };
     let properties = chain.parameters.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
@@ -30,9 +30,8 @@ pub(super) fn checked(chain: &Chain, given: &Value) -> Result<Map<String, Value>
         }
     }
     let schema = Value::Object(chain.parameters.clone());
-    let validator = crate::schema::compile(&schema).map_err(|message| {
-        invalid("", format!("the schema of the parameters of `{}` {message}", chain.chain_id))
-    })?;
+    let validator = crate::schema::compile(&schema)
+        .map_err(|message| invalid("", format!("the parameter schema of `{}` {message}", chain.chain_id)))?;
     let values = Value::Object(values);
     if let Some((path, message)) = crate::schema::first_violation(&validator, &values) {
         let place =

@@ -1,60 +1,54 @@
-//! An expansion, put into a workflow document.
+//! Inserts an expansion into a workflow document.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Expansion, Place};
+use super::{Expansion, InsertionPoint};
 use crate::manifest::FragmentEdge;
 
-/// Nodes and edges in the words of workflow documents, ready to be appended.
+/// Nodes and edges in workflow document form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spliced {
-    /// For `nodes[]`.
     pub nodes: Vec<Value>,
-    /// For `edges[]`.
     pub edges: Vec<Value>,
 }
 
-/// Why an expansion cannot be put into a workflow.
+/// Why an expansion cannot be inserted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpliceError {
-    /// The document has no list of nodes or of edges.
+    /// The document has no list of nodes or edges.
     #[error("the workflow document has no list `{0}`")]
     NoList(&'static str),
-    /// The workflow has that id already: another expansion has the same id.
-    #[error("the workflow has `{0}` already; expand with another expansion id")]
-    Taken(String),
-    /// There is no such edge to put it into.
+    /// The id exists: another expansion has the same expansion id.
+    #[error("the workflow already has `{0}`; use another expansion id")]
+    DuplicateId(String),
     #[error("the workflow has no edge `{id}`; {meant}")]
     NoEdge {
-        /// What was asked for.
         id: String,
-        /// What may have been meant.
+        /// A suggestion.
         meant: String,
     },
-    /// There is no such node to put it next to.
     #[error("the workflow has no node `{id}`; {meant}")]
     NoNode {
-        /// What was asked for.
         id: String,
-        /// What may have been meant.
+        /// A suggestion.
         meant: String,
     },
-    /// The edge does not lead from a node to a node.
+    /// The edge has no source or target node.
     #[error("the edge `{0}` has no `sourceNodeId` or no `targetNodeId`")]
     LooseEdge(String),
-    /// The chain has no first or no last node.
-    #[error("the nodes of chain `{0}` lead in a circle, so there is none to lead to it or away from it")]
-    Circle(String),
+    /// The chain has no first or last node.
+    #[error("the nodes of chain `{0}` form a cycle, so it has no first or last node to connect")]
+    Cycle(String),
 }
 
 impl Expansion {
-    /// The nodes and edges as workflow documents write them: every member that a document has to have is there, an end of an edge
-    /// is a node and a port, and a condition in words is an expression.
+    /// The nodes and edges in workflow document form: with all required members, endpoints as node and port, and
+    /// conditions as expressions.
     ///
-    /// Workflow documents have no place for capabilities; a host has them from the node's type, and
-    /// [`Expansion::nodes`] keeps them.
+    /// Workflow documents have no capabilities; a host takes them from the node type, and [`Expansion::nodes`] keeps
+    /// them.
     pub fn to_workflow_parts(&self) -> Spliced {
         let nodes = self.nodes.iter().map(|node| {
             let (x, y) = node.position.map_or((0.0, 0.0), |at| (at.x.unwrap_or(0.0), at.y.unwrap_or(0.0)));
@@ -75,30 +69,30 @@ impl Expansion {
         Spliced { nodes: nodes.collect(), edges: edges.collect() }
     }
 
-    /// Puts the expansion into a workflow document, at a place. Where it fails, the document is as it was.
+    /// Inserts the expansion into a workflow document. On failure the document is unchanged.
     ///
     /// # Errors
-    /// The document is none, has one of the ids, or does not have the place.
-    pub fn splice(&self, workflow: &mut Value, place: Place<'_>) -> Result<(), SpliceError> {
+    /// The document is invalid, already has one of the ids, or does not have the insertion point.
+    pub fn splice(&self, workflow: &mut Value, place: InsertionPoint<'_>) -> Result<(), SpliceError> {
         for name in ["nodes", "edges"] {
             workflow.get(name).and_then(Value::as_array).ok_or(SpliceError::NoList(name))?;
         }
-        let joints = self.joints(workflow, place)?;
+        let connecting_edges = self.connecting_edges(workflow, place)?;
         let mut parts = self.to_workflow_parts();
-        parts.edges.extend(joints.added);
+        parts.edges.extend(connecting_edges.added);
         for (name, parts) in [("nodes", &parts.nodes), ("edges", &parts.edges)] {
             let there = workflow.get(name).and_then(Value::as_array).ok_or(SpliceError::NoList(name))?;
-            let stays = |at: usize| name != "edges" || joints.replaced != Some(at);
+            let stays = |at: usize| name != "edges" || connecting_edges.replaced != Some(at);
             let there = there.iter().enumerate().filter(|(at, _)| stays(*at));
             let taken: HashSet<&str> = there.filter_map(|(_, part)| part.get("id")?.as_str()).collect();
             let clash = parts.iter().filter_map(|part| part["id"].as_str()).find(|id| taken.contains(id));
             if let Some(id) = clash {
-                return Err(SpliceError::Taken(id.to_owned()));
+                return Err(SpliceError::DuplicateId(id.to_owned()));
             }
         }
         for (name, parts) in [("nodes", parts.nodes), ("edges", parts.edges)] {
             if let Some(there) = workflow.get_mut(name).and_then(Value::as_array_mut) {
-                if let Some(at) = joints.replaced.filter(|_| name == "edges") {
+                if let Some(at) = connecting_edges.replaced.filter(|_| name == "edges") {
                     there.remove(at);
                 }
                 there.extend(parts);
@@ -108,7 +102,7 @@ impl Expansion {
     }
 }
 
-/// An input as it is, when it says where its value comes from; any other value is that value.
+/// An input that names its source is unchanged; any other value becomes a literal.
 fn port(value: &Value) -> Value {
     let members = |kind: &str| match kind {
         "static" => Some(["type", "value"].as_slice()),

@@ -1,4 +1,4 @@
-//! `{{params.x}}`, replaced once and for all.
+//! Substitutes `{{params.x}}`.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::error::{PackError, PackErrorCode};
 const OPENING: &str = "{{params.";
 const CLOSING: &str = "}}";
 
-/// The parameters, and how much of them was put in so far.
+/// The parameters and the size substituted so far.
 pub(super) struct Substitution<'p> {
     values: &'p Map<String, Value>,
     put_in: usize,
@@ -21,7 +21,7 @@ impl<'p> Substitution<'p> {
         Self { values, put_in: 0 }
     }
 
-    /// The members with every token replaced, in texts at any depth. Names of members stay.
+    /// Replaces every token in strings at any depth. Member names are unchanged.
     pub(super) fn apply(&mut self, members: &Map<String, Value>) -> Result<Map<String, Value>, PackError> {
         let mut result = Map::new();
         for (name, value) in members {
@@ -30,7 +30,7 @@ impl<'p> Substitution<'p> {
         Ok(result)
     }
 
-    /// The manifest is nested less deeply than the strict reader lets it be, so this does not go deep.
+    /// The recursion is bounded by the strict reader's depth limit.
     fn value(&mut self, value: &Value, depth: usize) -> Result<Value, PackError> {
         Ok(match value {
             Value::String(text) => self.text(text, depth)?,
@@ -50,11 +50,11 @@ impl<'p> Substitution<'p> {
     fn text(&mut self, text: &str, depth: usize) -> Result<Value, PackError> {
         let Some((before, name, after)) = next_token(text) else { return Ok(Value::String(text.to_owned())) };
         if before.is_empty() && after.is_empty() {
-            // Nothing but one token: the value itself, with its type.
+            // Exactly one token: the typed value itself.
             let Some(value) = self.values.get(name) else { return Ok(Value::String(String::new())) };
             self.count(size(value), name)?;
             if !canon::json::within_depth(value, MAX_EXPANDED_DEPTH.saturating_sub(depth)) {
-                return Err(too_much(name, "would be nested too deeply where it is put in"));
+                return Err(too_much(name, "would be nested too deeply at its position"));
             }
             return Ok(value.clone());
         }
@@ -62,7 +62,7 @@ impl<'p> Substitution<'p> {
         let mut rest = text;
         while let Some((before, name, after)) = next_token(rest) {
             result.push_str(before);
-            // A parameter that nobody gave is nothing.
+            // A missing parameter is empty.
             if let Some(value) = self.values.get(name) {
                 let words = words(value);
                 self.count(words.len(), name)?;
@@ -79,7 +79,7 @@ impl<'p> Substitution<'p> {
         if self.put_in > MAX_SUBSTITUTED_BYTES {
             return Err(too_much(
                 name,
-                &format!("would be put in until there are more than {MAX_SUBSTITUTED_BYTES} bytes"),
+                &format!("would exceed {MAX_SUBSTITUTED_BYTES} bytes of substituted text"),
             ));
         }
         Ok(())
@@ -91,7 +91,7 @@ fn too_much(name: &str, message: &str) -> PackError {
         .detail("path", format!("/{name}"))
 }
 
-/// The text before the next token, the name in it, and the text behind it. What is put in is not looked at again.
+/// The text before the next token, its name, and the text after it. Substituted text is not searched again.
 fn next_token(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     loop {
@@ -112,7 +112,7 @@ fn next_token(text: &str) -> Option<(&str, &str, &str)> {
     }
 }
 
-/// A value within a text.
+/// A value as part of a string.
 fn words(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -120,7 +120,7 @@ fn words(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// About how many bytes a value has when it is written.
+/// The approximate serialized size of a value.
 fn size(value: &Value) -> usize {
     let mut waiting = vec![value];
     let mut bytes = 0_usize;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_one_token_takes_the_typed_value_and_others_take_words() {
+    fn a_single_token_keeps_its_type() {
         let values = json!({
             "n": 3, "t": "x", "b": true, "z": null, "o": {"a": [1, "{{params.n}}"]}, "l": [1, 2], "_u1": 1.5,
             "self": "{{params.self}}",
@@ -163,7 +163,7 @@ mod tests {
             ("{{params.t}}", json!("x")),
             ("{{params.b}}", json!(true)),
             ("{{params.z}}", json!(null)),
-            // What was put in is not looked at again.
+            // Substituted text is not searched again.
             ("{{params.o}}", json!({"a": [1, "{{params.n}}"]})),
             ("{{params.self}}!", json!("{{params.self}}!")),
             ("{{params.l}}", json!([1, 2])),
@@ -174,7 +174,7 @@ mod tests {
             (" {{params.n}}", json!(" 3")),
             ("[{{params.missing}}]", json!("[]")),
             ("<{{params.o}}>", json!("<{\"a\":[1,\"{{params.n}}\"]}>")),
-            // Not the pattern.
+            // Not a token.
             ("{{ params.n }}", json!("{{ params.n }}")),
             ("{{params.9x}}", json!("{{params.9x}}")),
             ("{{params.}}", json!("{{params.}}")),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_has_a_bound() {
+    fn substitution_is_limited() {
         let values = json!({"t": "x".repeat(1 << 20)});
         let Value::Object(values) = values else { unreachable!() };
         let members = json!({"many": vec!["{{params.t}}"; 5]});

@@ -1,4 +1,4 @@
-//! What a host gives to packs.
+//! What a host provides to packs.
 
 use std::collections::BTreeSet;
 
@@ -8,22 +8,21 @@ use crate::error::{PackError, PackErrorCode};
 use crate::kind::PackKind;
 use crate::manifest::{Language, Manifest};
 
-/// What this host gives: the facts that an install is judged by.
+/// What this host provides; an install is checked against it.
 #[derive(Clone, Debug, Default)]
 pub struct HostFacts {
-    /// The capabilities, as packs write them in `peerDependencies`: `host.fs`, `secrets`, …. With none, nothing is asked:
-    /// somebody else knows them.
+    /// Capabilities as in `peerDependencies`: `host.fs`, `secrets`, …. `None` skips the check.
     pub capabilities: Option<BTreeSet<String>>,
-    /// What runtimes may have; some of [`REQUIREMENTS`](crate::manifest::REQUIREMENTS).
+    /// Supported runtime requirements; some of [`REQUIREMENTS`](crate::manifest::REQUIREMENTS).
     pub runtime_requirements: BTreeSet<String>,
-    /// The languages that are run. With none, nothing is asked: somebody else runs the nodes.
+    /// Supported languages. `None` skips the check.
     pub languages: Option<BTreeSet<Language>>,
-    /// Whether parts of a front end are loaded.
+    /// Whether front-end plugins are loaded.
     pub ui_plugins: bool,
 }
 
 impl HostFacts {
-    /// A host that gives everything that runtimes may ask for, runs every language and has these capabilities.
+    /// A host with all runtime requirements and languages, and these capabilities.
     pub fn everything(capabilities: impl IntoIterator<Item = String>) -> Self {
         Self {
             capabilities: Some(capabilities.into_iter().collect()),
@@ -36,30 +35,31 @@ impl HostFacts {
         }
     }
 
-    /// Whether the host has the capability, with or without `host.` before its name.
+    /// Whether the host has the capability, with or without the `host.` prefix.
     pub fn gives(&self, capability: &str) -> bool {
         let Some(known) = &self.capabilities else { return true };
         let bare = capability.strip_prefix("host.").unwrap_or(capability);
         known.contains(bare) || known.contains(&format!("host.{bare}"))
     }
 
-    /// Whether the pack can be used here, and which of what it could use is missing.
+    /// Checks whether the pack can be used here; returns the missing optional capabilities.
     ///
     /// # Errors
-    /// `unsupported_pack_runtime`, `pack_runtime_requirement_unmet`, `pack_peer_dependency_missing` or `pack_kind_invalid`.
+    /// `unsupported_pack_runtime`, `pack_runtime_requirement_unmet`, `pack_peer_dependency_missing` or
+    /// `pack_kind_invalid`.
     pub fn judge(&self, manifest: &Manifest) -> Result<Vec<String>, PackError> {
         if manifest.kind() == PackKind::FrontendPlugin && !self.ui_plugins {
             let message =
-                format!("{} is of kind frontend-plugin, which this host does not load", manifest.id());
+                format!("{} has kind frontend-plugin, which this host does not support", manifest.id());
             return Err(PackError::new(PackErrorCode::KindInvalid, message));
         }
         if let Some(runtime) = manifest.runtime() {
-            // A pack of agents alone has nothing to run.
+            // A pack with only agents has nothing to run.
             let runs = !manifest.type_ids().is_empty();
             if runs && self.languages.as_ref().is_some_and(|languages| !languages.contains(&runtime.language))
             {
                 let message = format!(
-                    "{} is in {}, which this host does not run",
+                    "{} uses the language {}, which this host does not run",
                     manifest.id(),
                     runtime.language.as_str()
                 );
@@ -72,8 +72,11 @@ impl HostFacts {
                 .filter(|name| !self.runtime_requirements.contains(*name))
                 .collect();
             if !unmet.is_empty() {
-                let message =
-                    format!("{} wants {}, which this host does not give", manifest.id(), unmet.join(", "));
+                let message = format!(
+                    "{} requires {}, which this host does not provide",
+                    manifest.id(),
+                    unmet.join(", ")
+                );
                 return Err(PackError::new(PackErrorCode::RuntimeRequirementUnmet, message)
                     .detail("unmet", json!(unmet))
                     .detail("manifest", manifest.id())
@@ -90,8 +93,11 @@ impl HostFacts {
             }
         }
         if !missing.is_empty() {
-            let message =
-                format!("{} needs {} of its host, and they are missing", manifest.id(), missing.join(", "));
+            let message = format!(
+                "{} requires the host capabilities {}, which are missing",
+                manifest.id(),
+                missing.join(", ")
+            );
             return Err(PackError::new(PackErrorCode::PeerDependencyMissing, message)
                 .detail("missing", json!(missing)));
         }

@@ -1,4 +1,4 @@
-//! What is recorded of an installed pack.
+//! The record of an installed pack.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,55 +9,44 @@ use crate::name::PackName;
 use crate::trust::Proof;
 use crate::version::Version;
 
-/// The folder that an installed pack keeps to itself.
+/// The reserved folder of an installed pack.
 pub(super) const RECORD_FOLDER: &str = crate::path::RESERVED;
 pub(super) const RECORD_NAME: &str = "installed.json";
 pub(super) const FORMAT: u64 = 1;
-/// 10,000 files with the longest paths are less.
+/// More than 10,000 files with the longest paths need.
 pub(super) const MAX_RECORD_BYTES: usize = 16 << 20;
 
-/// What was installed, how it proved itself, and what of it does not work here.
+/// What was installed, how it was verified, and which capabilities are missing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InstalledRecord {
-    /// The version of this format.
     pub format: u64,
-    /// The name of the pack.
     pub name: PackName,
-    /// Its version.
     pub version: Version,
-    /// Its kind.
     pub kind: PackKind,
-    /// The digest of its archive.
     pub integrity: Integrity,
-    /// What it proved.
+    /// How it was verified.
     pub proof: Proof,
-    /// Whether somebody had said before what the archive is, and it was: a signature is over `pack.json` alone, and says nothing of the
-    /// files beside it.
+    /// Whether the archive matched an announced digest: a signature covers only `pack.json`, not the other files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub announced: bool,
-    /// When it was installed.
     pub installed_at: String,
-    /// The capabilities that it could use and this host does not give.
+    /// The optional capabilities that this host lacks.
     pub degraded: Vec<String>,
     /// Its files, by path.
     pub files: Vec<InstalledFile>,
 }
 
-/// A file of an installed pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstalledFile {
-    /// Where it is.
     pub path: String,
-    /// Its size.
     pub size: u64,
-    /// Its digest.
     pub sha256: Integrity,
 }
 
 impl InstalledRecord {
-    /// The same with whatever an install of the same bytes has proved besides, or nothing where that is not more.
+    /// The record with the additional proof of another install of the same bytes, or `None` if it has none.
     pub(super) fn strengthened(&self, again: &Self) -> Option<Self> {
         let is_stronger = again.proof.strength() > self.proof.strength();
         let proof = if is_stronger { again.proof.clone() } else { self.proof.clone() };
@@ -66,7 +55,7 @@ impl InstalledRecord {
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = serde_json::to_vec(self).expect("a record has only texts and numbers in it");
+        let mut bytes = serde_json::to_vec(self).expect("a record has only strings and numbers");
         bytes.push(b'\n');
         bytes
     }
@@ -75,18 +64,18 @@ impl InstalledRecord {
         let failure = |message: String| {
             PackError::new(
                 PackErrorCode::LoadFailure,
-                format!("the record of {name}@{version} cannot be used: {message}"),
+                format!("the record of {name}@{version} is unusable: {message}"),
             )
         };
         let record: Self = serde_json::from_slice(bytes).map_err(|error| failure(error.to_string()))?;
         if record.format != FORMAT {
             return Err(failure(format!(
-                "it is of format {}, and this program knows {FORMAT}",
+                "format {} is not supported; this program supports {FORMAT}",
                 record.format
             )));
         }
         if record.name != *name || record.version != *version {
-            return Err(failure(format!("it is of {}@{}", record.name, record.version)));
+            return Err(failure(format!("it belongs to {}@{}", record.name, record.version)));
         }
         Ok(record)
     }

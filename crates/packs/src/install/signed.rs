@@ -1,8 +1,8 @@
-//! One installed pack, loaded only while its signature holds as it is stored now.
+//! Loads an installed pack only if its stored signature is still valid.
 //!
-//! What was proven at the install is in the record, which lies beside the files: whoever can change the one can change the other.
-//! So the signature is verified again over the bytes that are there, with a key that the caller trusts or, without one, with the key
-//! that the pack brings, which has to be the one that was recorded.
+//! The proof of the install is in the record beside the files: an attacker who can change one can change the other. The
+//! signature is therefore verified again over the stored bytes, with a key that the caller trusts or with the key in
+//! the pack, which must be the recorded one.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +17,11 @@ use crate::signature::{self, PUBLIC_KEY_PATH, PublicKey, SIGNATURE_PATH, Trusted
 use crate::trust::Proof;
 use crate::version::{self, Version};
 
-/// The largest signature or key that is read; both are far smaller.
+/// The maximum size of a signature or key file, in bytes.
 const MAX_MATERIAL_BYTES: usize = 16 << 10;
 
 impl InstalledPacks {
-    /// The versions of one pack that are there, lowest first. Nothing of other packs is looked at.
+    /// The installed versions of one pack, lowest first. Other packs are not read.
     ///
     /// # Errors
     /// `pack_storage_failure`.
@@ -29,23 +29,23 @@ impl InstalledPacks {
         let names = match self.root.open(name.as_str()).and_then(|versions| versions.names()) {
             Ok(names) => names,
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(cause) => return Err(PackError::storage(&format!("{name} cannot be listed"), &cause)),
+            Err(cause) => return Err(PackError::storage(&format!("cannot list {name}"), &cause)),
         };
         let mut versions: Vec<Version> = names.iter().filter_map(|text| version::parse(text)).collect();
         versions.sort();
         Ok(versions)
     }
 
-    /// Loads a version of a pack, or the highest, after its signature was verified as it is stored. The record that is given back says
-    /// what it proves now.
+    /// Loads a version of a pack, or the highest, after verifying its stored signature. The returned record has the
+    /// current proof.
     ///
-    /// With keys, one of them signed it. Without, a signature that was there at the install has to hold still, and a pack that
-    /// had none has to be what was installed. A signature is over `pack.json`; the other files are held to their digests when they
-    /// are read.
+    /// With keys, one of them must have signed it. Without, a signature present at the install must still be valid, and
+    /// an unsigned pack must be unchanged. A signature covers `pack.json`; other files are verified by their digests
+    /// when read.
     ///
     /// # Errors
-    /// `pack_not_found`, `pack_signature_invalid`, `pack_signature_unverifiable`, `pack_namespace_unauthorized`, `pack_load_failure`
-    /// when an unsigned pack was changed, `pack_storage_failure`.
+    /// `pack_not_found`, `pack_signature_invalid`, `pack_signature_unverifiable`, `pack_namespace_unauthorized`,
+    /// `pack_load_failure` if an unsigned pack was changed, `pack_storage_failure`.
     pub fn load_verified(
         &self,
         name: &PackName,
@@ -56,23 +56,21 @@ impl InstalledPacks {
             Some(version) => self.record(name, version)?,
             None => self.highest_record(name)?,
         };
-        let folder = self.folder(name, &record.version).map_err(|cause| {
-            PackError::storage(&format!("{name}@{} cannot be read", record.version), &cause)
-        })?;
+        let folder = self
+            .folder(name, &record.version)
+            .map_err(|cause| PackError::storage(&format!("cannot read {name}@{}", record.version), &cause))?;
         let (manifest, proof) = verified(&folder, &record, keys)?;
         record.proof = proof;
         Ok(InstalledPack { manifest, record })
     }
 
-    /// The types of nodes that the installed packs declare, the highest version of each. A pack that cannot be read declares none.
+    /// The node types of the installed packs, from the highest version of each. An unreadable pack has none.
     ///
     /// # Errors
-    /// `pack_storage_failure` when the folder cannot be listed.
+    /// `pack_storage_failure` if the folder cannot be listed.
     pub fn declared_types(&self) -> Result<BTreeSet<String>, PackError> {
-        let names = self
-            .root
-            .names()
-            .map_err(|cause| PackError::storage("the folder of packs cannot be listed", &cause))?;
+        let names =
+            self.root.names().map_err(|cause| PackError::storage("cannot list the pack folder", &cause))?;
         let mut types = BTreeSet::new();
         for name in names.iter().filter_map(|name| PackName::parse(name).ok()) {
             let Ok(record) = self.highest_record(&name) else { continue };
@@ -84,7 +82,7 @@ impl InstalledPacks {
         Ok(types)
     }
 
-    /// The record of the highest version that has one. One that cannot be read is told, and no lower version takes its place.
+    /// The record of the highest version that has one. An unreadable record is an error; no lower version replaces it.
     fn highest_record(&self, name: &PackName) -> Result<InstalledRecord, PackError> {
         for version in self.versions(name)?.iter().rev() {
             match self.record(name, version) {
@@ -104,14 +102,14 @@ fn verified(
     let name = &record.name;
     let invalid = |message: String| PackError::new(PackErrorCode::SignatureInvalid, message);
     let bytes = stored(folder, MANIFEST_PATH, MAX_MANIFEST_BYTES)
-        .ok_or_else(|| failure(record, "its pack.json cannot be read"))?;
+        .ok_or_else(|| failure(record, "cannot read its pack.json"))?;
     let recorded = record.files.iter().find(|file| file.path == MANIFEST_PATH);
     if !recorded.is_some_and(|file| Integrity::of(&bytes).is(file.sha256)) {
-        // What is not the bytes that were verified at the install is not what was signed then.
+        // Bytes that differ from the installed ones are not the signed ones.
         return Err(match record.proof {
-            Proof::Unsigned => failure(record, "`pack.json` is not what was installed"),
+            Proof::Unsigned => failure(record, "`pack.json` was changed after the install"),
             Proof::Signed { .. } | Proof::SelfSigned { .. } => {
-                invalid(format!("pack.json of {name}@{} is not what was signed", record.version))
+                invalid(format!("pack.json of {name}@{} does not match its signature", record.version))
             }
         });
     }
@@ -120,9 +118,9 @@ fn verified(
     let Some(signature) = signature else {
         return match record.proof {
             Proof::Unsigned if keys.is_empty() => Ok((manifest, Proof::Unsigned)),
-            Proof::Unsigned => Err(invalid(format!("{name} has no signature, and one is needed here"))),
+            Proof::Unsigned => Err(invalid(format!("{name} has no signature; a signature is required"))),
             Proof::Signed { .. } | Proof::SelfSigned { .. } => {
-                Err(unverifiable(format!("the signature of {name}@{} is gone", record.version)))
+                Err(unverifiable(format!("the signature of {name}@{} is missing", record.version)))
             }
         };
     };
@@ -139,13 +137,14 @@ fn verified(
     };
     if let Some(expected) = expected.filter(|expected| **expected != fingerprint) {
         return Err(unverifiable(format!(
-            "{name}@{} was signed by {expected}, and the key beside it is {fingerprint}; name the right key",
+            "{name}@{} was signed by {expected}, but the key in the pack is {fingerprint}; specify the \
+                correct key",
             record.version
         )));
     }
     if !key.signed(&bytes, &signature::raw(&signature)?) {
         return Err(invalid(format!(
-            "pack.json of {name}@{} is not what {fingerprint} signed",
+            "pack.json of {name}@{} does not match the signature by {fingerprint}",
             record.version
         )));
     }
@@ -156,7 +155,7 @@ fn verified(
     Ok((manifest, proof))
 }
 
-/// The signature, where there is one.
+/// The signature, if any.
 fn signature(
     folder: &Folder,
     manifest: &Manifest,
@@ -164,16 +163,13 @@ fn signature(
 ) -> Result<Option<Vec<u8>>, PackError> {
     let signing = manifest.common.signing.as_ref();
     if signing.and_then(|signing| signing.method) == Some(SigningMethod::Sigstore) {
-        return Err(unverifiable(format!(
-            "{} is signed by sigstore, which is not verified here",
-            record.name
-        )));
+        return Err(unverifiable(format!("{} is signed with sigstore, which is not supported", record.name)));
     }
     let named = signing.and_then(|signing| signing.signature_ref.as_deref());
     let found = stored(folder, named.unwrap_or(SIGNATURE_PATH), MAX_MATERIAL_BYTES);
     match (found, named) {
         (None, Some(path)) => Err(unverifiable(format!(
-            "the signature `{}` of {}@{} is not there",
+            "the signature file `{}` of {}@{} is missing",
             crate::name::shown(path),
             record.name,
             record.version
@@ -182,7 +178,7 @@ fn signature(
     }
 }
 
-/// The key that the pack brings.
+/// The key in the pack.
 fn key_beside(
     folder: &Folder,
     manifest: &Manifest,
@@ -192,14 +188,14 @@ fn key_beside(
     let path = signing.and_then(|signing| signing.public_key_ref.as_deref()).unwrap_or(PUBLIC_KEY_PATH);
     let pem = stored(folder, path, MAX_MATERIAL_BYTES).ok_or_else(|| {
         unverifiable(format!(
-            "{}@{} does not bring the key that signed it; name the key",
+            "{}@{} does not contain its signing key; specify the key",
             record.name, record.version
         ))
     })?;
     PublicKey::from_pem(&String::from_utf8_lossy(&pem))
 }
 
-/// A file as it is now, whatever was installed; nothing where it cannot be had or is too large.
+/// A file as stored now; `None` if it is unreadable or too large.
 fn stored(folder: &Folder, path: &str, most: usize) -> Option<Vec<u8>> {
     folder.read_path(&EntryPath::parse(path).ok()?, most).ok().flatten()
 }

@@ -1,4 +1,4 @@
-//! Agents that packs bring.
+//! Agents in packs.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub(super) const AGENT: Shape = closed(&[
 const TOOL: Rule = matching(
     512,
     |text| ToolRef::parse(text).is_some(),
-    "a tool with its scope, such as `openwop:fetch`, `mcp:server:tool` or `vendor.acme.fetch`",
+    "a scoped tool such as `openwop:fetch`, `mcp:server:tool` or `vendor.acme.fetch`",
 );
 const MEMORY: Shape = closed(&[
     optional("scratchpad", Rule::Bool),
@@ -51,70 +51,66 @@ const OVERRIDES: Shape = closed(&[
     optional("schema-hint", PROMPT_REF),
 ]);
 
-/// An agent has one system prompt: its text, or where it is.
+/// An agent has one system prompt: inline or by path.
 pub(super) fn check_prompt(value: &Value, at: &Pointer<'_>, problems: &mut Problems) {
     if !value.is_object() {
         return;
     }
     match (value.get("systemPrompt").is_some(), value.get("systemPromptRef").is_some()) {
-        (true, true) => problems
-            .invalid(&at.member("systemPromptRef"), "stands beside `systemPrompt`; only one of them may"),
+        (true, true) => {
+            problems.invalid(&at.member("systemPromptRef"), "cannot be combined with `systemPrompt`");
+        }
         (false, false) => problems
-            .invalid(&at.member("systemPrompt"), "is missing, and so is `systemPromptRef`; one is needed"),
+            .invalid(&at.member("systemPrompt"), "either `systemPrompt` or `systemPromptRef` is required"),
         _ => {}
     }
 }
 
-/// An agent as its pack declares it.
+/// An agent as declared by its pack.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentManifest {
-    /// The id of the agent.
     pub agent_id: String,
-    /// Who it is.
     pub persona: String,
-    /// The kind of model that it wants.
+    /// The required model class.
     pub model_class: String,
-    /// Its system prompt. Never part of a catalogue.
+    /// The system prompt. Not part of the catalog.
     pub system_prompt: Option<String>,
-    /// Its system prompt, as a path in the archive.
+    /// The archive path of the system prompt.
     pub system_prompt_ref: Option<String>,
-    /// The tools that it may use; no others.
+    /// The allowed tools.
     #[serde(default)]
     pub tool_allowlist: Vec<String>,
-    /// The capabilities of the host that it cannot do without.
+    /// Required host capabilities.
     #[serde(default)]
     pub requires_capabilities: Vec<String>,
-    /// What it remembers.
     pub memory_shape: Option<MemoryShape>,
     /// When it asks a person.
     #[serde(default)]
     pub confidence: Confidence,
-    /// What it is handed and what it returns.
+    /// Schemas of tasks and results.
     #[serde(default)]
     pub handoff: Handoff,
-    /// What people see.
     pub label: Option<String>,
-    /// What it does.
     pub description: Option<String>,
-    /// The library that its prompts come from.
+    /// The prompt library.
     pub prompt_library_ref: Option<String>,
-    /// Prompts in place of those of the host, by their kind.
+    /// Prompt overrides by kind.
     #[serde(default)]
     pub prompt_overrides: BTreeMap<String, Value>,
 }
 
-/// What an agent remembers.
+/// The memory of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryShape {
     /// Notes of one run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scratchpad: Option<bool>,
-    /// What was said.
+    /// The conversation history.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation: Option<bool>,
-    /// What outlives a run.
+    /// Memory across runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub long_term: Option<bool>,
 }
@@ -123,22 +119,20 @@ pub struct MemoryShape {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Confidence {
-    /// Below this it asks.
+    /// Below this confidence it asks.
     pub default_threshold: Option<f64>,
 }
 
-/// What an agent is handed and what it returns, as paths of schemas in the archive.
+/// The archive paths of the schemas of tasks and results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Handoff {
-    /// The schema of the task.
     pub task_schema_ref: Option<String>,
-    /// The schema of what comes back.
     pub return_schema_ref: Option<String>,
 }
 
 impl AgentManifest {
-    /// The files that the agent refers to, each with the member that does.
+    /// The files that the agent refers to, each with its member name.
     pub(crate) fn file_refs(&self) -> impl Iterator<Item = (&'static str, &str)> {
         [
             ("systemPromptRef", self.system_prompt_ref.as_deref()),
@@ -147,22 +141,21 @@ impl AgentManifest {
         ]
         .into_iter()
         .filter_map(|(name, reference)| Some((name, reference?)))
-        // A reference to a library of prompts is no file.
+        // A prompt library reference is not a file.
         .filter(|(_, reference)| !reference.starts_with("prompt:"))
     }
 }
 
-/// A tool in an allow-list: a scope, and a name in it.
+/// A tool in an allow list: scope and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolRef<'a> {
-    /// `openwop`, `mcp`, `host`, or a scope of packs.
+    /// `openwop`, `mcp`, `host`, or a pack scope.
     pub scope: &'a str,
-    /// The name behind the scope.
     pub name: &'a str,
 }
 
 impl<'a> ToolRef<'a> {
-    /// Reads `openwop:x`, `mcp:x`, `host:x`, or a dotted name in a scope of packs, with or without `:x` behind it.
+    /// Parses `openwop:x`, `mcp:x`, `host:x`, or a dotted pack name with optional `:x`.
     pub fn parse(text: &'a str) -> Option<Self> {
         let clean = !text.chars().any(|letter| letter.is_control() || letter.is_whitespace());
         let prefixes = ["openwop:", "mcp:", "host:", "vendor.", "community.", "private.", "local."];

@@ -1,4 +1,4 @@
-//! Packs of chains: pieces of workflows.
+//! Chain packs: workflow fragments.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use super::common::{CAPABILITIES, Capability, TYPE_ID, VERSION};
 use super::problem::{ManifestErrorCode, Pointer, Problems};
 use super::shape::{
-    ANY_OBJECT, NON_EMPTY, Rule, Shape, TEXT, check, closed, list, optional, refuse_twice, required, some,
+    ANY_OBJECT, NON_EMPTY, Rule, Shape, TEXT, check, closed, list, optional, reject_duplicates, required,
+    some,
 };
 use crate::version::Version;
 
@@ -51,7 +52,7 @@ const CONDITION: Shape = closed(&[
     optional("expression", TEXT),
 ]);
 
-/// A text is an expression; the form of workflow documents is taken too.
+/// A string is an expression; the form of workflow documents is accepted too.
 fn condition(value: &Value, at: &Pointer<'_>, problems: &mut Problems) {
     if !value.is_string() {
         super::shape::check_object(value, &CONDITION, at, problems);
@@ -60,9 +61,9 @@ fn condition(value: &Value, at: &Pointer<'_>, problems: &mut Problems) {
 
 pub(super) fn check_content(value: &Value, at: &Pointer<'_>, problems: &mut Problems) {
     let at = at.member("chains");
-    let Some(chains) = value.get("chains") else { return problems.invalid(&at, "is required and missing") };
+    let Some(chains) = value.get("chains") else { return problems.invalid(&at, "required") };
     check(chains, &some(&Rule::Object(&CHAIN)), &at, problems);
-    refuse_twice(chains, "chainId", ManifestErrorCode::Invalid, &at, problems);
+    reject_duplicates(chains, "chainId", ManifestErrorCode::Invalid, &at, problems);
     for (place, chain) in chains.as_array().into_iter().flatten().enumerate() {
         let at = at.item(place);
         check_dag(chain, &at.member("dag"), problems);
@@ -74,113 +75,94 @@ pub(super) fn check_content(value: &Value, at: &Pointer<'_>, problems: &mut Prob
     }
 }
 
-/// What the table cannot say of a fragment: ids are unique, and several nodes need edges.
+/// Checks that the tables cannot express: unique ids, and edges for several nodes.
 fn check_dag(chain: &Value, at: &Pointer<'_>, problems: &mut Problems) {
     let Some(dag) = chain.get("dag") else { return };
     let nodes = dag.get("nodes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if nodes.len() > 1 && dag.get("edges").is_none() {
-        problems.invalid(&at.member("edges"), "is required when there is more than one node");
+        problems.invalid(&at.member("edges"), "required if there is more than one node");
     }
     let mut seen = HashSet::new();
     for (place, node) in nodes.iter().enumerate() {
         let Some(id) = node.get("id").and_then(Value::as_str) else { continue };
         let at = at.member("nodes");
         if !seen.insert(id) {
-            problems
-                .invalid(&at.item(place).member("id"), format!("`{}` stands twice", crate::name::shown(id)));
+            problems.invalid(&at.item(place).member("id"), format!("duplicate `{}`", crate::name::shown(id)));
         }
-        // A dot would be taken for the beginning of a port.
+        // A dot would start a port name.
         if id.contains('.') || id.chars().any(char::is_control) {
-            problems.invalid(&at.item(place).member("id"), "has a dot or a control character, and may not");
+            problems.invalid(&at.item(place).member("id"), "must not contain a dot or a control character");
         }
     }
 }
 
-/// A piece of a workflow, with parameters.
+/// A parameterized workflow fragment.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Chain {
-    /// The id of the chain.
     pub chain_id: String,
-    /// Its version.
     pub version: Version,
-    /// What people see.
     pub label: String,
-    /// What it does.
     pub description: String,
     /// The JSON Schema of its parameters.
     pub parameters: Map<String, Value>,
-    /// Its nodes and edges.
     pub dag: Fragment,
-    /// What it gives.
     #[serde(default)]
     pub outputs: BTreeMap<String, ChainOutput>,
-    /// What each of its nodes is like.
     #[serde(default)]
     pub capabilities: Vec<Capability>,
 }
 
-/// What a chain gives.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ChainOutput {
-    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it is.
     pub description: String,
 }
 
 /// The nodes and edges of a chain.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Fragment {
-    /// The nodes.
     pub nodes: Vec<FragmentNode>,
-    /// The edges.
     #[serde(default)]
     pub edges: Vec<FragmentEdge>,
 }
 
-/// A node of a chain.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FragmentNode {
-    /// Its id within the chain.
+    /// Its id in the chain.
     pub id: String,
-    /// Its type.
     pub type_id: String,
-    /// What people see.
     pub name: Option<String>,
-    /// Where it is drawn.
+    /// The editor position.
     pub position: Option<Position>,
-    /// Its configuration, with `{{params.x}}` in it.
+    /// Its configuration, with `{{params.x}}`.
     pub config: Option<Map<String, Value>>,
-    /// Its inputs, with `{{params.x}}` in them.
+    /// Its inputs, with `{{params.x}}`.
     pub inputs: Option<Map<String, Value>>,
 }
 
-/// Where a node is drawn.
+/// An editor position.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Position {
-    /// To the right.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x: Option<f64>,
-    /// Downwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub y: Option<f64>,
 }
 
-/// An edge of a chain.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FragmentEdge {
-    /// A node, or a node, a dot and a port.
+    /// A node, or `node.port`.
     pub from: String,
-    /// A node, or a node, a dot and a port.
+    /// A node, or `node.port`.
     pub to: String,
     /// When the edge is taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<Value>,
-    /// Which ends of the node before let the node behind start.
+    /// Which results of the source start the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trigger_rule: Option<String>,
 }

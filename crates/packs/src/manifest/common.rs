@@ -1,4 +1,4 @@
-//! What manifests of all kinds have.
+//! The members common to all kinds.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,14 @@ use crate::name::PackName;
 use crate::range::Range;
 use crate::version::Version;
 
-pub(crate) const NAME: Rule = matching(
-    256,
-    grammar::publishable_name,
-    "a name such as `vendor.acme.tools`, in a scope that is published",
-);
+pub(crate) const NAME: Rule =
+    matching(256, grammar::publishable_name, "a name such as `vendor.acme.tools` in a publishable scope");
 pub(crate) const VERSION: Rule =
     matching(128, grammar::version, "a version of SemVer 2.0.0, such as `1.0.0`");
 pub(crate) const URI: Rule = matching(2048, grammar::uri, "a URI");
 pub(crate) const TYPE_ID: Rule = matching(256, grammar::type_id, "an id such as `vendor.acme.fetch`");
 
-/// Who may be asked for which key and signature.
+/// Where the key and signature are.
 const SIGNING: Shape = closed(&[
     optional("publicKeyRef", TEXT),
     optional("signatureRef", TEXT),
@@ -43,7 +40,7 @@ const IDENTITY: [Member; 6] = [
     optional("homepage", URI),
 ];
 
-/// The members of a kind that are not its content, for its table.
+/// Checks the members of a kind other than its content.
 pub(crate) fn check(value: &Value, kind: PackKind, at: &Pointer<'_>, problems: &mut Problems) {
     let member = |name: &str, rule: &Rule, problems: &mut Problems| {
         if let Some(value) = value.get(name) {
@@ -53,7 +50,7 @@ pub(crate) fn check(value: &Value, kind: PackKind, at: &Pointer<'_>, problems: &
     for known in &IDENTITY {
         match value.get(known.name) {
             Some(value) => super::shape::check(value, &known.rule, &at.member(known.name), problems),
-            None if known.required => problems.invalid(&at.member(known.name), "is required and missing"),
+            None if known.required => problems.invalid(&at.member(known.name), "required"),
             None => {}
         }
     }
@@ -68,7 +65,7 @@ pub(crate) fn check(value: &Value, kind: PackKind, at: &Pointer<'_>, problems: &
 
 const PEER_META: Shape = closed(&[optional("optional", Rule::Bool)]);
 
-/// The members that a kind has beside its content.
+/// The members of a kind other than its content.
 pub(crate) const fn members(kind: PackKind) -> &'static [&'static str] {
     match kind {
         PackKind::Node => &[
@@ -137,7 +134,7 @@ pub(crate) const fn members(kind: PackKind) -> &'static [&'static str] {
 }
 
 fn engines(value: Option<&Value>, kind: PackKind, at: &Pointer<'_>, problems: &mut Problems) {
-    let Some(value) = value else { return problems.invalid(at, "is required and missing") };
+    let Some(value) = value else { return problems.invalid(at, "required") };
     let shape = match kind {
         PackKind::Connection | PackKind::FrontendPlugin => &CLOSED_ENGINES,
         _ => &OPEN_ENGINES,
@@ -150,10 +147,10 @@ fn engines(value: Option<&Value>, kind: PackKind, at: &Pointer<'_>, problems: &m
     }
 }
 
-/// Names of packs, and ranges of their versions.
+/// Pack names and version ranges.
 fn dependencies(value: &Value, at: &Pointer<'_>, problems: &mut Problems) {
     let Some(members) = value.as_object() else {
-        return problems.invalid(at, "has to be an object of names and ranges");
+        return problems.invalid(at, "must be an object of names and ranges");
     };
     for (name, range) in members {
         let at = at.member(name);
@@ -163,58 +160,46 @@ fn dependencies(value: &Value, at: &Pointer<'_>, problems: &mut Problems) {
         match range.as_str().map(Range::parse) {
             Some(Ok(_)) => {}
             Some(Err(error)) => problems.invalid(&at, error.to_string()),
-            None => problems.invalid(&at, "has to be a range of versions"),
+            None => problems.invalid(&at, "must be a version range"),
         }
     }
 }
 
-/// What manifests of all kinds say.
+/// The members common to all kinds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Common {
-    /// The name of the pack.
     pub name: PackName,
-    /// Its version.
     pub version: Version,
-    /// What it is, in words.
     pub description: Option<String>,
-    /// Who wrote it.
     pub author: Option<String>,
-    /// Under which terms.
     pub license: Option<String>,
-    /// A page about it.
     pub homepage: Option<String>,
-    /// Where it is developed.
     pub repository: Option<String>,
-    /// Words to find it by.
     #[serde(default)]
     pub keywords: Vec<String>,
-    /// The versions of the protocol that it is for.
+    /// Supported protocol versions.
     pub engines: Engines,
-    /// The packs that it needs.
     #[serde(default)]
     pub dependencies: BTreeMap<PackName, Range>,
-    /// What it needs of its host, by the name of the capability.
+    /// Required host capabilities, by name.
     #[serde(default)]
     pub peer_dependencies: BTreeMap<String, String>,
-    /// Which of those it can do without.
+    /// Which of those are optional.
     #[serde(default)]
     pub peer_dependencies_meta: BTreeMap<String, PeerMeta>,
-    /// Where its signature is.
     pub signing: Option<Signing>,
 }
 
-/// The versions of the protocol that a pack is for.
+/// Supported protocol versions.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Engines {
-    /// The range of versions.
     pub openwop: Range,
 }
 
-/// Something about a capability that a pack needs.
+/// Metadata of a required capability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct PeerMeta {
-    /// Whether the pack can do without.
     #[serde(default)]
     pub optional: bool,
 }
@@ -223,21 +208,20 @@ pub struct PeerMeta {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Signing {
-    /// The key, as a path in the archive.
+    /// The archive path of the key.
     pub public_key_ref: Option<String>,
-    /// The signature, as a path in the archive.
+    /// The archive path of the signature.
     pub signature_ref: Option<String>,
-    /// How it was signed.
     pub method: Option<SigningMethod>,
 }
 
-/// How a pack was signed.
+/// The signing method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SigningMethod {
-    /// With a key of the publisher.
+    /// With a publisher key.
     Manual,
-    /// With a short-lived key, proven by a log. This host does not verify it.
+    /// With a short-lived key from a transparency log. Not supported here.
     Sigstore,
 }
 
@@ -257,16 +241,16 @@ pub(crate) const MODEL_CAPABILITIES: Rule = Rule::List {
 
 pub(crate) const TEXTS: Rule = list(&TEXT);
 
-/// What a node may be told to be.
+/// Node capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Capability {
-    /// It gives its result in pieces.
+    /// Streams its result.
     Streamable,
     /// The same input gives the same result.
     Cacheable,
-    /// It changes something outside.
+    /// Changes external state.
     SideEffectful,
-    /// It may be offered as a tool.
+    /// Can be offered as a tool.
     McpExportable,
 }

@@ -1,4 +1,4 @@
-//! Packs that only declare: types of artifacts, cards, connections.
+//! Declarative packs: artifact types, cards and connections.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use super::common::{MODEL_CAPABILITIES, NAME, TEXTS, URI};
 use super::grammar;
 use super::problem::{ManifestErrorCode, Pointer, Problems};
 use super::shape::{
-    NON_EMPTY, Rule, Shape, TEXT, check, closed, list, matching, optional, refuse_twice, required, some, text,
+    NON_EMPTY, Rule, Shape, TEXT, check, closed, list, matching, optional, reject_duplicates, required, some,
+    text,
 };
 
 const ARTIFACT_TYPE: Shape = closed(&[
@@ -59,14 +60,14 @@ const CARD_PROMPT: Shape = closed(&[
 ]);
 const FIELD: Shape = closed(&[
     required("id", matching(256, grammar::variable, "a name of letters, digits and underscores")),
-    required("type", matching(256, grammar::field_type, "a type of field such as `text` or `x-colour`")),
+    required("type", matching(256, grammar::field_type, "a field type such as `text` or `x-colour`")),
     optional("label", TEXT),
     optional("required", Rule::Bool),
     optional("default", Rule::Any),
     optional("options", TEXTS),
 ]);
 
-const HTTPS: Rule = matching(2048, grammar::https, "a URI that begins with `https://`");
+const HTTPS: Rule = matching(2048, grammar::https, "an `https://` URI");
 const PROVIDER: Shape = closed(&[
     required("id", matching(256, grammar::slug, "an id such as `acme-mail`")),
     required("displayName", NON_EMPTY),
@@ -98,7 +99,7 @@ const PROVIDER: Shape = closed(&[
     optional(
         "apiHosts",
         Rule::List {
-            item: &matching(253, grammar::host, "the name of a host, such as `api.acme.example`"),
+            item: &matching(253, grammar::host, "a host name such as `api.acme.example`"),
             min: 1,
             max: usize::MAX,
             unique: true,
@@ -150,92 +151,83 @@ fn items(
     problems: &mut Problems,
 ) {
     let at = at.member(name);
-    let Some(items) = value.get(name) else { return problems.invalid(&at, "is required and missing") };
+    let Some(items) = value.get(name) else { return problems.invalid(&at, "required") };
     check(items, &some(rule), &at, problems);
-    refuse_twice(items, id, ManifestErrorCode::Invalid, &at, problems);
+    reject_duplicates(items, id, ManifestErrorCode::Invalid, &at, problems);
 }
 
 pub(super) fn check_provider(value: &Value, at: &Pointer<'_>, problems: &mut Problems) {
     let at = at.member("provider");
     let Some(provider) = value.get("provider") else {
-        return problems.invalid(&at, "is required and missing");
+        return problems.invalid(&at, "required");
     };
     check(provider, &Rule::Object(&PROVIDER), &at, problems);
     let Some(reach) = provider.get("reach").and_then(Value::as_object) else { return };
     if reach.len() != 1 {
-        problems
-            .invalid(&at.member("reach"), "has to have exactly one of `mcp`, `openapi` and `integration`");
+        problems.invalid(&at.member("reach"), "must have exactly one of `mcp`, `openapi` and `integration`");
     }
     if reach.contains_key("openapi") && provider.get("apiHosts").is_none() {
-        problems.invalid(&at.member("apiHosts"), "is required when the provider is reached by `openapi`");
+        problems.invalid(&at.member("apiHosts"), "required if the provider is reached by `openapi`");
     }
 }
 
-/// A type of artifact.
+/// An artifact type.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactType {
-    /// Its id.
     pub artifact_type_id: String,
-    /// Its schema, as a path in the archive.
+    /// The archive path of its schema.
     pub schema_ref: String,
-    /// The version of the schema.
     pub schema_version: Option<u64>,
-    /// Whether members that the schema does not know are refused.
+    /// Whether unknown members are rejected.
     pub validation: Option<String>,
-    /// What people see.
     pub display_name: Option<String>,
-    /// How it is shown.
+    /// Rendering hints.
     pub rendering: Option<Value>,
-    /// The formats that it can be exported to.
+    /// Supported export formats.
     #[serde(default)]
     pub export_formats: Vec<String>,
 }
 
-/// A card of a chat.
+/// A chat card.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Card {
-    /// Its id.
     pub card_type_id: String,
-    /// What the model is asked.
     pub prompt: CardPrompt,
-    /// What the user is asked.
+    /// The input fields.
     #[serde(default)]
     pub inputs: Vec<Value>,
-    /// The type of what it makes.
+    /// The output artifact type.
     pub output_artifact_type: Option<String>,
-    /// The schema of what it makes, as a path in the archive.
+    /// The archive path of the output schema.
     pub output_schema_ref: Option<String>,
 }
 
-/// What a card asks a model.
+/// The prompt of a card.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CardPrompt {
-    /// The text, with placeholders in it.
+    /// The text with placeholders.
     pub template: String,
-    /// The field that each placeholder stands for.
+    /// The field of each placeholder.
     pub placeholder_mapping: BTreeMap<String, String>,
-    /// What the model is told first.
+    /// The system prompt.
     pub system_prompt: Option<String>,
 }
 
-/// A provider that can be connected to. It holds no credential.
+/// A service provider. It contains no credentials.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Provider {
-    /// Its id.
     pub id: String,
-    /// What people see.
     pub display_name: String,
-    /// What it is about.
     pub category: String,
-    /// How one signs in.
+    /// The authentication method.
     pub auth: Value,
-    /// How it is reached: `mcp`, `openapi` or `integration`.
+    /// The access method: `mcp`, `openapi` or `integration`.
     pub reach: BTreeMap<String, Value>,
-    /// The only hosts that are asked.
+    /// The only allowed hosts.
     #[serde(default)]
     pub api_hosts: Vec<String>,
     /// The nodes that use it.

@@ -1,19 +1,19 @@
-//! The small grammars of ids, in one place.
+//! Grammars of ids.
 
 use crate::name::{PackName, Scope};
 
-/// A type of node, or a chain: a lower-case letter, then letters, digits, dots, underscores and hyphens.
+/// A node type or chain: a lowercase letter, then letters, digits, dots, underscores and hyphens.
 pub(crate) fn type_id(text: &str) -> bool {
     begins_lower(text)
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-/// A name of a pack that may be published.
+/// A publishable pack name.
 pub(crate) fn publishable_name(text: &str) -> bool {
     PackName::parse(text).is_ok_and(|name| name.scope() != Scope::Local)
 }
 
-/// The id of an agent: as a name of a pack, `local` included.
+/// An agent id: a pack name, including `local`.
 pub(crate) fn agent_id(text: &str) -> bool {
     PackName::parse(text).is_ok()
 }
@@ -22,7 +22,7 @@ pub(crate) fn version(text: &str) -> bool {
     crate::version::parse(text).is_some()
 }
 
-/// The id of a template or a library of prompts.
+/// The id of a prompt template or library.
 pub(crate) fn template_id(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase() || first.is_ascii_digit())
         && text.len() <= 128
@@ -31,13 +31,13 @@ pub(crate) fn template_id(text: &str) -> bool {
         })
 }
 
-/// The name of a variable.
+/// A variable name.
 pub(crate) fn variable(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// A lower-case letter, then lower-case letters, digits and hyphens.
+/// A lowercase letter, then lowercase letters, digits and hyphens.
 pub(crate) fn slug(text: &str) -> bool {
     begins_lower(text)
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
@@ -59,7 +59,7 @@ pub(crate) fn scope_key(text: &str) -> bool {
         })
 }
 
-/// A capability of a model: a slug, which `x-host-<host>-<name>` is too.
+/// A model capability: a slug, including `x-host-<host>-<name>`.
 pub(crate) fn model_capability(text: &str) -> bool {
     slug(text)
 }
@@ -76,20 +76,20 @@ fn extension(text: &str) -> bool {
         && parts.next().is_none()
 }
 
-/// A format that an artifact can be exported to.
+/// An export format.
 pub(crate) fn export_format(text: &str) -> bool {
     let plain =
         begins_lower(text) && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     plain || extension(text)
 }
 
-/// The type of a field of a card.
+/// A card field type.
 pub(crate) fn field_type(text: &str) -> bool {
     let known = ["text", "longtext", "number", "boolean", "select", "multiselect", "file", "artifact-ref"];
     known.contains(&text) || extension(text)
 }
 
-/// A URI with a scheme, by its form.
+/// A URI with a scheme, syntactically.
 pub(crate) fn uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     scheme.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -101,12 +101,12 @@ pub(crate) fn uri(text: &str) -> bool {
         })
 }
 
-/// A URI that begins with `https://` and names a host.
+/// An `https://` URI with a host.
 pub(crate) fn https(text: &str) -> bool {
     uri(text) && text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
 }
 
-/// A host name of at least two labels, in lower case.
+/// A lowercase host name with at least two labels.
 pub(crate) fn host(text: &str) -> bool {
     let label = |label: &str| {
         !label.is_empty()

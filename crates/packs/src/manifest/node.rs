@@ -10,7 +10,8 @@ use super::common::{CAPABILITIES, Capability, MODEL_CAPABILITIES, TEXTS, TYPE_ID
 use super::grammar;
 use super::problem::{ManifestErrorCode, Pointer, Problems};
 use super::shape::{
-    NON_EMPTY, Rule, Shape, TEXT, check, closed, kind_of, list, matching, optional, refuse_twice, required,
+    NON_EMPTY, Rule, Shape, TEXT, check, closed, kind_of, list, matching, optional, reject_duplicates,
+    required,
 };
 
 const NODE: Shape = closed(&[
@@ -103,7 +104,7 @@ const RATE_LIMIT: Shape = closed(&[
     optional("perSeconds", Rule::Integer { min: 1 }),
 ]);
 
-/// What a runtime may ask its host for.
+/// Runtime requirements of a host.
 pub const REQUIREMENTS: [&str; 8] =
     ["net.dns", "net.outbound", "crypto", "subprocess", "fs.read", "fs.write", "env.read", "clock"];
 
@@ -111,13 +112,13 @@ pub(super) fn check_content(value: &Value, at: &Pointer<'_>, problems: &mut Prob
     let filled =
         |name: &str| value.get(name).and_then(Value::as_array).is_some_and(|items| !items.is_empty());
     if !filled("nodes") && !filled("agents") {
-        problems.invalid(at, "needs `nodes` or `agents`, with something in one of them");
+        problems.invalid(at, "requires non-empty `nodes` or `agents`");
     }
     for (name, shape, id) in [("nodes", &NODE, "typeId"), ("agents", &AGENT, "agentId")] {
         let Some(items) = value.get(name) else { continue };
         let at = at.member(name);
         match items.as_array() {
-            None => problems.invalid(&at, format!("is {}, and has to be a list", kind_of(items))),
+            None => problems.invalid(&at, format!("must be a list, not {}", kind_of(items))),
             Some(list) => {
                 for (place, item) in list.iter().enumerate() {
                     super::shape::check_object(item, shape, &at.item(place), problems);
@@ -127,11 +128,11 @@ pub(super) fn check_content(value: &Value, at: &Pointer<'_>, problems: &mut Prob
                 }
             }
         }
-        refuse_twice(items, id, ManifestErrorCode::Invalid, &at, problems);
+        reject_duplicates(items, id, ManifestErrorCode::Invalid, &at, problems);
     }
     match value.get("runtime") {
         Some(runtime) => check(runtime, &Rule::Object(&RUNTIME), &at.member("runtime"), problems),
-        None => problems.invalid(&at.member("runtime"), "is required and missing"),
+        None => problems.invalid(&at.member("runtime"), "required"),
     }
     if let Some(connector) = value.get("connector") {
         let at = at.member("connector");
@@ -140,7 +141,7 @@ pub(super) fn check_content(value: &Value, at: &Pointer<'_>, problems: &mut Prob
     }
 }
 
-/// Everything that a connector offers is a node of the same pack.
+/// Every connector action is a node of the same pack.
 fn check_connector(value: &Value, connector: &Value, at: &Pointer<'_>, problems: &mut Problems) {
     let nodes = value.get("nodes").and_then(Value::as_array).into_iter().flatten();
     let known: HashSet<&str> = nodes.filter_map(|node| node.get("typeId")?.as_str()).collect();
@@ -148,7 +149,7 @@ fn check_connector(value: &Value, connector: &Value, at: &Pointer<'_>, problems:
         if let Some(id) = id.and_then(Value::as_str)
             && !known.contains(id)
         {
-            let message = format!("`{}` is no node of this pack", crate::name::shown(id));
+            let message = format!("`{}` is not a node of this pack", crate::name::shown(id));
             problems.add(ManifestErrorCode::ConnectorActionUnresolved, at, message);
         }
     };
@@ -169,90 +170,74 @@ fn connector_auth(value: &Value, at: &Pointer<'_>, problems: &mut Problems) {
     super::shape::check_object(value, shape, at, problems);
 }
 
-/// A pack of nodes and agents.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct NodePack {
-    /// Types of nodes.
     #[serde(default)]
     pub nodes: Vec<PackNode>,
-    /// Agents.
     #[serde(default)]
     pub agents: Vec<AgentManifest>,
-    /// What runs the nodes.
     pub runtime: Runtime,
-    /// The pack as a connector to a service.
+    /// Set if the pack is a service connector.
     pub connector: Option<Map<String, Value>>,
 }
 
-/// A type of node that a pack brings.
+/// A node type in a pack.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackNode {
-    /// The type, as workflows write it. It need not begin with the name of the pack.
+    /// The type used in workflows. It need not start with the pack name.
     pub type_id: String,
-    /// The version of the node.
     pub version: String,
-    /// What people see.
     pub label: Option<String>,
-    /// What it does.
     pub description: Option<String>,
-    /// Where editors show it.
     pub category: String,
-    /// What it is there for.
     pub role: String,
-    /// What it is like.
     #[serde(default)]
     pub capabilities: Vec<Capability>,
-    /// The schema of its configuration, as a path in the archive.
+    /// The archive path of the configuration schema.
     pub config_schema_ref: Option<String>,
-    /// The schema of its inputs, as a path in the archive.
+    /// The archive path of the input schema.
     pub input_schema_ref: Option<String>,
-    /// The schema of its outputs, as a path in the archive.
+    /// The archive path of the output schema.
     pub output_schema_ref: Option<String>,
-    /// Which of its outputs are kept from readers.
+    /// Output properties, such as sensitivity.
     #[serde(default)]
     pub outputs: BTreeMap<String, Value>,
-    /// The secrets that it needs.
     #[serde(default)]
     pub requires_secrets: Vec<SecretRequirement>,
 }
 
-/// A secret that a node needs.
+/// A secret that a node requires.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct SecretRequirement {
-    /// What the node calls it.
+    /// The name used by the node.
     pub id: String,
-    /// What it is for.
     pub kind: String,
-    /// Whose it is.
     pub provider: Option<String>,
-    /// For whom it is kept.
+    /// Who owns the secret.
     pub scope: Option<String>,
 }
 
-/// What runs the nodes of a pack.
+/// The runtime of a pack's nodes.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Runtime {
-    /// The language.
     pub language: Language,
-    /// The file that is loaded, as a path in the archive; an address when the language is `remote`.
+    /// The archive path of the loaded file; a URL if the language is `remote`.
     pub entry: String,
-    /// The form of that file.
     pub format: Option<String>,
-    /// The lowest version of the runtime.
+    /// The minimum runtime version.
     pub min_runtime_version: Option<String>,
-    /// What it asks its host for; some of [`REQUIREMENTS`].
+    /// Requirements; some of [`REQUIREMENTS`].
     #[serde(default)]
     pub requires: Vec<String>,
-    /// For modules of WebAssembly.
+    /// For WebAssembly modules.
     pub wasm: Option<WasmRuntime>,
 }
 
-/// The languages that packs are written in.
+/// The languages of packs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Language {
     Javascript,
     Python,
@@ -263,7 +248,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// The language as manifests write it.
+    /// The spelling in manifests.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Javascript => "javascript",
@@ -276,20 +261,20 @@ impl Language {
     }
 }
 
-/// What a module of WebAssembly says of itself.
+/// WebAssembly settings.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WasmRuntime {
-    /// The version of the calls between host and module.
+    /// The ABI version.
     pub abi_version: u64,
-    /// Pages of 64 KiB at the start.
+    /// Initial memory, in pages of 64 KiB.
     pub memory_pages_initial: Option<u64>,
-    /// The most pages of 64 KiB.
+    /// Maximum memory, in pages of 64 KiB.
     pub memory_pages_max: Option<u64>,
 }
 
 impl NodePack {
-    /// The schemas that nodes and agents refer to, each with its place in the manifest.
+    /// The schemas of nodes and agents, each with its position in the manifest.
     pub fn schema_refs(&self) -> Vec<(String, &str)> {
         let mut refs = Vec::new();
         for (place, node) in self.nodes.iter().enumerate() {

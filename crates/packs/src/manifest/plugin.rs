@@ -1,4 +1,4 @@
-//! Parts of a front end.
+//! Front-end plugins.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,18 +6,14 @@ use serde_json::Value;
 use super::common::URI;
 use super::grammar;
 use super::problem::{ManifestErrorCode, Pointer, Problems};
-use super::shape::{Rule, Shape, check, closed, matching, optional, refuse_twice, required, some, unique};
+use super::shape::{
+    Rule, Shape, check, closed, matching, optional, reject_duplicates, required, some, unique,
+};
 
 const PLUGIN: Shape = closed(&[
-    required(
-        "pluginId",
-        matching(64, grammar::slug, "an id such as `chart-viewer`, of at most 64 characters"),
-    ),
+    required("pluginId", matching(64, grammar::slug, "an id such as `chart-viewer`, at most 64 characters")),
     required("surface", Rule::OneOf(&["artifact-viewer", "route", "settings-panel"])),
-    required(
-        "entry",
-        matching(256, is_entry, "a path inside the pack, such as `dist/index.html`, without `..`"),
-    ),
+    required("entry", matching(256, is_entry, "a path in the pack, such as `dist/index.html`, without `..`")),
     required(
         "hostApi",
         Rule::List {
@@ -30,7 +26,7 @@ const PLUGIN: Shape = closed(&[
     optional("connectSrc", unique(&URI)),
 ]);
 
-/// The published pattern lets a `..` pass that is not at the beginning; here it does not.
+/// Stricter than the published pattern, which allows `..` after the start.
 fn is_entry(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphanumeric())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'/' | b'-'))
@@ -40,25 +36,24 @@ fn is_entry(text: &str) -> bool {
 pub(super) fn check_content(value: &Value, at: &Pointer<'_>, problems: &mut Problems) {
     let at = at.member("uiPlugins");
     let Some(plugins) = value.get("uiPlugins") else {
-        return problems.invalid(&at, "is required and missing");
+        return problems.invalid(&at, "required");
     };
     check(plugins, &some(&Rule::Object(&PLUGIN)), &at, problems);
-    refuse_twice(plugins, "pluginId", ManifestErrorCode::Invalid, &at, problems);
+    reject_duplicates(plugins, "pluginId", ManifestErrorCode::Invalid, &at, problems);
 }
 
-/// A part of a front end. It runs in a frame of another origin, or not at all.
+/// A front-end plugin. It runs only in a frame of another origin.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UiPlugin {
-    /// Its id within the pack.
     pub plugin_id: String,
     /// Where it is shown.
     pub surface: PluginSurface,
-    /// The bundle, as a path in the archive.
+    /// The archive path of the bundle.
     pub entry: String,
-    /// What it may ask its host for.
+    /// The host methods that it may call.
     pub host_api: Vec<HostMethod>,
-    /// Where it may connect to; nowhere without.
+    /// The allowed connection targets; none by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connect_src: Vec<String>,
 }
@@ -66,16 +61,14 @@ pub struct UiPlugin {
 /// Where a plugin is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum PluginSurface {
     ArtifactViewer,
     Route,
     SettingsPanel,
 }
 
-/// What a plugin may ask its host for.
+/// A host method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum HostMethod {
     #[serde(rename = "artifact.read")]
     ArtifactRead,

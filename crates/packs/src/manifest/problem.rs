@@ -1,38 +1,36 @@
-//! What is wrong with a document, and where.
+//! Problems of a document and their positions.
 
 use std::fmt;
 
 canon::error_codes! {
-    /// What can be wrong with a manifest.
+    /// Manifest error codes.
     pub enum ManifestErrorCode {
-        /// The pack mixes kinds, is of an unknown kind, or has a runtime that its kind may not have.
+        /// The pack mixes kinds, has an unknown kind, or a runtime that its kind does not allow.
         KindInvalid => "pack_kind_invalid",
-        /// A member is missing, unknown, of another type or beyond a bound.
+        /// A member is missing, unknown, has the wrong type or exceeds a limit.
         Invalid => "invalid_manifest",
-        /// `engines.openwop` is no range of versions.
+        /// `engines.openwop` is not a version range.
         EnginesRange => "invalid_engines_range",
-        /// An action or trigger of a connector is no node of the pack.
+        /// A connector action or trigger is not a node of the pack.
         ConnectorActionUnresolved => "connector_action_unresolved",
-        /// A template of prompts breaks a rule.
+        /// A prompt template is invalid.
         PromptTemplateInvalid => "prompt_template_invalid",
     }
 }
 
-/// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Which rule is broken.
+    /// The violated rule.
     pub code: ManifestErrorCode,
-    /// Where, as a JSON pointer.
+    /// A JSON Pointer.
     pub pointer: String,
-    /// What is wrong, for people.
     pub message: String,
 }
 
-/// The most problems that are kept; the others are counted.
+/// The maximum number of reported problems; others are counted.
 pub const MAX_PROBLEMS: usize = 32;
 
-/// Everything that is wrong with a manifest; at least one thing.
+/// All problems of a manifest; at least one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems {
     kept: Vec<Problem>,
@@ -48,7 +46,7 @@ impl Problems {
         }
     }
 
-    /// Takes over a problem that was found elsewhere, as one of another rule.
+    /// Adds a problem found elsewhere under another code.
     pub(crate) fn keep(&mut self, code: ManifestErrorCode, problem: &Problem) {
         if self.kept.len() < MAX_PROBLEMS {
             self.kept.push(Problem { code, ..problem.clone() });
@@ -61,12 +59,12 @@ impl Problems {
         self.add(ManifestErrorCode::Invalid, at, message);
     }
 
-    /// The first of them, at most [`MAX_PROBLEMS`].
+    /// The first problems, at most [`MAX_PROBLEMS`].
     pub fn list(&self) -> &[Problem] {
         &self.kept
     }
 
-    /// How many more there are.
+    /// The number of further problems.
     pub fn more(&self) -> usize {
         self.more
     }
@@ -75,7 +73,7 @@ impl Problems {
         self.kept.is_empty()
     }
 
-    /// The one that a reader is told first: a wrong kind explains the others.
+    /// The most relevant problem: a wrong kind explains the others.
     pub fn first(&self) -> Option<&Problem> {
         self.kept.iter().min_by_key(|problem| problem.code)
     }
@@ -83,7 +81,7 @@ impl Problems {
 
 impl fmt::Display for Problems {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(first) = self.first() else { return formatter.write_str("nothing is wrong") };
+        let Some(first) = self.first() else { return formatter.write_str("no problems") };
         let place = if first.pointer.is_empty() { "the manifest" } else { &first.pointer };
         write!(formatter, "{place}: {}", first.message)?;
         match self.kept.len() + self.more - 1 {
@@ -95,7 +93,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// A place in a document. It lives on the stack and is written only when something is wrong there.
+/// A position in a document, on the stack. It is formatted only for an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pointer<'a> {
     Root,

@@ -1,4 +1,4 @@
-//! Templates of prompts.
+//! Prompt templates.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,8 @@ use super::common::{NAME, VERSION};
 use super::grammar;
 use super::problem::{ManifestErrorCode, Pointer, Problems};
 use super::shape::{
-    ANY_OBJECT, Rule, Shape, TEXT, check_object, closed, list, matching, optional, refuse_twice, required,
-    text,
+    ANY_OBJECT, Rule, Shape, TEXT, check_object, closed, list, matching, optional, reject_duplicates,
+    required, text,
 };
 use crate::version::Version;
 
@@ -44,7 +44,7 @@ const HINTS: Shape = closed(&[
     optional("maxTokens", Rule::Integer { min: 1 }),
     optional("envelopeType", TEXT),
 ]);
-const MOMENT: Rule = matching(64, grammar::date_time, "a date and a time of RFC 3339");
+const MOMENT: Rule = matching(64, grammar::date_time, "an RFC 3339 date and time");
 const META: Shape = closed(&[
     optional("author", TEXT),
     optional("createdAt", MOMENT),
@@ -60,25 +60,24 @@ const REFERENCE: Shape = closed(&[
     optional("variableOverrides", ANY_OBJECT),
 ]);
 
-/// `prompt:<id>`, with `@<version>` behind it or not, or the same in members.
+/// `prompt:<id>` with optional `@<version>`, or the object form.
 fn prompt_ref(value: &Value, at: &Pointer<'_>, problems: &mut Problems) {
     let Some(text) = value.as_str() else { return check_object(value, &REFERENCE, at, problems) };
     if PromptRef::parse(text).is_none() {
-        problems.invalid(at, "has to be a reference such as `prompt:summary.short@1.0.0`");
+        problems.invalid(at, "must be a reference such as `prompt:summary.short@1.0.0`");
     }
 }
 
-/// A template, read in words.
+/// A parsed prompt reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptRef {
-    /// The template.
     pub template_id: String,
-    /// Its version; without one, the highest.
+    /// The version; the highest if `None`.
     pub version: Option<Version>,
 }
 
 impl PromptRef {
-    /// Reads `prompt:<id>` or `prompt:<id>@<version>`.
+    /// Parses `prompt:<id>` or `prompt:<id>@<version>`.
     pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("prompt:")?;
         let (id, version) = match rest.split_once('@') {
@@ -91,9 +90,9 @@ impl PromptRef {
 
 pub(super) fn check_content(value: &Value, at: &Pointer<'_>, problems: &mut Problems) {
     let at = at.member("prompts");
-    let Some(prompts) = value.get("prompts") else { return problems.invalid(&at, "is required and missing") };
+    let Some(prompts) = value.get("prompts") else { return problems.invalid(&at, "required") };
     let Some(list) = prompts.as_array().filter(|list| !list.is_empty()) else {
-        return problems.invalid(&at, "has to be a list with at least one template");
+        return problems.invalid(&at, "must be a list with at least one template");
     };
     for (place, template) in list.iter().enumerate() {
         let mut found = Problems::default();
@@ -102,14 +101,14 @@ pub(super) fn check_content(value: &Value, at: &Pointer<'_>, problems: &mut Prob
             problems.keep(ManifestErrorCode::PromptTemplateInvalid, problem);
         }
     }
-    refuse_twice_with_version(list, &at, problems);
+    reject_duplicate_versions(list, &at, problems);
 }
 
-/// Everything that can be wrong with one template.
+/// Checks one template.
 pub(crate) fn check_template(template: &Value, at: &Pointer<'_>, problems: &mut Problems) {
     check_object(template, &TEMPLATE, at, problems);
     if let Some(variables) = template.get("variables") {
-        refuse_twice(
+        reject_duplicates(
             variables,
             "name",
             ManifestErrorCode::PromptTemplateInvalid,
@@ -121,22 +120,21 @@ pub(crate) fn check_template(template: &Value, at: &Pointer<'_>, problems: &mut 
     if meta.and_then(|meta| meta.get("source")).and_then(Value::as_str) == Some("pack") {
         for name in ["packName", "packVersion"] {
             if meta.and_then(|meta| meta.get(name)).is_none() {
-                problems.invalid(&at.member("meta").member(name), "is required when `source` is `pack`");
+                problems.invalid(&at.member("meta").member(name), "required if `source` is `pack`");
             }
         }
     }
 }
 
-/// Several versions of one template may be in one pack.
-fn refuse_twice_with_version(list: &[Value], at: &Pointer<'_>, problems: &mut Problems) {
+/// A pack may have several versions of one template.
+fn reject_duplicate_versions(list: &[Value], at: &Pointer<'_>, problems: &mut Problems) {
     let mut seen = HashSet::new();
     for (place, template) in list.iter().enumerate() {
         let member = |name: &str| template.get(name).and_then(Value::as_str);
         if let (Some(id), Some(version)) = (member("templateId"), member("version"))
             && !seen.insert((id, version))
         {
-            let message =
-                format!("`{}@{}` stands twice", crate::name::shown(id), crate::name::shown(version));
+            let message = format!("duplicate `{}@{}`", crate::name::shown(id), crate::name::shown(version));
             problems.add(
                 ManifestErrorCode::PromptTemplateInvalid,
                 &at.item(place).member("templateId"),
@@ -146,78 +144,64 @@ fn refuse_twice_with_version(list: &[Value], at: &Pointer<'_>, problems: &mut Pr
     }
 }
 
-/// A template of a prompt.
+/// A prompt template.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptTemplate {
-    /// Its id.
     pub template_id: String,
-    /// Its version.
     pub version: Version,
-    /// What part of a prompt it is.
     pub kind: PromptKind,
-    /// The text, with `{{name}}` in it.
+    /// The text, with `{{name}}`.
     pub text: String,
-    /// What people see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What is put in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<PromptVariable>,
-    /// What a model should be told.
+    /// Model settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_hints: Option<Value>,
-    /// Words to find it by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Where it comes from.
+    /// Its origin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meta: Option<Value>,
 }
 
-/// What part of a prompt a template is.
+/// The part of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PromptKind {
-    /// What the model is told first.
     System,
-    /// What it is asked.
     User,
-    /// Examples.
     FewShot,
-    /// The form of the answer.
+    /// The reply format.
     SchemaHint,
 }
 
-/// Something that is put into a prompt.
+/// A prompt variable.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptVariable {
-    /// Its name.
     pub name: String,
-    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether the prompt cannot be made without.
     pub required: bool,
-    /// Where it comes from.
+    /// The source of its value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Which part of it.
+    /// Selects a part of the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extract_path: Option<String>,
-    /// What stands in when there is none. `null` is a value.
+    /// The default value. `null` is a value.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub default_value: Option<Value>,
-    /// What it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
-/// Keeps `null` apart from nothing.
+/// Distinguishes `null` from a missing member.
 fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

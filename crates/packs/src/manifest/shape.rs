@@ -1,8 +1,7 @@
-//! A small language for the shape of documents.
+//! A small schema language for manifests.
 //!
-//! Every closed object of the manifests is a table of this language, one table beside the types that are made from it. It has
-//! what the published schemas use and no more, and it says where something is wrong. Tables refer to other tables and
-//! never to themselves, so looking goes no deeper than they are nested.
+//! Every closed object of the manifests is a table in this language, next to the type it produces. It supports what the
+//! published schemas use, and reports positions. Tables refer only to other tables, so recursion is bounded.
 
 use std::collections::HashSet;
 
@@ -10,12 +9,11 @@ use serde_json::{Map, Value};
 
 use super::problem::{ManifestErrorCode, Pointer, Problems};
 
-/// What a value has to be.
+/// A rule for a value.
 pub(crate) enum Rule {
-    /// Anything.
     Any,
     Bool,
-    /// A text of so many characters that passes the test; the words say what is expected.
+    /// A string with length limits and a test; `expected` describes it.
     Text {
         min: usize,
         max: usize,
@@ -37,16 +35,16 @@ pub(crate) enum Rule {
         unique: bool,
     },
     Object(&'static Shape),
-    /// Any members, each with a value of the rule.
+    /// An object with arbitrary names and values of the rule.
     Map(&'static Rule),
-    /// Judged by code.
+    /// Checked by code.
     Custom(fn(&Value, &Pointer<'_>, &mut Problems)),
 }
 
 /// The members of an object.
 pub(crate) struct Shape {
     pub(crate) members: &'static [Member],
-    /// Whether members beside these are allowed.
+    /// Whether other members are allowed.
     pub(crate) open: bool,
 }
 
@@ -68,11 +66,8 @@ pub(crate) const fn closed(members: &'static [Member]) -> Shape {
     Shape { members, open: false }
 }
 
-/// Any text.
 pub(crate) const TEXT: Rule = text(0, usize::MAX);
-/// Any text but the empty one.
 pub(crate) const NON_EMPTY: Rule = text(1, usize::MAX);
-/// An object with whatever in it.
 pub(crate) const ANY_OBJECT: Rule = Rule::Map(&Rule::Any);
 
 pub(crate) const fn text(min: usize, max: usize) -> Rule {
@@ -95,10 +90,10 @@ pub(crate) const fn unique(item: &'static Rule) -> Rule {
     Rule::List { item, min: 0, max: usize::MAX, unique: true }
 }
 
-/// Looks at an object and all that is in it.
+/// Checks an object recursively.
 pub(crate) fn check_object(value: &Value, shape: &Shape, at: &Pointer<'_>, problems: &mut Problems) {
     let Some(members) = value.as_object() else {
-        return problems.invalid(at, format!("is {}, and has to be an object", kind_of(value)));
+        return problems.invalid(at, format!("must be an object, not {}", kind_of(value)));
     };
     if !shape.open {
         refuse_unknown(members, shape, at, problems);
@@ -106,7 +101,7 @@ pub(crate) fn check_object(value: &Value, shape: &Shape, at: &Pointer<'_>, probl
     for member in shape.members {
         match members.get(member.name) {
             Some(value) => check(value, &member.rule, &at.member(member.name), problems),
-            None if member.required => problems.invalid(&at.member(member.name), "is required and missing"),
+            None if member.required => problems.invalid(&at.member(member.name), "required"),
             None => {}
         }
     }
@@ -119,14 +114,14 @@ fn refuse_unknown(members: &Map<String, Value>, shape: &Shape, at: &Pointer<'_>,
         }
         let known = shape.members.iter().map(|member| member.name);
         let hint = match canon::nearest::nearest(name, known, 1).first() {
-            Some(meant) => format!("is no member of this object; was `{meant}` meant?"),
-            None => "is no member of this object".to_owned(),
+            Some(meant) => format!("unknown field; did you mean `{meant}`?"),
+            None => "unknown field".to_owned(),
         };
         problems.invalid(&at.member(name), hint);
     }
 }
 
-/// Looks at a value and all that is in it.
+/// Checks a value recursively.
 pub(crate) fn check(value: &Value, rule: &Rule, at: &Pointer<'_>, problems: &mut Problems) {
     match rule {
         Rule::Any => {}
@@ -137,7 +132,7 @@ pub(crate) fn check(value: &Value, rule: &Rule, at: &Pointer<'_>, problems: &mut
         Rule::OneOf(known) => {
             if !value.as_str().is_some_and(|text| known.contains(&text)) {
                 problems
-                    .invalid(at, format!("is {}, and has to be one of {}", kind_of(value), known.join(", ")));
+                    .invalid(at, format!("must be one of {1}, not {0}", kind_of(value), known.join(", ")));
             }
         }
         Rule::Integer { min } => {
@@ -146,7 +141,7 @@ pub(crate) fn check(value: &Value, rule: &Rule, at: &Pointer<'_>, problems: &mut
                 .is_some_and(|number| i64::try_from(number).map_or(true, |number| number >= *min))
                 || value.as_i64().is_some_and(|number| number >= *min)
                 || value.as_f64().is_some_and(|number| number.fract() == 0.0 && number >= *min as f64);
-            expect(whole, value, &format!("a whole number of at least {min}"), at, problems);
+            expect(whole, value, &format!("an integer of at least {min}"), at, problems);
         }
         Rule::Number { min, max } => {
             let inside = value.as_f64().is_some_and(|number| (*min..=*max).contains(&number));
@@ -154,12 +149,12 @@ pub(crate) fn check(value: &Value, rule: &Rule, at: &Pointer<'_>, problems: &mut
         }
         Rule::List { item, min, max, unique } => {
             let Some(items) = value.as_array() else {
-                return problems.invalid(at, format!("is {}, and has to be a list", kind_of(value)));
+                return problems.invalid(at, format!("must be a list, not {}", kind_of(value)));
             };
             if items.len() < *min || items.len() > *max {
                 let bound =
                     if items.len() < *min { format!("at least {min}") } else { format!("at most {max}") };
-                problems.invalid(at, format!("has {} items, and may have {bound}", items.len()));
+                problems.invalid(at, format!("has {} items; allowed are {bound}", items.len()));
             }
             for (place, value) in items.iter().enumerate() {
                 check(value, item, &at.item(place), problems);
@@ -170,7 +165,7 @@ pub(crate) fn check(value: &Value, rule: &Rule, at: &Pointer<'_>, problems: &mut
         }
         Rule::Object(shape) => check_object(value, shape, at, problems),
         Rule::Map(rule) => match value.as_object() {
-            None => problems.invalid(at, format!("is {}, and has to be an object", kind_of(value))),
+            None => problems.invalid(at, format!("must be an object, not {}", kind_of(value))),
             Some(members) => {
                 for (name, value) in members {
                     check(value, rule, &at.member(name), problems);
@@ -191,16 +186,16 @@ fn check_text(
     problems: &mut Problems,
 ) {
     let Some(text) = value.as_str() else {
-        return problems.invalid(at, format!("is {}, and has to be {expected}", kind_of(value)));
+        return problems.invalid(at, format!("must be {expected}, not {}", kind_of(value)));
     };
-    // As the schemas count: characters, not bytes. Most texts need not be counted.
+    // JSON Schema counts characters, not bytes. Most strings need no counting.
     let length = if text.len() <= max && text.len() >= min * 4 { text.len() } else { text.chars().count() };
     if length < min {
-        problems.invalid(at, format!("has {length} characters, and needs at least {min}"));
+        problems.invalid(at, format!("has {length} characters; the minimum is {min}"));
     } else if length > max {
-        problems.invalid(at, format!("has {length} characters, and may have at most {max}"));
+        problems.invalid(at, format!("has {length} characters; the maximum is {max}"));
     } else if !test(text) {
-        problems.invalid(at, format!("is `{}`, and has to be {expected}", crate::name::shown(text)));
+        problems.invalid(at, format!("must be {expected}, not `{}`", crate::name::shown(text)));
     }
 }
 
@@ -210,18 +205,18 @@ fn check_unique(items: &[Value], at: &Pointer<'_>, problems: &mut Problems) {
         if let Some(text) = item.as_str()
             && !seen.insert(text)
         {
-            problems.invalid(&at.item(place), format!("`{}` stands twice", crate::name::shown(text)));
+            problems.invalid(&at.item(place), format!("duplicate `{}`", crate::name::shown(text)));
         }
     }
 }
 
 fn expect(holds: bool, value: &Value, expected: &str, at: &Pointer<'_>, problems: &mut Problems) {
     if !holds {
-        problems.invalid(at, format!("is {}, and has to be {expected}", kind_of(value)));
+        problems.invalid(at, format!("must be {expected}, not {}", kind_of(value)));
     }
 }
 
-/// What a value is, for people.
+/// Describes the type of a value.
 pub(crate) fn kind_of(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -233,8 +228,8 @@ pub(crate) fn kind_of(value: &Value) -> String {
     }
 }
 
-/// Says that several items of a list have one id.
-pub(crate) fn refuse_twice(
+/// Reports duplicate ids in a list.
+pub(crate) fn reject_duplicates(
     items: &Value,
     id: &str,
     code: ManifestErrorCode,
@@ -246,7 +241,7 @@ pub(crate) fn refuse_twice(
         if let Some(text) = item.get(id).and_then(Value::as_str)
             && !seen.insert(text)
         {
-            let message = format!("`{}` stands twice in this manifest", crate::name::shown(text));
+            let message = format!("duplicate `{}` in this manifest", crate::name::shown(text));
             problems.add(code, &at.item(place).member(id), message);
         }
     }

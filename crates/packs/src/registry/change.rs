@@ -1,4 +1,4 @@
-//! What changes a registry.
+//! Changes to a registry.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::version::Version;
 use canon::time::Timestamp;
 
 impl<S: RegistryStore> Registry<S> {
-    /// Publishes what [`check`](crate::publish::check) accepted.
+    /// Publishes an accepted publication of [`check`](crate::publish::check).
     ///
     /// # Errors
-    /// `forbidden` when the namespace is somebody else's, `conflict` when the version is there with other bytes,
-    /// `signature_invalid` when the pack has keys and none that is valid signed this, or those of the store.
+    /// `forbidden` if another publisher owns the namespace, `conflict` if the version exists with different contents,
+    /// `signature_invalid` if the pack has keys and no valid one signed this, or store errors.
     pub fn publish(
         &self,
         accepted: &Accepted,
@@ -41,7 +41,7 @@ impl<S: RegistryStore> Registry<S> {
         let conflict = || {
             PublishError::new(
                 PublishErrorCode::Conflict,
-                format!("{name}@{version} is there with other bytes"),
+                format!("{name}@{version} was already published with different contents"),
             )
         };
         if let Some(there) = record.version(version) {
@@ -51,7 +51,7 @@ impl<S: RegistryStore> Registry<S> {
                 Err(conflict().into())
             };
         }
-        // What was taken back may come again, but never as something else.
+        // An unpublished version may return, but only with the same contents.
         let withdrawn = record.withdrawn.iter().find(|(withdrawn, _)| withdrawn == version);
         if withdrawn.is_some_and(|(_, integrity)| !integrity.is(accepted.integrity)) {
             return Err(conflict().into());
@@ -72,17 +72,17 @@ impl<S: RegistryStore> Registry<S> {
             yanked: None,
         });
         record.versions.sort_by(|left, right| left.version.cmp(&right.version));
-        // The archive first: a document never speaks of bytes that are not there.
+        // The archive is stored first: a document never refers to missing bytes.
         self.store.put(accepted.integrity, archive)?;
         self.store.save(&record)?;
         packs.insert(name.clone(), record);
         Ok(Published::New)
     }
 
-    /// Takes a version back, within 72 hours.
+    /// Unpublishes a version, within 72 hours.
     ///
     /// # Errors
-    /// `pack_not_found`, `pack_version_not_found`, `forbidden`, `unpublish_window_expired`, or those of the store.
+    /// `pack_not_found`, `pack_version_not_found`, `forbidden`, `unpublish_window_expired`, or store errors.
     pub fn unpublish(
         &self,
         name: &PackName,
@@ -110,10 +110,10 @@ impl<S: RegistryStore> Registry<S> {
         if used { Ok(()) } else { self.store.forget(integrity) }
     }
 
-    /// Says that a version should no longer be used, or with `None` that it may be again. Saying it twice changes nothing.
+    /// Deprecates a version, or with `None` reverts it. Idempotent.
     ///
     /// # Errors
-    /// `pack_not_found`, `pack_version_not_found`, `forbidden`, or those of the store.
+    /// `pack_not_found`, `pack_version_not_found`, `forbidden`, or store errors.
     pub fn deprecate(
         &self,
         name: &PackName,
@@ -121,17 +121,17 @@ impl<S: RegistryStore> Registry<S> {
         publisher: Publisher<'_>,
         deprecation: Option<Deprecation>,
     ) -> Result<(), RegistryError> {
-        let deprecation = deprecation.map(|told| Deprecation {
-            reason: bounded(&told.reason, 512),
-            superseded_by: told.superseded_by.map(|text| bounded(&text, 256)),
+        let deprecation = deprecation.map(|notice| Deprecation {
+            reason: bounded(&notice.reason, 512),
+            superseded_by: notice.superseded_by.map(|text| bounded(&text, 256)),
         });
         self.change(name, version, publisher, |there| there.deprecated.clone_from(&deprecation))
     }
 
-    /// Withdraws a version from ranges, or with `None` puts it back. It can still be had by its name.
+    /// Yanks a version from ranges, or with `None` restores it. It can still be downloaded by version.
     ///
     /// # Errors
-    /// `pack_not_found`, `pack_version_not_found`, `forbidden`, or those of the store.
+    /// `pack_not_found`, `pack_version_not_found`, `forbidden`, or store errors.
     pub fn yank(
         &self,
         name: &PackName,
@@ -139,14 +139,14 @@ impl<S: RegistryStore> Registry<S> {
         publisher: Publisher<'_>,
         yank: Option<Yank>,
     ) -> Result<(), RegistryError> {
-        let yank = yank.map(|told| Yank { reason: bounded(&told.reason, 512) });
+        let yank = yank.map(|notice| Yank { reason: bounded(&notice.reason, 512) });
         self.change(name, version, publisher, |there| there.yanked.clone_from(&yank))
     }
 
-    /// Forgets everything, and says how many versions that were. For catalogues of tests.
+    /// Removes everything and returns the number of versions. For test catalogs.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Store errors.
     pub fn reset(&self) -> Result<usize, RegistryError> {
         let mut packs = self.write();
         let cleared = packs.values().map(|record| record.versions.len()).sum();
@@ -175,7 +175,7 @@ impl<S: RegistryStore> Registry<S> {
     }
 }
 
-/// A namespace is its first publisher's.
+/// A namespace belongs to its first publisher.
 fn may_publish(
     packs: &BTreeMap<PackName, PackRecord>,
     name: &PackName,
@@ -183,9 +183,9 @@ fn may_publish(
 ) -> Result<(), PublishError> {
     let forbidden = |message: String| Err(PublishError::new(PublishErrorCode::Forbidden, message));
     if name.scope() == Scope::Core && !publisher.may_publish_core {
-        return forbidden("names in `core` are the working group's".to_owned());
+        return forbidden("names in `core` are reserved for the working group".to_owned());
     }
-    // All names of an owner begin with the same text, so they are beside each other.
+    // All names of an owner have the same prefix, so they are adjacent.
     let prefix = format!("{}.", name.owner());
     let neighbours = packs
         .range::<PackName, _>(name..)
@@ -219,7 +219,7 @@ pub(super) fn owned<'a>(
     Ok(record)
 }
 
-/// The first signature names the key of a pack; from then on a version is signed by the key that is valid.
+/// The first signature sets the key of a pack; later versions must be signed by the valid key.
 fn admit_key(record: &mut PackRecord, accepted: &Accepted, now: Timestamp) -> Result<(), PublishError> {
     let invalid = |message: &str| Err(PublishError::new(PublishErrorCode::SignatureInvalid, message));
     let Some(current) = record.keychain.last() else {
@@ -229,9 +229,9 @@ fn admit_key(record: &mut PackRecord, accepted: &Accepted, now: Timestamp) -> Re
         return Ok(());
     };
     match accepted.public_key {
-        None => invalid("earlier versions of this pack are signed, and this one is not"),
+        None => invalid("earlier versions of this pack are signed, but this one is not"),
         Some(key) if current.is(key) => Ok(()),
-        Some(_) => invalid("the key is not the one that is valid for this pack; rotate the keys first"),
+        Some(_) => invalid("the key is not the valid key of this pack; rotate the keys first"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a registry shows.
+//! Registry documents.
 
 use canon::time::Timestamp;
 use serde_json::{Map, Value, json};
@@ -11,10 +11,10 @@ use crate::publish::PublishRules;
 use crate::trust::TrustMode;
 use crate::version::Version;
 
-/// The most packs that a search gives.
+/// The maximum number of search results.
 pub const MAX_FOUND: usize = 100;
 
-/// What a registry says of itself: `GET /.well-known/openwop-registry`.
+/// The registry description: `GET /.well-known/openwop-registry`.
 pub fn well_known(rules: &PublishRules) -> Value {
     let keys: Vec<Value> = rules
         .keys
@@ -42,7 +42,7 @@ pub fn well_known(rules: &PublishRules) -> Value {
 }
 
 impl<S: RegistryStore> Registry<S> {
-    /// The catalogue of all packs that may be shown: `GET /v1/index.json`.
+    /// The catalog of visible packs: `GET /v1/index.json`.
     pub fn index(&self, now: Timestamp, is_shown: impl Fn(&PackName) -> bool) -> Value {
         let packs = self.read();
         let shown_packs = packs.values().filter(|record| is_shown(&record.name));
@@ -50,7 +50,7 @@ impl<S: RegistryStore> Registry<S> {
         json!({"registryVersion": "1", "generatedAt": shown(now), "packCount": entries.len(), "packs": entries})
     }
 
-    /// Everything about a pack: `GET /v1/packs/{name}`.
+    /// The document of a pack: `GET /v1/packs/{name}`.
     ///
     /// # Errors
     /// `pack_not_found`.
@@ -69,7 +69,7 @@ impl<S: RegistryStore> Registry<S> {
         }))
     }
 
-    /// The manifest of a version, with what the registry knows of it: `GET …/-/{version}.json`.
+    /// The manifest of a version with registry data: `GET …/-/{version}.json`.
     ///
     /// # Errors
     /// `pack_not_found` or `pack_version_not_found`.
@@ -77,7 +77,7 @@ impl<S: RegistryStore> Registry<S> {
         let packs = self.read();
         let found = known(&packs, name)?.version(version).ok_or_else(|| version_not_found(name, version))?;
         let mut document = found.manifest.clone();
-        // They are no members of this document.
+        // Not members of this document.
         for name in ["peerDependenciesMeta", "connector"] {
             document.remove(name);
         }
@@ -99,8 +99,7 @@ impl<S: RegistryStore> Registry<S> {
         Ok(Value::Object(document))
     }
 
-    /// The packs that have all the words in their name, description or keywords: `GET /v1/packs/-/search?q=`. Only those
-    /// that may be shown count.
+    /// Visible packs with all words in their name, description or keywords: `GET /v1/packs/-/search?q=`.
     pub fn search(&self, query: &str, is_shown: impl Fn(&PackName) -> bool) -> Value {
         let words: Vec<String> = query.split_whitespace().take(16).map(str::to_lowercase).collect();
         let packs = self.read();
@@ -115,8 +114,7 @@ impl<S: RegistryStore> Registry<S> {
         json!({"q": query, "total": found.len(), "results": found})
     }
 
-    /// The packs that bring a type of node, a chain or a template: `GET /v1/packs/-/by-type/{typeId}`. Only those that may
-    /// be shown count.
+    /// Visible packs with a node type, chain or template: `GET /v1/packs/-/by-type/{typeId}`.
     pub fn by_type(&self, type_id: &str, is_shown: impl Fn(&PackName) -> bool) -> Value {
         let packs = self.read();
         let brings = |record: &&PackRecord| {
@@ -130,7 +128,7 @@ impl<S: RegistryStore> Registry<S> {
     }
 }
 
-/// A line of the catalogue.
+/// A catalog entry.
 fn entry(record: &PackRecord) -> Option<Value> {
     let latest = record.latest()?;
     let count = |name: &str| latest.manifest.get(name).and_then(Value::as_array).map_or(0, Vec::len);
@@ -141,7 +139,7 @@ fn entry(record: &PackRecord) -> Option<Value> {
     }))
 }
 
-/// The ids that a version is found by, read off its manifest.
+/// The searchable ids of a version, from its manifest.
 fn type_ids(version: &VersionRecord) -> Vec<&Value> {
     let (member, id) = match version.kind {
         PackKind::Node => ("nodes", "typeId"),
@@ -183,12 +181,12 @@ fn summary(name: &PackName, found: &VersionRecord) -> Value {
 }
 
 fn reasons(found: &VersionRecord) -> impl Iterator<Item = (&'static str, Value)> {
-    let deprecated = found.deprecated.iter().flat_map(|told| {
+    let deprecated = found.deprecated.iter().flat_map(|notice| {
         [
-            ("deprecationReason", Some(json!(told.reason))),
-            ("supersededBy", told.superseded_by.as_ref().map(|by| json!(by))),
+            ("deprecationReason", Some(json!(notice.reason))),
+            ("supersededBy", notice.superseded_by.as_ref().map(|by| json!(by))),
         ]
     });
-    let yanked = found.yanked.iter().map(|told| ("yankedReason", Some(json!(told.reason))));
+    let yanked = found.yanked.iter().map(|notice| ("yankedReason", Some(json!(notice.reason))));
     deprecated.chain(yanked).filter_map(|(name, text)| Some((name, text?)))
 }

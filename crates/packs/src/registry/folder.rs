@@ -1,9 +1,9 @@
-//! A registry on a folder.
+//! A registry in a folder.
 //!
 //! ```text
-//! <root>/lock                       taken by the process that writes
-//! <root>/packs/<name>.json          the document of a pack; a long name is cut and has its digest behind it
-//! <root>/archives/<2>/<64>.tgz      archives under their digest, the first two digits as a folder
+//! <root>/lock                       held by the writing process
+//! <root>/packs/<name>.json          the document of a pack; a long name is shortened, with its digest appended
+//! <root>/archives/<2>/<64>.tgz      archives by digest, the first two digits as a folder
 //! ```
 
 use std::io;
@@ -18,12 +18,12 @@ use crate::disk::Folder;
 use crate::integrity::Integrity;
 use crate::name::PackName;
 
-/// The most bytes of the document of a pack.
+/// The maximum size of a pack document, in bytes.
 const MAX_RECORD_BYTES: usize = 256 << 20;
-/// The longest name that is the name of a file as it is.
+/// The maximum length of a name used as a file name.
 const MAX_PLAIN_NAME: usize = 180;
 
-/// A store of a registry on a folder. It belongs to one process at a time.
+/// A registry store in a folder, owned by one process at a time.
 #[derive(Debug)]
 pub struct FolderStore {
     root: Folder,
@@ -34,18 +34,18 @@ pub struct FolderStore {
 }
 
 impl FolderStore {
-    /// Opens the folder, makes it where it is not there, and takes it.
+    /// Opens the folder, creates it if needed, and locks it.
     ///
     /// # Errors
-    /// `pack_storage_failure`, also when another process has it.
+    /// `pack_storage_failure`, also if another process holds the lock.
     pub fn open(root: &Path) -> Result<Self, RegistryError> {
         Self::open_gated(root, None)
     }
 
-    /// As [`FolderStore::open`], behind a gate, for tests.
+    /// As [`FolderStore::open`], with a test gate.
     ///
     /// # Errors
-    /// As for [`FolderStore::open`].
+    /// As [`FolderStore::open`].
     pub fn open_gated(root: &Path, gate: Option<Arc<dyn Gate>>) -> Result<Self, RegistryError> {
         let opened = || -> io::Result<Self> {
             let root = Folder::open_root(root)?;
@@ -60,7 +60,7 @@ impl FolderStore {
             let most_archive_bytes = crate::archive::Limits::DEFAULT.packed_bytes;
             Ok(Self { root, packs, archives, most_archive_bytes, _lock: lock })
         };
-        opened().map_err(|cause| failed("the folder of the registry cannot be opened", &cause))
+        opened().map_err(|cause| failed("cannot open the registry folder", &cause))
     }
 
     fn place(&self, integrity: Integrity, make: bool) -> io::Result<(Folder, String)> {
@@ -81,10 +81,10 @@ impl FolderStore {
 
 impl RegistryStore for FolderStore {
     fn load(&self) -> Result<Vec<PackRecord>, RegistryError> {
-        let names = self.packs.names().map_err(|cause| failed("the registry cannot be listed", &cause))?;
+        let names = self.packs.names().map_err(|cause| failed("cannot list the registry", &cause))?;
         let mut records = Vec::new();
         for file in names.iter().filter(|name| name.ends_with(".json")) {
-            let what = format!("the document {file} of the registry cannot be read");
+            let what = format!("cannot read the registry document {file}");
             let bytes = self.packs.read(file, MAX_RECORD_BYTES).map_err(|cause| failed(&what, &cause))?;
             let Some(bytes) = bytes else { continue };
             let damaged = |message: String| {
@@ -94,12 +94,12 @@ impl RegistryStore for FolderStore {
                 serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
             if record.format != FORMAT {
                 return Err(damaged(format!(
-                    "it is of format {}, and this program knows {FORMAT}",
+                    "format {} is not supported; this program supports {FORMAT}",
                     record.format
                 )));
             }
             if file_name(&record.name) != *file {
-                return Err(damaged(format!("it is of {}", record.name)));
+                return Err(damaged(format!("it belongs to {}", record.name)));
             }
             records.push(record);
         }
@@ -107,11 +107,13 @@ impl RegistryStore for FolderStore {
     }
 
     fn save(&self, record: &PackRecord) -> Result<(), RegistryError> {
-        let bytes =
-            serde_json::to_vec(record).expect("a record was read as JSON, or made of texts and numbers");
+        let bytes = serde_json::to_vec(record).expect(
+            "a record was parsed from JSON, or has only strings and \
+                numbers",
+        );
         self.packs
             .replace(&file_name(&record.name), &bytes)
-            .map_err(|cause| failed(&format!("the document of {} cannot be written", record.name), &cause))
+            .map_err(|cause| failed(&format!("cannot write the document of {}", record.name), &cause))
     }
 
     fn put(&self, integrity: Integrity, archive: &[u8]) -> Result<(), RegistryError> {
@@ -119,18 +121,18 @@ impl RegistryStore for FolderStore {
             let (folder, name) = self.place(integrity, true)?;
             if folder.has(&name)? { Ok(()) } else { folder.replace(&name, archive) }
         };
-        written().map_err(|cause| failed("an archive cannot be written", &cause))
+        written().map_err(|cause| failed("cannot write an archive", &cause))
     }
 
     fn get(&self, integrity: Integrity) -> Result<Option<Vec<u8>>, RegistryError> {
         let (folder, name) = match self.place(integrity, false) {
             Ok(place) => place,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(cause) => return Err(failed("an archive cannot be read", &cause)),
+            Err(cause) => return Err(failed("cannot read an archive", &cause)),
         };
         let archive = folder
             .read(&name, self.most_archive_bytes)
-            .map_err(|cause| failed("an archive cannot be read", &cause))?;
+            .map_err(|cause| failed("cannot read an archive", &cause))?;
         match archive {
             Some(archive) if !Integrity::of(&archive).is(integrity) => Err(RegistryError::new(
                 RegistryErrorCode::StorageFailure,
@@ -148,7 +150,7 @@ impl RegistryStore for FolderStore {
         };
         match removed() {
             Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
-                Err(failed("an archive cannot be removed", &cause))
+                Err(failed("cannot remove an archive", &cause))
             }
             _ => Ok(()),
         }
@@ -164,11 +166,11 @@ impl RegistryStore for FolderStore {
             }
             self.root.sync()
         };
-        cleared().map_err(|cause| failed("the registry cannot be cleared", &cause))
+        cleared().map_err(|cause| failed("cannot clear the registry", &cause))
     }
 }
 
-/// The name of the file of a pack.
+/// The file name of a pack.
 fn file_name(name: &PackName) -> String {
     let text = name.as_str();
     if text.len() <= MAX_PLAIN_NAME {

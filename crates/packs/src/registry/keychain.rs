@@ -1,4 +1,4 @@
-//! The keys of a pack, and how one follows another.
+//! The keys of a pack and their rotation.
 
 use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,31 +8,28 @@ use super::{Publisher, Registry, RegistryError, RegistryErrorCode, RegistryStore
 use crate::name::PackName;
 use crate::signature::{self, PublicKey};
 
-/// The most keys of a pack.
+/// The maximum number of keys per pack.
 pub const MAX_KEYS: usize = 1000;
 
-/// A key that signed, or may sign, versions of a pack.
+/// A signing key of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChainKey {
-    /// Its name.
     pub kid: String,
     /// Always `ed25519`.
     pub algorithm: String,
-    /// The key, as PEM.
+    /// The key as PEM.
     pub public_key: String,
-    /// From when on it signs.
     pub valid_from: String,
-    /// Until when it signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until: Option<String>,
-    /// The key before.
+    /// The previous key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotated_from: Option<String>,
-    /// The key after.
+    /// The next key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotated_to: Option<String>,
-    /// What the key before signed, in base64.
+    /// The signature by the previous key, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation_proof: Option<String>,
 }
@@ -56,17 +53,15 @@ impl ChainKey {
     }
 }
 
-/// A request to let another key follow.
+/// A key rotation request.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotateRequest {
-    /// The name of the new key.
     pub kid: String,
     /// The new key, as PEM or base64.
     pub public_key: String,
-    /// From when on it signs.
     pub valid_from: String,
-    /// What the old key signed: `kid`, `publicKey` and `validFrom` as they are written here, without anything between them.
+    /// The signature by the old key over `kid`, `publicKey` and `validFrom`, concatenated as written.
     pub rotation_proof: String,
 }
 
@@ -80,17 +75,17 @@ impl<S: RegistryStore> Registry<S> {
         Ok(known(&packs, name)?.keychain.clone())
     }
 
-    /// The key of that name, as PEM, where a pack was signed with one.
+    /// The key with that id as PEM, if a pack was signed with it.
     pub fn public_key(&self, kid: &str) -> Option<String> {
         let packs = self.read();
         let mut keys = packs.values().flat_map(|record| &record.keychain);
         keys.find(|key| key.kid == kid).map(|key| key.public_key.clone())
     }
 
-    /// Lets a new key follow the one that is valid. The old one has to have signed for it.
+    /// Rotates to a new key, which the valid key must have signed.
     ///
     /// # Errors
-    /// `pack_not_found`, `forbidden`, `pack_signature_invalid`, or those of the store.
+    /// `pack_not_found`, `forbidden`, `pack_signature_invalid`, or store errors.
     pub fn rotate(
         &self,
         name: &PackName,
@@ -107,23 +102,23 @@ impl<S: RegistryStore> Registry<S> {
             || request.kid.is_empty()
             || request.kid.len() > 256
         {
-            return Err(invalid("the new key needs a name of at most 256 bytes that was not used before"));
+            return Err(invalid("the new key must have an unused id of at most 256 bytes"));
         }
         if !crate::time::is_date_time(&request.valid_from) {
-            return Err(invalid("`validFrom` is no date and time of RFC 3339"));
+            return Err(invalid("`validFrom` must be an RFC 3339 date and time"));
         }
         let Some(old) = record.keychain.last_mut() else {
-            return Err(invalid("the pack has no key yet; the first signed version names it"));
+            return Err(invalid("the pack has no key yet; publish a signed version first"));
         };
         let new = PublicKey::from_text(&request.public_key).map_err(|error| invalid(error.message()))?;
         let proof = base64::engine::general_purpose::STANDARD
             .decode(&request.rotation_proof)
-            .map_err(|_| invalid("the proof is no base64"))?;
+            .map_err(|_| invalid("the proof is not valid base64"))?;
         let proof = signature::raw(&proof).map_err(|error| invalid(error.message()))?;
         let old_key = PublicKey::from_pem(&old.public_key).map_err(|error| invalid(error.message()))?;
         let message = format!("{}{}{}", request.kid, request.public_key, request.valid_from);
         if !old_key.signed(message.as_bytes(), &proof) {
-            return Err(invalid("the old key did not sign for the new one"));
+            return Err(invalid("the old key did not sign the new one"));
         }
         old.valid_until = Some(request.valid_from.clone());
         old.rotated_to = Some(request.kid.clone());

@@ -1,4 +1,4 @@
-//! A registry that is gone when its process is.
+//! An in-memory registry.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,18 +8,18 @@ use super::{RegistryError, RegistryStore};
 use crate::integrity::Integrity;
 use crate::name::PackName;
 
-/// A store of a registry in memory, for tests and for the catalogue of tests.
+/// An in-memory registry store, for tests and the test catalog.
 #[derive(Debug, Default)]
-pub struct MemoryStore(Mutex<Kept>);
+pub struct MemoryStore(Mutex<Contents>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Contents {
     records: BTreeMap<PackName, PackRecord>,
     archives: BTreeMap<Integrity, Vec<u8>>,
 }
 
 impl MemoryStore {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, Contents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -49,7 +49,7 @@ impl RegistryStore for MemoryStore {
     }
 
     fn clear(&self) -> Result<(), RegistryError> {
-        *self.kept() = Kept::default();
+        *self.kept() = Contents::default();
         Ok(())
     }
 }

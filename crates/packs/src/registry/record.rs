@@ -14,84 +14,68 @@ use crate::name::PackName;
 use crate::resolve::Candidate;
 use crate::version::Version;
 
-/// The version of the format.
+/// The format version.
 pub(super) const FORMAT: u64 = 1;
 
-/// Everything that a registry knows of a pack.
+/// The registry data of a pack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PackRecord {
-    /// The version of this format.
     pub format: u64,
-    /// The name.
     pub name: PackName,
-    /// Who published it first.
+    /// The first publisher.
     pub owner: String,
     /// The versions, lowest first.
     pub versions: Vec<VersionRecord>,
-    /// Versions that were taken back. None of them is ever another archive.
+    /// Unpublished versions. They can only return with the same contents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withdrawn: Vec<(Version, Integrity)>,
-    /// The keys that signed it, oldest first.
+    /// The signing keys, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keychain: Vec<ChainKey>,
 }
 
-/// A version of a pack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VersionRecord {
-    /// The version.
     pub version: Version,
-    /// Its kind.
     pub kind: PackKind,
-    /// The digest of its archive.
     pub integrity: Integrity,
-    /// The size of its archive.
     pub size: u64,
-    /// When it was published.
     pub published_at: Timestamp,
-    /// Who published it.
     pub publisher: String,
-    /// Its manifest.
     pub manifest: Map<String, Value>,
     /// The signature over `pack.json`, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
-    /// The key that made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_key: Option<String>,
-    /// Why it should no longer be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecation>,
-    /// Why it was withdrawn from ranges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yanked: Option<Yank>,
 }
 
-/// Why a version should no longer be used.
+/// Why a version is deprecated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Deprecation {
-    /// In words.
     #[serde(default)]
     pub reason: String,
-    /// What to use instead.
+    /// The replacement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<String>,
 }
 
-/// Why a version was withdrawn from ranges.
+/// Why a version is yanked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Yank {
-    /// In words.
     #[serde(default)]
     pub reason: String,
 }
 
 impl PackRecord {
-    /// What is known of a version.
     pub fn version(&self, version: &Version) -> Option<&VersionRecord> {
         self.versions.iter().find(|record| record.version == *version)
     }
@@ -100,7 +84,7 @@ impl PackRecord {
         self.versions.iter_mut().find(|record| record.version == *version)
     }
 
-    /// The version that is shown first: the highest that is not yanked, releases before pre-releases.
+    /// The version shown first: the highest that is not yanked, releases before pre-releases.
     pub fn latest(&self) -> Option<&VersionRecord> {
         let usable = || self.versions.iter().filter(|record| record.yanked.is_none());
         let by_version = |record: &&VersionRecord| record.version.clone();
@@ -113,7 +97,7 @@ impl PackRecord {
 }
 
 impl VersionRecord {
-    /// The 64 bytes of the signature.
+    /// The signature bytes.
     pub(super) fn signature(&self) -> Option<[u8; 64]> {
         STANDARD.decode(self.signature.as_ref()?).ok()?.try_into().ok()
     }
@@ -122,7 +106,7 @@ impl VersionRecord {
         STANDARD.encode(signature)
     }
 
-    /// The manifest, read again.
+    /// The parsed manifest.
     pub(super) fn read_manifest(&self) -> Option<Manifest> {
         Manifest::from_value(&Value::Object(self.manifest.clone())).ok()
     }

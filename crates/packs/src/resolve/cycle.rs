@@ -1,10 +1,10 @@
-//! Packs that need each other in a circle.
+//! Dependency cycles.
 
 use std::collections::BTreeMap;
 
 use crate::name::PackName;
 
-/// The first circle, its first pack repeated at the end. Found without recursion, in the order of names.
+/// The first cycle, its first pack repeated at the end. Iterative, in name order.
 pub(super) fn first<'a, I, D>(graph: I) -> Option<Vec<&'a PackName>>
 where
     I: IntoIterator<Item = (&'a PackName, D)>,
@@ -17,7 +17,7 @@ where
         if done.contains_key(start) {
             continue;
         }
-        // The way from the start, and how many of the needs of each pack on it were looked at.
+        // The path from the start, and how many dependencies of each pack on it were visited.
         let mut way: Vec<(&PackName, usize)> = vec![(start, 0)];
         done.insert(start, false);
         while let Some((name, next)) = way.last_mut() {

@@ -1,4 +1,4 @@
-//! Going by a lockfile, to the letter.
+//! Checks a lockfile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +12,26 @@ use crate::name::PackName;
 use crate::range::Range;
 use crate::version::Version;
 
-/// Holds a lockfile to itself and to the sources: everything that a locked pack needs, by its own word and by that of its registry, is
-/// locked in a version that it accepts, every version is there, and its bytes are the locked ones. Yanked versions are fine: they are
-/// pinned.
+/// Checks a lockfile for consistency and against the sources: all dependencies, as locked and as in the registry, are
+/// locked in an accepted version, every version exists, and the digests match. Yanked versions are allowed because they
+/// are pinned.
 ///
-/// The registry only says which bytes it has. Whoever fetches them holds them to the lock with [`LockedPack::verify`].
+/// The registry only reports digests. Verify downloaded bytes with [`LockedPack::verify`].
 ///
 /// # Errors
-/// `pack_lockfile_incomplete`, `pack_version_not_found`, `pack_integrity_mismatch`, `pack_dependency_conflict`, or those of the sources.
+/// `pack_lockfile_incomplete`, `pack_version_not_found`, `pack_integrity_mismatch`, `pack_dependency_conflict`, or
+/// source errors.
 pub fn check_lock(lock: &Lockfile, sources: &Sources<'_>, offline: bool) -> Result<(), PackError> {
     let mut by_name: BTreeMap<&PackName, Vec<&Version>> = BTreeMap::new();
     for pack in &lock.packs {
         by_name.entry(&pack.name).or_default().push(&pack.version);
     }
-    // Whether it is whole can be said without asking anybody.
+    // Completeness is checked without any source.
     for pack in &lock.packs {
         for (name, text) in &pack.dependencies {
             let range = Range::parse(text).map_err(|error| {
                 let by = format!("{}@{}", pack.name, pack.version);
-                PackError::new(PackErrorCode::LockfileInvalid, format!("{by} needs {name}: {error}"))
+                PackError::new(PackErrorCode::LockfileInvalid, format!("{by} requires {name}: {error}"))
             })?;
             is_locked(lock, &by_name, pack, name, &range)?;
         }
@@ -38,13 +39,13 @@ pub fn check_lock(lock: &Lockfile, sources: &Sources<'_>, offline: bool) -> Resu
     for pack in &lock.packs {
         let found = sources.versions(&pack.name, offline)?;
         if !found.listed.iter().any(|listed| listed.version == pack.version) {
-            let message = format!("{} {} is locked, and no registry has it", pack.name, pack.version);
+            let message = format!("{} {} is locked, but no registry has it", pack.name, pack.version);
             return Err(PackError::new(PackErrorCode::VersionNotFound, message)
                 .detail("packName", pack.name.as_str()));
         }
         let candidate = found.candidate(&pack.name, &pack.version)?;
         if !candidate.integrity.is(pack.integrity) {
-            return Err(pack.other_bytes(candidate.integrity));
+            return Err(pack.digest_mismatch(candidate.integrity));
         }
         for (name, range) in &candidate.dependencies {
             is_locked(lock, &by_name, pack, name, range)?;
@@ -53,7 +54,7 @@ pub fn check_lock(lock: &Lockfile, sources: &Sources<'_>, offline: bool) -> Resu
     Ok(())
 }
 
-/// Whether what a pack needs is locked in a version that it accepts.
+/// Whether a dependency is locked in an accepted version.
 fn is_locked(
     lock: &Lockfile,
     by_name: &BTreeMap<&PackName, Vec<&Version>>,
@@ -63,7 +64,7 @@ fn is_locked(
 ) -> Result<(), PackError> {
     let by = format!("{}@{}", pack.name, pack.version);
     let Some(there) = by_name.get(name) else {
-        let message = format!("{by} needs {name}, which is not locked");
+        let message = format!("{by} requires {name}, which is not locked");
         return Err(
             PackError::new(PackErrorCode::LockfileIncomplete, message).detail("packName", name.as_str())
         );
@@ -72,13 +73,13 @@ fn is_locked(
     if forced || there.iter().any(|version| range.matches(version)) {
         return Ok(());
     }
-    let message = format!("{by} needs {name} in {range}, and another version is locked");
+    let message = format!("{by} requires {name} in {range}, but another version is locked");
     Err(PackError::new(PackErrorCode::DependencyConflict, message)
         .detail("packName", name.as_str())
         .detail("conflictingRanges", json!([range.as_str()])))
 }
 
-/// The locked packs, each after those that it needs.
+/// The locked packs, dependencies first.
 ///
 /// # Errors
 /// `pack_dependency_cycle`.
@@ -88,7 +89,7 @@ pub fn needed_first(lock: &Lockfile) -> Result<Vec<&LockedPack>, PackError> {
         needs.entry(&pack.name).or_default().extend(pack.dependencies.keys());
     }
     if let Some(cycle) = cycle::first(needs.iter().map(|(name, needs)| (*name, needs.iter().copied()))) {
-        return Err(super::circle(&cycle));
+        return Err(super::cycle_error(&cycle));
     }
     let mut rank: BTreeMap<&PackName, usize> = BTreeMap::new();
     let mut waiting: Vec<(&PackName, bool)> = needs.keys().rev().map(|name| (*name, false)).collect();

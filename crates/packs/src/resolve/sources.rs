@@ -1,4 +1,4 @@
-//! Where versions come from.
+//! Sources of versions.
 
 use std::collections::BTreeMap;
 
@@ -9,100 +9,94 @@ use crate::range::Range;
 use crate::signature::LockedSignature;
 use crate::version::Version;
 
-/// A version that a source has.
+/// A version in a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// The version.
+pub struct ListedVersion {
     pub version: Version,
-    /// Whether it was withdrawn from ranges.
     pub yanked: bool,
 }
 
-/// What is known of a version that is looked at.
+/// The details of a version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// The version.
     pub version: Version,
-    /// Its bytes.
     pub integrity: Integrity,
-    /// Where they are.
+    /// The download URL.
     pub resolved: Option<String>,
-    /// Who signed them.
     pub signature: Option<LockedSignature>,
-    /// What it needs.
     pub dependencies: BTreeMap<PackName, Range>,
-    /// What it needs of its host.
+    /// Required host capabilities.
     pub peer_dependencies: BTreeMap<String, String>,
 }
 
-/// Why a source has no answer.
+/// Why a source has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// It does not answer.
-    #[error("a registry cannot be asked: {0}")]
+    #[error("registry unreachable: {0}")]
     Unreachable(String),
-    /// It answers, and gives nothing: it wants a key, or is no registry. Nobody else is asked in its place, since what is private
-    /// there could be somebody else's under the same name elsewhere.
-    #[error("the registry refuses: {0}")]
+    /// It requires a key or is not a registry. No other source is used instead, because another owner may use a private
+    /// name there.
+    #[error("the registry rejected the request: {0}")]
     Refused(String),
-    /// It answers, and what it says of a version cannot be gone by. Guessing would mean to install something without what it needs.
+    /// The response is invalid. Ignoring it could install a pack without its dependencies.
     #[error("{0}")]
     Unusable(String),
 }
 
-/// Somebody who knows versions of packs.
+/// A source of pack versions.
 ///
 /// # Contract
-/// * The same question has the same answer while a resolution lasts.
-/// * A pack that is not there has no versions.
-/// * Listing is one question, however many versions there are; only those that are in question are looked at.
+///
+/// * Results do not change during a resolution.
+/// * An unknown pack has no versions.
+/// * Listing is one request; only relevant versions are read.
 pub trait Source {
     /// The versions of a pack, in any order.
     ///
     /// # Errors
-    /// The source cannot be asked.
-    fn versions(&self, name: &PackName) -> Result<Vec<Listed>, SourceError>;
+    /// The source is unreachable.
+    fn versions(&self, name: &PackName) -> Result<Vec<ListedVersion>, SourceError>;
 
-    /// What is known of a version that was listed.
+    /// The details of a listed version.
     ///
     /// # Errors
-    /// The source cannot be asked, or what it says cannot be used.
+    /// The source is unreachable, or its response is invalid.
     fn candidate(&self, name: &PackName, version: &Version) -> Result<Candidate, SourceError>;
 
-    /// Its address, where it has one.
+    /// Its URL, if any.
     fn url(&self) -> Option<String> {
         None
     }
 
-    /// Whether asking it leaves this machine.
+    /// Whether it is on the network.
     fn is_remote(&self) -> bool {
         false
     }
 }
 
-/// Sources in the order in which they are asked. The first that has the pack answers for it.
+/// Sources in order. The first that has a pack is used for it.
 pub struct Sources<'s>(pub Vec<&'s dyn Source>);
 
-/// The versions of a pack, highest first, and who has them.
-pub(super) struct Found<'s> {
+/// The versions of a pack, highest first, and their source.
+pub(super) struct PackVersions<'s> {
     pub(super) source: &'s dyn Source,
-    pub(super) listed: Vec<Listed>,
+    pub(super) listed: Vec<ListedVersion>,
 }
 
 impl<'s> Sources<'s> {
     /// The versions of a pack.
     ///
     /// # Errors
-    /// `pack_not_found` when nobody has it, `pack_registry_unreachable` when nobody has it and somebody could not be asked, or when
-    /// somebody refuses before one is found who has it.
-    pub(super) fn versions(&self, name: &PackName, offline: bool) -> Result<Found<'s>, PackError> {
+    /// `pack_not_found` if no source has it; `pack_registry_unreachable` if no source has it and one was unreachable,
+    /// or if one rejected the request before another had it.
+    pub(super) fn versions(&self, name: &PackName, offline: bool) -> Result<PackVersions<'s>, PackError> {
         let mut unreachable = None;
         for source in self.0.iter().filter(|source| !(offline && source.is_remote())) {
             match source.versions(name) {
                 Ok(listed) if listed.is_empty() => {}
                 Ok(mut listed) => {
                     listed.sort_by(|left, right| right.version.cmp(&left.version));
-                    return Ok(Found { source: *source, listed });
+                    return Ok(PackVersions { source: *source, listed });
                 }
                 Err(error @ SourceError::Unreachable(_)) => unreachable = unreachable.or(Some(error)),
                 Err(error @ (SourceError::Refused(_) | SourceError::Unusable(_))) => {
@@ -113,7 +107,7 @@ impl<'s> Sources<'s> {
         }
         Err(match unreachable {
             Some(error) => PackError::new(PackErrorCode::RegistryUnreachable, error.to_string()),
-            None => PackError::new(PackErrorCode::NotFound, format!("no registry that was asked has {name}")),
+            None => PackError::new(PackErrorCode::NotFound, format!("no registry has {name}")),
         }
         .detail("packName", name.as_str()))
     }
@@ -127,11 +121,11 @@ impl<'s> Sources<'s> {
     }
 }
 
-impl Found<'_> {
-    /// What is known of a version.
+impl PackVersions<'_> {
+    /// The details of a version.
     ///
     /// # Errors
-    /// `pack_version_not_found` when what its registry says cannot be used, `pack_registry_unreachable`.
+    /// `pack_version_not_found` if the registry's response is invalid, `pack_registry_unreachable`.
     pub(super) fn candidate(&self, name: &PackName, version: &Version) -> Result<Candidate, PackError> {
         self.source.candidate(name, version).map_err(|error| {
             let refused = match error {

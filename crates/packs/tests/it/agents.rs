@@ -1,4 +1,4 @@
-//! Agents that packs bring.
+//! Agents in packs.
 
 use packs::PackErrorCode;
 use packs::agents::{AgentRef, HandoffSchemas, catalogue, may_use};
@@ -21,7 +21,7 @@ fn agent_pack() -> Value {
 }
 
 #[test]
-fn the_catalogue_tells_everything_but_the_prompt() {
+fn the_catalogue_hides_the_prompt() {
     let manifest = Manifest::from_value(&agent_pack()).unwrap();
     let lacks = |capability: &str| ["host.kv", "memory"].contains(&capability);
     let entries = serde_json::to_value(catalogue(&manifest, lacks)).unwrap();
@@ -42,8 +42,8 @@ fn the_catalogue_tells_everything_but_the_prompt() {
 }
 
 #[test]
-fn a_memory_that_the_host_does_not_have_is_told() {
-    let told = |shape: &Value, has_memory: bool| {
+fn missing_memory_is_reported() {
+    let missing_memory = |shape: &Value, has_memory: bool| {
         let mut pack = agent_pack();
         pack["agents"][0]["memoryShape"] = shape.clone();
         let manifest = Manifest::from_value(&pack).unwrap();
@@ -60,13 +60,13 @@ fn a_memory_that_the_host_does_not_have_is_told() {
         (json!({"conversation": true, "longTerm": true}), &["read", "write", "long-term-durability"]),
     ];
     for (shape, missing) in cases {
-        assert_eq!(told(&shape, false), missing, "{shape}");
-        assert!(told(&shape, true).is_empty(), "{shape}");
+        assert_eq!(missing_memory(&shape, false), missing, "{shape}");
+        assert!(missing_memory(&shape, true).is_empty(), "{shape}");
     }
 }
 
 #[test]
-fn an_agent_uses_the_tools_on_its_list_and_no_others() {
+fn agents_use_only_allowed_tools() {
     let manifest = Manifest::from_value(&agent_pack()).unwrap();
     let agent = &manifest.agents()[0];
     for (tool, expected) in [
@@ -81,7 +81,7 @@ fn an_agent_uses_the_tools_on_its_list_and_no_others() {
 }
 
 #[test]
-fn what_is_handed_over_is_held_to_its_schema() {
+fn handoffs_are_validated() {
     let manifest = agent_pack();
     let task = br#"{"type": "object", "required": ["topic"]}"#;
     let bytes = packed(&manifest, &[("task.json", task), ("return.json", br#"{"type": "string"}"#)]);
@@ -92,7 +92,7 @@ fn what_is_handed_over_is_held_to_its_schema() {
     assert_eq!(schemas.check_task(&json!({})).unwrap_err().code(), PackErrorCode::HandoffTaskSchemaViolation);
     let refused = schemas.check_return(&json!(["private"])).unwrap_err();
     assert_eq!(refused.code(), PackErrorCode::HandoffReturnSchemaViolation);
-    assert!(!refused.to_string().contains("private"), "what was returned is not told");
+    assert!(!refused.to_string().contains("private"), "the error does not quote the result");
     let missing = HandoffSchemas::compile(&manifest.agents()[0], |_| None).unwrap_err();
     assert_eq!(missing.code(), PackErrorCode::LoadFailure);
     let circular =
@@ -101,7 +101,7 @@ fn what_is_handed_over_is_held_to_its_schema() {
 }
 
 #[test]
-fn a_reference_names_a_version_or_a_channel() {
+fn version_and_channel_are_exclusive() {
     assert!(
         AgentRef::read(&json!({"agentId": "core.a.b", "version": "1.0.0", "modelClass": "chat"})).is_ok()
     );

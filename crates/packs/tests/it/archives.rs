@@ -1,4 +1,4 @@
-//! What is taken out of an archive, and what is not.
+//! Reading archives.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -9,14 +9,14 @@ use packs::archive::{Archive, ArchiveError, Limits, write};
 use packs::path::EntryPath;
 use tar::{EntryType, Header};
 
-/// Gzip of bytes.
+/// Compresses bytes with gzip.
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut packer = GzEncoder::new(Vec::new(), Compression::new(6));
     packer.write_all(bytes).unwrap();
     packer.finish().unwrap()
 }
 
-/// One entry of a tar, with whatever name and type.
+/// A tar entry with any name and type.
 pub(crate) fn entry(name: &[u8], kind: EntryType, content: &[u8]) -> Vec<u8> {
     let mut header = Header::new_ustar();
     header.as_old_mut().name[..name.len()].copy_from_slice(name);
@@ -30,7 +30,7 @@ pub(crate) fn entry(name: &[u8], kind: EntryType, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A packed tar of entries.
+/// A compressed tar archive.
 pub(crate) fn tarball(entries: &[Vec<u8>]) -> Vec<u8> {
     gzip(&[entries.concat(), vec![0; 1024]].concat())
 }
@@ -40,11 +40,11 @@ fn file(name: &str) -> Vec<u8> {
 }
 
 fn refusal(bytes: &[u8]) -> ArchiveError {
-    Archive::read(bytes, &Limits::DEFAULT).expect_err("it was read")
+    Archive::read(bytes, &Limits::DEFAULT).expect_err("it was accepted")
 }
 
 #[test]
-fn what_is_written_is_read_and_always_the_same_bytes() {
+fn writing_is_deterministic_and_readable() {
     let long = format!("deep/{}/file.txt", "n".repeat(150));
     let files: BTreeMap<EntryPath, (&[u8], bool)> = [
         ("pack.json", &b"{}"[..], false),
@@ -67,7 +67,7 @@ fn what_is_written_is_read_and_always_the_same_bytes() {
 }
 
 #[test]
-fn the_archives_of_tar_are_read() {
+fn reads_archives_of_the_tar_program() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
     std::fs::write(folder.path().join("pack.json"), "{}").unwrap();
@@ -81,7 +81,7 @@ fn the_archives_of_tar_are_read() {
             .arg(folder.path())
             .arg(".")
             .output();
-        // Not every machine has it.
+        // `tar` is not installed everywhere.
         let Ok(packed) = packed else { return };
         assert!(packed.status.success());
         let archive =
@@ -92,7 +92,7 @@ fn the_archives_of_tar_are_read() {
 }
 
 #[test]
-fn entries_that_could_lead_out_are_refused() {
+fn rejects_unsafe_entries() {
     let cases: [(&str, Vec<u8>); 14] = [
         ("an absolute path", file("/etc/passwd")),
         ("a climbing path", file("a/../../b")),
@@ -105,14 +105,14 @@ fn entries_that_could_lead_out_are_refused() {
         ("a pipe", entry(b"pipe", EntryType::Fifo, b"")),
         ("a sparse file", entry(b"sparse", EntryType::GNUSparse, b"")),
         ("an unknown type", entry(b"x", EntryType::new(b'Z'), b"")),
-        ("a name that is no text", entry(b"\xff\xfe", EntryType::Regular, b"")),
+        ("a name that is not UTF-8", entry(b"\xff\xfe", EntryType::Regular, b"")),
         ("a control character", entry(b"a\nb", EntryType::Regular, b"")),
-        ("the installer's folder", file(".interlock/installed.json")),
+        ("the reserved folder", file(".interlock/installed.json")),
     ];
     for (name, bytes) in cases {
         assert!(matches!(refusal(&tarball(&[bytes])), ArchiveError::Traversal { .. }), "{name}");
     }
-    // The name may also come from a header before.
+    // The name may also come from an extension header.
     let named =
         |kind: EntryType, content: &[u8]| tarball(&[entry(b"header", kind, content), file("innocent")]);
     assert!(matches!(refusal(&named(EntryType::GNULongName, b"../../x\0")), ArchiveError::Traversal { .. }));
@@ -130,7 +130,7 @@ fn entries_that_could_lead_out_are_refused() {
 }
 
 #[test]
-fn names_that_are_one_on_some_machine_are_refused() {
+fn rejects_colliding_names() {
     for (first, second) in [
         ("a", "a"),
         ("Readme", "README"),
@@ -144,13 +144,13 @@ fn names_that_are_one_on_some_machine_are_refused() {
             assert!(matches!(refused, ArchiveError::Collision { .. }), "{one} and {other}: {refused}");
         }
     }
-    // A folder may be named as often as there is something in it.
+    // A folder may be listed once for each of its files.
     let folder = entry(b"a/", EntryType::Directory, b"");
     assert!(Archive::read(&tarball(&[folder.clone(), file("a/b"), folder]), &Limits::DEFAULT).is_ok());
 }
 
 #[test]
-fn what_is_no_gzip_or_no_tar() {
+fn rejects_invalid_streams() {
     let good = tarball(&[file("a")]);
     let mut flipped = good.clone();
     let end = flipped.len() - 6;
@@ -158,10 +158,10 @@ fn what_is_no_gzip_or_no_tar() {
     let gzips = [
         ("nothing", Vec::new()),
         ("words", b"not a gzip stream".to_vec()),
-        ("a cut stream", good[..good.len() - 9].to_vec()),
+        ("a truncated stream", good[..good.len() - 9].to_vec()),
         ("a wrong checksum", flipped),
-        ("bytes behind it", [good.clone(), b"x".to_vec()].concat()),
-        ("another stream behind it", [good.clone(), good].concat()),
+        ("trailing bytes", [good.clone(), b"x".to_vec()].concat()),
+        ("a second stream", [good.clone(), good].concat()),
     ];
     for (name, bytes) in gzips {
         assert_eq!(refusal(&bytes), ArchiveError::Gzip, "{name}");
@@ -169,11 +169,11 @@ fn what_is_no_gzip_or_no_tar() {
     let mut unsummed = file("a");
     unsummed[0] = b'b';
     let tars = [
-        ("words", gzip(b"no tar at all")),
+        ("words", gzip(b"not a tar archive")),
         ("a wrong checksum", tarball(&[unsummed])),
-        ("nothing in it", gzip(&[0; 1024])),
-        ("a cut file", gzip(&file("a")[..700])),
-        ("bytes behind its end", gzip(&[file("a"), vec![0; 1024], file("b")].concat())),
+        ("an empty archive", gzip(&[0; 1024])),
+        ("a truncated file", gzip(&file("a")[..700])),
+        ("bytes after the end", gzip(&[file("a"), vec![0; 1024], file("b")].concat())),
         ("a name without its entry", tarball(&[entry(b"h", EntryType::GNULongName, b"x\0")])),
         ("a folder with content", tarball(&[entry(b"a/", EntryType::Directory, b"content")])),
         ("an endless name", tarball(&[entry(b"h", EntryType::GNULongName, &[b'x'; 9000]), file("a")])),
@@ -185,26 +185,26 @@ fn what_is_no_gzip_or_no_tar() {
 }
 
 #[test]
-fn every_bound_is_kept() {
+fn enforces_every_limit() {
     let what = |bytes: &[u8], limits: Limits| match Archive::read(bytes, &limits) {
         Err(ArchiveError::TooLarge { what, .. }) => what,
         other => panic!("{other:?}"),
     };
     let small = Limits { packed_bytes: 100_000, unpacked_bytes: 1 << 20, entries: 3, ratio: 10 };
-    assert_eq!(what(&vec![0; 100_001], small), "the packed bytes");
+    assert_eq!(what(&vec![0; 100_001], small), "packed bytes");
     let noise: Vec<u8> = (0..600_000_u32)
         .flat_map(|number| (number.wrapping_mul(2_654_435_761)).to_le_bytes())
         .take(2 << 20)
         .collect();
     let roomy = Limits { packed_bytes: 50 << 20, ..small };
-    assert_eq!(what(&tarball(&[entry(b"noise", EntryType::Regular, &noise)]), roomy), "the unpacked bytes");
+    assert_eq!(what(&tarball(&[entry(b"noise", EntryType::Regular, &noise)]), roomy), "unpacked bytes");
     assert_eq!(
         what(&gzip(&vec![0; 5 << 20]), Limits { unpacked_bytes: 50 << 20, ..small }),
         "the ratio of unpacked to packed bytes"
     );
     assert_eq!(what(&tarball(&[file("a"), file("b"), file("c"), file("d")]), small), "the number of entries");
     let deep = "d/".repeat(40);
-    assert_eq!(what(&tarball(&[file(&format!("{deep}x"))]), small), "the path of an entry");
-    // As the protocol's own tests send it: too large, although there is no file in it.
+    assert_eq!(what(&tarball(&[file(&format!("{deep}x"))]), small), "the length of an entry path");
+    // As in the protocol's tests: too large, although it contains no file.
     assert!(matches!(refusal(&gzip(&vec![0; 10 << 20])), ArchiveError::TooLarge { .. }));
 }

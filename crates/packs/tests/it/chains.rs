@@ -1,7 +1,7 @@
-//! Chains and what becomes of them.
+//! Chains and their expansion.
 
 use packs::PackErrorCode;
-use packs::chain::{ExpansionId, Place, SpliceError, expand, find};
+use packs::chain::{ExpansionId, InsertionPoint, SpliceError, expand, find};
 use packs::manifest::Manifest;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn known(type_id: &str) -> bool {
 }
 
 #[test]
-fn a_chain_becomes_nodes_and_edges() {
+fn expands_to_nodes_and_edges() {
     let manifest = Manifest::from_value(&chain_pack()).unwrap();
     let chain = find(&manifest, CHAIN).unwrap();
     let parameters = json!({"url": "https://acme.example", "headers": {"a": [1, null]}});
@@ -46,10 +46,10 @@ fn a_chain_becomes_nodes_and_edges() {
 }
 
 #[test]
-fn an_unknown_type_is_told_before_anything_else() {
+fn unknown_types_are_reported_first() {
     let manifest = Manifest::from_value(&chain_pack()).unwrap();
     let chain = &manifest.chains()[0];
-    // The parameters are wrong as well.
+    // The parameters are invalid as well.
     let refused = expand(chain, &json!({"url": 7}), &id("a"), |type_id| type_id == "core.http").unwrap_err();
     assert_eq!(refused.code(), PackErrorCode::ChainUnresolvableTypeId);
     assert_eq!(refused.details()["typeId"], "core.delay");
@@ -58,7 +58,7 @@ fn an_unknown_type_is_told_before_anything_else() {
 }
 
 #[test]
-fn parameters_are_held_to_the_schema() {
+fn parameters_are_validated() {
     let manifest = Manifest::from_value(&chain_pack()).unwrap();
     let chain = &manifest.chains()[0];
     for (parameters, path) in [
@@ -72,12 +72,12 @@ fn parameters_are_held_to_the_schema() {
         let refused = expand(chain, &parameters, &id("a"), known).unwrap_err();
         assert_eq!(refused.code(), PackErrorCode::ChainParameterInvalid, "{parameters}");
         assert_eq!(refused.details()["path"], path, "{parameters}");
-        assert!(!refused.message().contains("secret"), "the value is not told");
+        assert!(!refused.message().contains("secret"), "the error does not quote the value");
     }
 }
 
 #[test]
-fn a_chain_is_found_in_a_pack_of_chains() {
+fn finds_chains_by_id() {
     let manifest = Manifest::from_value(&chain_pack()).unwrap();
     assert_eq!(find(&manifest, "other").unwrap_err().code(), PackErrorCode::ChainNotFound);
     let nodes = Manifest::from_value(&node_pack("vendor.acme.tools", "1.0.0")).unwrap();
@@ -92,7 +92,7 @@ fn workflow() -> Value {
 }
 
 #[test]
-fn a_workflow_with_a_chain_in_it_is_one_that_was_written_by_hand() {
+fn expanded_workflows_have_no_trace_of_the_chain() {
     let manifest = Manifest::from_value(&chain_pack()).unwrap();
     let chain = &manifest.chains()[0];
     let parameters = json!({"url": "https://acme.example"});
@@ -100,12 +100,12 @@ fn a_workflow_with_a_chain_in_it_is_one_that_was_written_by_hand() {
     for expansion in ["a1", "b2"] {
         expand(chain, &parameters, &id(expansion), known)
             .unwrap()
-            .splice(&mut document, Place::Beside)
+            .splice(&mut document, InsertionPoint::Beside)
             .unwrap();
     }
-    assert_eq!(document["nodes"].as_array().unwrap().len(), 5, "expanding twice does not collide");
+    assert_eq!(document["nodes"].as_array().unwrap().len(), 5, "two expansions do not collide");
     let text = document.to_string();
-    assert!(!text.contains("params.") && !text.contains(CHAIN), "nothing of the chain is left: {text}");
+    assert!(!text.contains("params.") && !text.contains(CHAIN), "no trace of the chain remains: {text}");
     assert_eq!(
         document["edges"][0],
         json!({
@@ -120,7 +120,7 @@ fn a_workflow_with_a_chain_in_it_is_one_that_was_written_by_hand() {
     assert_eq!(document["nodes"][2]["inputs"]["plain"], json!({"type": "static", "value": 250}));
     if let Some(path) = crate::support::protocol("schemas/workflow-definition.schema.json") {
         let mut schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-        // What it refers to elsewhere is not used here.
+        // Definitions that are not referenced here.
         for pointer in ["/properties/defaults", "/$defs/WorkflowNode/properties/agent"] {
             *schema.pointer_mut(pointer).unwrap() = json!(true);
         }
@@ -131,19 +131,25 @@ fn a_workflow_with_a_chain_in_it_is_one_that_was_written_by_hand() {
 }
 
 #[test]
-fn a_workflow_that_cannot_take_a_chain_stays_as_it_was() {
+fn failed_splices_change_nothing() {
     let manifest = Manifest::from_value(&chain_pack()).unwrap();
     let expansion = expand(&manifest.chains()[0], &json!({"url": "x"}), &id("a1"), known).unwrap();
     let mut document = workflow();
-    expansion.splice(&mut document, Place::Beside).unwrap();
+    expansion.splice(&mut document, InsertionPoint::Beside).unwrap();
     let before = document.clone();
-    assert!(matches!(expansion.splice(&mut document, Place::Beside), Err(SpliceError::Taken(_))));
+    assert!(matches!(
+        expansion.splice(&mut document, InsertionPoint::Beside),
+        Err(SpliceError::DuplicateId(_))
+    ));
     assert_eq!(document, before);
-    assert_eq!(expansion.splice(&mut json!({"nodes": []}), Place::Beside), Err(SpliceError::NoList("edges")));
+    assert_eq!(
+        expansion.splice(&mut json!({"nodes": []}), InsertionPoint::Beside),
+        Err(SpliceError::NoList("edges"))
+    );
 }
 
 #[test]
-fn expansion_ids_are_plain() {
+fn validates_expansion_ids() {
     for (text, accepted) in
         [("a1b2", true), ("", false), ("A", false), ("a_b", false), ("a.b", false), (&"a".repeat(33), false)]
     {
@@ -152,7 +158,7 @@ fn expansion_ids_are_plain() {
     assert_eq!(ExpansionId::from_entropy([0xab, 0x01]).as_str(), "ab01");
 }
 
-/// Two nodes with an edge between them, and a third beside them.
+/// Two connected nodes and a third one.
 fn line() -> Value {
     let node = |id: &str| json!({"id": id, "typeId": "core.noop", "name": id, "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}});
     json!({
@@ -187,11 +193,11 @@ fn ends(document: &Value) -> Vec<[&str; 3]> {
 }
 
 #[test]
-fn a_chain_put_into_an_edge_stands_between_its_ends() {
-    // A fork: one first node, two last ones. An edge that leads outside makes no node a middle one.
+fn splices_into_an_edge() {
+    // A fork: one first node, two last ones. An edge to the outside does not make its node an inner one.
     let fork = fragment(&["s", "l", "r"], &[("s", "l.x"), ("s.y", "r"), ("r", "c")]);
     let mut document = line();
-    fork.splice(&mut document, Place::Edge("a-b")).unwrap();
+    fork.splice(&mut document, InsertionPoint::Edge("a-b")).unwrap();
     assert_eq!(
         ends(&document),
         [
@@ -203,7 +209,7 @@ fn a_chain_put_into_an_edge_stands_between_its_ends() {
             ["k_a1_out_1", "k_a1_r", "b"],
         ]
     );
-    // When the edge is taken is asked where it begins; how it is taken, where it ends.
+    // The condition stays with the source, and the trigger rule with the target.
     assert_eq!(
         document["edges"][3],
         json!({
@@ -219,7 +225,7 @@ fn a_chain_put_into_an_edge_stands_between_its_ends() {
 }
 
 #[test]
-fn a_chain_put_behind_or_before_a_node_leaves_its_edges_alone() {
+fn splices_next_to_a_node() {
     let one = fragment(&["x"], &[]);
     for (after, before, expected) in [
         (Some("b"), None, vec![["k_a1_in_0", "b", "k_a1_x"]]),
@@ -227,28 +233,28 @@ fn a_chain_put_behind_or_before_a_node_leaves_its_edges_alone() {
         (Some("b"), Some("c"), vec![["k_a1_in_0", "b", "k_a1_x"], ["k_a1_out_0", "k_a1_x", "c"]]),
     ] {
         let mut document = line();
-        one.splice(&mut document, Place::Between { after, before }).unwrap();
+        one.splice(&mut document, InsertionPoint::Between { after, before }).unwrap();
         assert_eq!(document["edges"][0], line()["edges"][0]);
         assert_eq!(ends(&document)[1..], expected, "{after:?} {before:?}");
     }
 }
 
 #[test]
-fn a_place_that_is_not_there_is_told_with_what_was_meant() {
+fn unknown_insertion_points_get_a_suggestion() {
     let one = fragment(&["x"], &[]);
     let circle = fragment(&["x", "y"], &[("x", "y"), ("y", "x")]);
-    let after = |id| Place::Between { after: Some(id), before: None };
-    let before = |id| Place::Between { after: None, before: Some(id) };
-    for (what, expansion, place, told) in [
-        ("a slip", &one, Place::Edge("a_b"), "no edge `a_b`; did you mean `a-b`?"),
-        ("an edge", &one, Place::Edge("elsewhere"), "no edge `elsewhere`; it has `a-b`"),
+    let after = |id| InsertionPoint::Between { after: Some(id), before: None };
+    let before = |id| InsertionPoint::Between { after: None, before: Some(id) };
+    for (what, expansion, place, message) in [
+        ("a slip", &one, InsertionPoint::Edge("a_b"), "no edge `a_b`; did you mean `a-b`?"),
+        ("an edge", &one, InsertionPoint::Edge("elsewhere"), "no edge `elsewhere`; it has `a-b`"),
         ("a node", &one, after("elsewhere"), "no node `elsewhere`; it has `a`, `b`, `c`"),
         ("another", &one, before("elsewhere"), "no node `elsewhere`"),
-        ("a circle", &circle, Place::Edge("a-b"), "lead in a circle"),
+        ("a circle", &circle, InsertionPoint::Edge("a-b"), "form a cycle"),
     ] {
         let mut document = line();
         let refused = expansion.splice(&mut document, place).unwrap_err().to_string();
-        assert!(refused.contains(told), "{what}: {refused}");
-        assert_eq!(document, line(), "{what}: it stays as it was");
+        assert!(refused.contains(message), "{what}: {refused}");
+        assert_eq!(document, line(), "{what}: the document is unchanged");
     }
 }

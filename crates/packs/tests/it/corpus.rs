@@ -1,5 +1,5 @@
-//! Archives that mean harm, each in one line: what it is, its bytes, and the code that an install and a publication give. None panics, none
-//! leaves anything behind.
+//! Hostile archives: a description, the bytes, and the publish error code. None panics, and none leaves anything
+//! behind.
 
 use canon::time::Timestamp;
 use packs::PackErrorCode;
@@ -14,7 +14,7 @@ use crate::support::{node_pack, written};
 
 const NAME: &str = "vendor.acme.tools";
 
-/// An archive that would be taken, with more entries in it.
+/// A valid archive with additional entries.
 fn with(more: &[Vec<u8>]) -> Vec<u8> {
     let mut entries = vec![
         entry(b"pack.json", EntryType::Regular, &written(&node_pack(NAME, "1.0.0"))),
@@ -32,26 +32,26 @@ fn special(kind: EntryType) -> Vec<u8> {
     entry(b"special", kind, b"")
 }
 
-/// A name that comes in a header of its own before the entry.
+/// A name in an extension header before the entry.
 fn long(kind: EntryType, content: &[u8]) -> Vec<u8> {
     [entry(b"header", kind, content), file(b"innocent")].concat()
 }
 
 fn pax(name: &str, value: &str) -> Vec<u8> {
-    // The length of a record counts its own digits.
+    // The length of a record includes its own digits.
     let rest = name.len() + value.len() + 3;
     let length = (1..5).map(|digits| rest + digits).find(|length| length.to_string().len() + rest == *length);
     long(EntryType::XHeader, format!("{} {name}={value}\n", length.unwrap()).as_bytes())
 }
 
-/// The archive cut open: its packed bytes with something done to them.
+/// The compressed archive with its bytes changed.
 fn mangled(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = with(&[]);
     change(&mut bytes);
     bytes
 }
 
-/// What it is, its bytes, and the code of a publication. The code of an install is always `pack_archive_invalid`.
+/// The description, the bytes, and the publish error code. The install error code is always `pack_archive_invalid`.
 fn corpus() -> Vec<(&'static str, Vec<u8>, PublishErrorCode)> {
     use PublishErrorCode as Code;
     let deep = format!("{}x", "d/".repeat(33));
@@ -123,31 +123,19 @@ fn corpus() -> Vec<(&'static str, Vec<u8>, PublishErrorCode)> {
             with(&[file("\u{e9}".as_bytes()), file("e\u{301}".as_bytes())]),
             Code::TarballTarParseFailed,
         ),
-        ("a file that is a folder", with(&[file(b"nodes.wasm/x")]), Code::TarballTarParseFailed),
-        ("name that is no UTF-8", with(&[file(b"\xff\xfe\xfd")]), Code::TarballPathTraversal),
+        ("a file that is also a folder", with(&[file(b"nodes.wasm/x")]), Code::TarballTarParseFailed),
+        ("name that is not UTF-8", with(&[file(b"\xff\xfe\xfd")]), Code::TarballPathTraversal),
         (
-            "long name that is no UTF-8",
+            "long name that is not UTF-8",
             with(&[long(EntryType::GNULongName, b"\xc3\x28\0")]),
             Code::TarballPathTraversal,
         ),
         ("control characters in a name", with(&[file(b"a\x1b[2Jb")]), Code::TarballPathTraversal),
-        (
-            "the installer's own folder",
-            with(&[file(b".interlock/installed.json")]),
-            Code::TarballPathTraversal,
-        ),
-        (
-            "the installer's own folder in another case",
-            with(&[file(b".Interlock/x")]),
-            Code::TarballPathTraversal,
-        ),
-        ("trailing data behind the stream", mangled(|bytes| bytes.push(0)), Code::TarballGunzipFailed),
-        (
-            "a second stream behind it",
-            mangled(|bytes| bytes.extend(gzip(b"more"))),
-            Code::TarballGunzipFailed,
-        ),
-        ("a cut stream", mangled(|bytes| bytes.truncate(bytes.len() - 9)), Code::TarballGunzipFailed),
+        ("the reserved folder", with(&[file(b".interlock/installed.json")]), Code::TarballPathTraversal),
+        ("the reserved folder in another case", with(&[file(b".Interlock/x")]), Code::TarballPathTraversal),
+        ("trailing data after the stream", mangled(|bytes| bytes.push(0)), Code::TarballGunzipFailed),
+        ("a second stream after it", mangled(|bytes| bytes.extend(gzip(b"more"))), Code::TarballGunzipFailed),
+        ("a truncated stream", mangled(|bytes| bytes.truncate(bytes.len() - 9)), Code::TarballGunzipFailed),
         (
             "a wrong checksum",
             mangled(|bytes| {
@@ -157,7 +145,7 @@ fn corpus() -> Vec<(&'static str, Vec<u8>, PublishErrorCode)> {
             Code::TarballGunzipFailed,
         ),
         (
-            "trailing data behind the tar",
+            "trailing data after the tar",
             gzip(&[file(b"a"), vec![0; 1024], file(b"b")].concat()),
             Code::TarballTarParseFailed,
         ),
@@ -175,7 +163,7 @@ fn corpus() -> Vec<(&'static str, Vec<u8>, PublishErrorCode)> {
 }
 
 #[test]
-fn every_archive_of_the_corpus_is_refused_by_install_and_publish_and_leaves_nothing() {
+fn hostile_archives_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
     let (policy, host) = (TrustPolicy::open(), HostFacts::everything(["fs".to_owned()]));
@@ -205,7 +193,7 @@ fn every_archive_of_the_corpus_is_refused_by_install_and_publish_and_leaves_noth
     let left: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name == ".lock"), "{left:?}");
-    // What the corpus is made of is taken where nothing is wrong with it.
+    // The base of the corpus is valid.
     let good = with(&[]);
     let install = Install {
         archive: &good,

@@ -1,5 +1,5 @@
-//! A machine that dies at every operation of an install, a removal and a publication: what is there afterwards is whole, what is not there
-//! is absent, and doing it again succeeds.
+//! A crash before every operation of an install, a removal and a publication: afterwards each pack is complete or
+//! absent, and a retry succeeds.
 
 use std::io;
 use std::path::Path;
@@ -21,14 +21,14 @@ use crate::support::{node_pack, packed};
 const NAME: &str = "vendor.acme.tools";
 const OURS: Publisher<'static> = Publisher { id: "us", may_publish_core: false };
 
-/// Lets so many operations happen, and none after them. Remembers what it let happen.
+/// Allows a number of operations and fails all later ones. Records the allowed operations.
 #[derive(Debug)]
-struct Dying {
+struct CrashGate {
     left: usize,
     seen: Mutex<Vec<Operation>>,
 }
 
-impl Dying {
+impl CrashGate {
     fn after(left: usize) -> Arc<Self> {
         Arc::new(Self { left, seen: Mutex::default() })
     }
@@ -38,11 +38,11 @@ impl Dying {
     }
 }
 
-impl Gate for Dying {
+impl Gate for CrashGate {
     fn before(&self, operation: Operation) -> io::Result<()> {
         let mut seen = self.seen.lock().unwrap();
         if seen.len() >= self.left {
-            return Err(io::Error::other("the machine is gone"));
+            return Err(io::Error::other("simulated crash"));
         }
         seen.push(operation);
         Ok(())
@@ -77,44 +77,44 @@ fn install(packs: &InstalledPacks, number: &str) -> bool {
     packs.install(&install).is_ok()
 }
 
-/// The versions that are there, each of them whole.
+/// The installed versions, each of them complete.
 fn installed(root: &Path) -> Vec<String> {
     let packs = InstalledPacks::open(root).unwrap();
     let listed = packs.list().unwrap();
     for record in &listed {
-        packs.load(&record.name, &record.version, true).expect("what is listed is whole");
+        packs.load(&record.name, &record.version, true).expect("listed packs are complete");
     }
     assert_eq!(packs.manifests().unwrap().len(), listed.len());
     listed.iter().map(|record| record.version.to_string()).collect()
 }
 
 #[test]
-fn an_install_is_whole_or_absent_at_every_crash_point_and_can_be_repeated() {
+fn installs_are_atomic_and_repeatable() {
     for at in 0.. {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         assert!(install(&InstalledPacks::open(root).unwrap(), "0.9.0"));
-        let gate = Dying::after(at);
+        let gate = CrashGate::after(at);
         let done = install(&InstalledPacks::open(root).unwrap().gated(gate.clone()), "1.0.0");
         let renamed = gate.seen().contains(&Operation::Rename);
         let expected: &[&str] = if renamed { &["0.9.0", "1.0.0"] } else { &["0.9.0"] };
-        assert_eq!(installed(root), expected, "died before operation {at}");
-        // Another process takes over: it is not stopped by what is left, and leaves nothing of it.
-        assert!(install(&InstalledPacks::open(root).unwrap(), "1.0.0"), "again after {at}");
-        assert!(install(&InstalledPacks::open(root).unwrap(), "1.1.0"), "another after {at}");
+        assert_eq!(installed(root), expected, "crash before operation {at}");
+        // Another process continues: leftovers do not stop it, and it removes them.
+        assert!(install(&InstalledPacks::open(root).unwrap(), "1.0.0"), "retry after {at}");
+        assert!(install(&InstalledPacks::open(root).unwrap(), "1.1.0"), "another version after {at}");
         assert_eq!(installed(root), ["0.9.0", "1.0.0", "1.1.0"]);
-        assert!(!root.join(".staging").exists(), "died before operation {at}");
+        assert!(!root.join(".staging").exists(), "crash before operation {at}");
         if done {
-            assert!(at > 10, "an install of four files has more operations than {at}");
+            assert!(at > 10, "an install of four files has more than {at} operations");
             return;
         }
     }
 }
 
 #[test]
-fn a_pack_is_durable_before_it_has_its_name_and_its_name_is_durable_before_anybody_is_told() {
+fn packs_are_durable_before_they_are_visible() {
     let folder = tempfile::tempdir().unwrap();
-    let gate = Dying::after(usize::MAX);
+    let gate = CrashGate::after(usize::MAX);
     assert!(install(&InstalledPacks::open(folder.path()).unwrap().gated(gate.clone()), "1.0.0"));
     let seen = gate.seen();
     let place = |wanted: Operation| seen.iter().position(|operation| *operation == wanted).unwrap();
@@ -125,7 +125,7 @@ fn a_pack_is_durable_before_it_has_its_name_and_its_name_is_durable_before_anybo
 }
 
 #[test]
-fn what_a_pack_proved_is_recorded_or_not_at_every_crash_point_and_can_be_repeated() {
+fn record_updates_are_atomic_and_repeatable() {
     let bytes = archive("1.0.0");
     let again = |packs: &InstalledPacks| {
         let (policy, host) = (TrustPolicy::open(), HostFacts::everything(["fs".to_owned()]));
@@ -143,17 +143,17 @@ fn what_a_pack_proved_is_recorded_or_not_at_every_crash_point_and_can_be_repeate
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         assert!(install(&InstalledPacks::open(root).unwrap(), "1.0.0"));
-        let gate = Dying::after(at);
+        let gate = CrashGate::after(at);
         let done = again(&InstalledPacks::open(root).unwrap().gated(gate.clone()));
-        assert_eq!(installed(root), ["1.0.0"], "died before operation {at}");
+        assert_eq!(installed(root), ["1.0.0"], "crash before operation {at}");
         let announced =
             || InstalledPacks::open(root).unwrap().record(&name(), &version("1.0.0")).unwrap().announced;
-        assert_eq!(announced(), gate.seen().contains(&Operation::Rename), "died before operation {at}");
-        assert!(again(&InstalledPacks::open(root).unwrap()) && announced(), "again after {at}");
+        assert_eq!(announced(), gate.seen().contains(&Operation::Rename), "crash before operation {at}");
+        assert!(again(&InstalledPacks::open(root).unwrap()) && announced(), "retry after {at}");
         if done {
             assert!(
                 at >= 5,
-                "a record is made, written, synced, renamed and its name synced, in more than {at}"
+                "replacing a record (create, write, sync, rename, sync) takes more than {at} operations"
             );
             return;
         }
@@ -161,23 +161,23 @@ fn what_a_pack_proved_is_recorded_or_not_at_every_crash_point_and_can_be_repeate
 }
 
 #[test]
-fn a_removal_is_done_or_not_at_every_crash_point_and_can_be_repeated() {
+fn removals_are_atomic_and_repeatable() {
     for at in 0.. {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         let packs = InstalledPacks::open(root).unwrap();
         assert!(install(&packs, "1.0.0") && install(&packs, "1.1.0"));
         drop(packs);
-        let gate = Dying::after(at);
+        let gate = CrashGate::after(at);
         let packs = InstalledPacks::open(root).unwrap().gated(gate.clone());
         let done = packs.remove(&name(), &version("1.0.0")).is_ok();
         drop(packs);
         let gone = gate.seen().contains(&Operation::Rename);
         let expected: &[&str] = if gone { &["1.1.0"] } else { &["1.0.0", "1.1.0"] };
-        assert_eq!(installed(root), expected, "died before operation {at}");
+        assert_eq!(installed(root), expected, "crash before operation {at}");
         let again = InstalledPacks::open(root).unwrap().remove(&name(), &version("1.0.0"));
-        assert_eq!(again.is_ok(), !gone, "died before operation {at}");
-        assert!(install(&InstalledPacks::open(root).unwrap(), "1.0.0"), "back after {at}");
+        assert_eq!(again.is_ok(), !gone, "crash before operation {at}");
+        assert!(install(&InstalledPacks::open(root).unwrap(), "1.0.0"), "reinstall after {at}");
         assert_eq!(installed(root), ["1.0.0", "1.1.0"]);
         if done {
             return;
@@ -199,62 +199,63 @@ fn publish<S: RegistryStore>(registry: &Registry<S>, number: &str) -> bool {
     registry.publish(&accepted, &body, OURS, Timestamp(1000)).is_ok()
 }
 
-/// The versions that a registry on the folder offers. Each can be had, as it was published.
+/// The versions that a registry in the folder offers. Each can be downloaded unchanged.
 fn offered(root: &Path) -> Vec<String> {
     let registry = Registry::open(FolderStore::open(root).unwrap()).unwrap();
     let Ok(document) = registry.pack(&name()) else { return Vec::new() };
     let versions: Vec<String> = document["versions"].as_object().unwrap().keys().cloned().collect();
     for number in &versions {
-        let (_, bytes) = registry.archive(&name(), &version(number)).expect("what is offered can be had");
+        let (_, bytes) =
+            registry.archive(&name(), &version(number)).expect("offered versions can be downloaded");
         assert_eq!(bytes, archive(number));
     }
     versions
 }
 
 #[test]
-fn a_publication_is_whole_or_absent_at_every_crash_point_and_can_be_repeated() {
+fn publications_are_atomic_and_repeatable() {
     for at in 0.. {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         assert!(publish(&Registry::open(FolderStore::open(root).unwrap()).unwrap(), "1.0.0"));
-        let gate = Dying::after(at);
+        let gate = CrashGate::after(at);
         let store = FolderStore::open_gated(root, Some(gate.clone()));
         let done = store.ok().is_some_and(|store| publish(&Registry::open(store).unwrap(), "1.1.0"));
-        // The archive gets its name first, and the document that offers it after that.
+        // The archive is renamed first, then the document that offers it.
         let renames = gate.seen().iter().filter(|operation| **operation == Operation::Rename).count();
         let expected: &[&str] = if renames == 2 { &["1.0.0", "1.1.0"] } else { &["1.0.0"] };
-        assert_eq!(offered(root), expected, "died before operation {at}");
+        assert_eq!(offered(root), expected, "crash before operation {at}");
         assert!(
             publish(&Registry::open(FolderStore::open(root).unwrap()).unwrap(), "1.1.0"),
-            "again after {at}"
+            "retry after {at}"
         );
         assert_eq!(offered(root), ["1.0.0", "1.1.0"]);
         if done {
-            assert!(at > 8, "a publication has more operations than {at}");
+            assert!(at > 8, "a publication has more than {at} operations");
             return;
         }
     }
 }
 
 #[test]
-fn a_publication_that_could_not_be_written_is_not_offered_by_the_process_that_tried() {
+fn failed_publications_are_not_offered() {
     for at in 4..9 {
         let folder = tempfile::tempdir().unwrap();
-        let gate = Dying::after(at);
+        let gate = CrashGate::after(at);
         let Ok(store) = FolderStore::open_gated(folder.path(), Some(gate)) else { continue };
         let registry = Registry::open(store).unwrap();
         if !publish(&registry, "1.0.0") {
-            assert_eq!(registry.count(), 0, "died before operation {at}");
+            assert_eq!(registry.count(), 0, "crash before operation {at}");
             assert!(registry.pack(&name()).is_err(), "a change is durable before it is visible");
         }
     }
 }
 
 #[test]
-fn a_version_that_is_taken_back_or_yanked_is_so_or_not_at_every_crash_point() {
+fn unpublish_and_yank_are_atomic() {
     type Change = fn(&Registry<FolderStore>) -> bool;
     let changes: [(&str, Change); 2] = [
-        ("taken back", |registry| {
+        ("unpublished", |registry| {
             registry.unpublish(&name(), &version("1.1.0"), OURS, Timestamp(2000)).is_ok()
         }),
         ("yanked", |registry| {
@@ -269,13 +270,17 @@ fn a_version_that_is_taken_back_or_yanked_is_so_or_not_at_every_crash_point() {
             let registry = Registry::open(FolderStore::open(root).unwrap()).unwrap();
             assert!(publish(&registry, "1.0.0") && publish(&registry, "1.1.0"));
             drop(registry);
-            let store = FolderStore::open_gated(root, Some(Dying::after(at)));
+            let store = FolderStore::open_gated(root, Some(CrashGate::after(at)));
             let done = store.ok().is_some_and(|store| change(&Registry::open(store).unwrap()));
             let there = offered(root);
-            assert!(there == ["1.0.0"] || there == ["1.0.0", "1.1.0"], "{what}, died before {at}: {there:?}");
+            assert!(
+                there == ["1.0.0"] || there == ["1.0.0", "1.1.0"],
+                "{what}, crash before {at}: \
+                {there:?}"
+            );
             if there.len() == 2 {
                 let registry = Registry::open(FolderStore::open(root).unwrap()).unwrap();
-                assert!(change(&registry), "{what} again after {at}");
+                assert!(change(&registry), "{what} retry after {at}");
             }
             assert!(offered(root).contains(&"1.0.0".to_owned()));
             if done {

@@ -1,4 +1,4 @@
-//! Every code of packs has a page that begins with its name.
+//! Every pack error code is documented.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn every_code_has_a_page() {
     let registry = RegistryErrorCode::ALL.iter().map(|code| code.as_str());
     let prompt = PromptErrorCode::ALL.iter().map(|code| code.as_str());
     for code in codes.chain(manifest).chain(publish).chain(registry).chain(prompt).collect::<BTreeSet<_>>() {
-        // One page for both: on some machines the two names are one file.
+        // One page for both: case-insensitive file systems cannot hold two.
         let code = if code == "forbidden" { "FORBIDDEN" } else { code };
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/errors/{code}.md"));
         let page = std::fs::read_to_string(&path).unwrap_or_else(|cause| panic!("{code}: {cause}"));

@@ -1,4 +1,4 @@
-//! Manifests that mean harm. None is accepted, none panics, each says where.
+//! Hostile manifests. None is accepted, none panics, and each error has a position.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{chain_pack, every_kind, node_pack};
 
-/// What an attacker would put where a path, a name or an id is expected.
+/// Hostile values for paths, names and ids.
 const TEXTS: [&str; 16] = [
     "../../../etc/passwd",
     "/etc/passwd",
@@ -28,7 +28,7 @@ const TEXTS: [&str; 16] = [
 ];
 
 #[test]
-fn hostile_texts_are_refused_wherever_an_id_is_expected() {
+fn rejects_hostile_ids() {
     let places = [
         (0, "/name"),
         (0, "/version"),
@@ -68,7 +68,7 @@ fn hostile_texts_are_refused_wherever_an_id_is_expected() {
 }
 
 #[test]
-fn members_that_other_programs_obey_are_unknown_here() {
+fn rejects_members_of_other_ecosystems() {
     for name in
         ["__proto__", "constructor", "scripts", "postinstall", "bin", "main", "exports", "$schema", "extends"]
     {
@@ -81,7 +81,7 @@ fn members_that_other_programs_obey_are_unknown_here() {
 }
 
 #[test]
-fn schemas_that_would_never_end_are_refused() {
+fn rejects_cyclic_schemas() {
     let circles = [
         json!({"$ref": "#"}),
         json!({"allOf": [{"$ref": "#"}]}),
@@ -101,18 +101,18 @@ fn schemas_that_would_never_end_are_refused() {
     }
     let mut manifest = chain_pack();
     manifest["chains"][0]["parameters"] = json!({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"type": "string"}}});
-    assert!(Manifest::from_value(&manifest).is_ok(), "definitions that end are followed");
+    assert!(Manifest::from_value(&manifest).is_ok(), "acyclic definitions are followed");
 }
 
 #[test]
-fn a_pattern_that_is_slow_elsewhere_is_not_slow_here() {
+fn patterns_take_linear_time() {
     let mut manifest = chain_pack();
     manifest["chains"][0]["parameters"] =
         json!({"properties": {"url": {"type": "string", "pattern": "^(a+)+$"}}});
     let manifest = Manifest::from_value(&manifest).unwrap();
     let id = packs::chain::ExpansionId::parse("a").unwrap();
     let hostile = json!({"url": format!("{}!", "a".repeat(50_000))});
-    // With backtracking this would not end within the life of the machine.
+    // With backtracking this would practically never end.
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         send.send(packs::chain::expand(&manifest.chains()[0], &hostile, &id, |_| true).is_err())
@@ -121,7 +121,7 @@ fn a_pattern_that_is_slow_elsewhere_is_not_slow_here() {
 }
 
 #[test]
-fn huge_and_odd_numbers_are_refused() {
+fn rejects_odd_numbers() {
     for (place, value) in
         [("/schemaVersion", json!(-1)), ("/schemaVersion", json!(1e300)), ("/schemaVersion", json!(0.5))]
     {
@@ -133,11 +133,11 @@ fn huge_and_odd_numbers_are_refused() {
     wasm["runtime"]["wasm"] = json!({"abiVersion": 1, "memoryPagesMax": 1e30});
     assert!(Manifest::from_value(&wasm).is_err());
     wasm["runtime"]["wasm"] = json!({"abiVersion": 999});
-    assert!(Manifest::from_value(&wasm).is_ok(), "whether the version is known is the host's to say");
+    assert!(Manifest::from_value(&wasm).is_ok(), "the host decides whether the version is supported");
 }
 
 #[test]
-fn a_manifest_of_many_things_is_read_in_good_time() {
+fn large_manifests_are_read_quickly() {
     let nodes: Vec<Value> = (0..2000)
         .map(|n| json!({"typeId": format!("acme.n{n}"), "version": "1", "category": "data", "role": "r"}))
         .collect();

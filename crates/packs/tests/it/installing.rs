@@ -1,4 +1,4 @@
-//! Packs on the disk: whole, or absent.
+//! Packs on disk: complete or absent.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -50,7 +50,7 @@ pub(crate) fn install_as(
     packs.install(&install).map_err(|error| error.code())
 }
 
-/// Everything below a folder, by its path.
+/// All paths below a folder.
 fn tree(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut waiting = vec![root.to_owned()];
@@ -68,7 +68,7 @@ fn tree(root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_pack_is_installed_listed_read_and_removed() {
+fn installs_lists_reads_and_removes() {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
     let archive = packed(
@@ -81,7 +81,7 @@ fn a_pack_is_installed_listed_read_and_removed() {
     assert_eq!(
         install(&packs, &archive, &host()).unwrap().record,
         installed.record,
-        "once more changes nothing"
+        "a second install changes nothing"
     );
     assert_eq!(std::fs::read(folder.path().join("vendor.acme.tools/1.0.0/a/b/c.txt")).unwrap(), b"deep");
     let other = packed(&node_pack(NAME, "1.0.0"), &[("nodes.wasm", b"other")]);
@@ -106,7 +106,7 @@ fn a_pack_is_installed_listed_read_and_removed() {
 }
 
 #[test]
-fn what_is_refused_leaves_nothing() {
+fn rejected_packs_leave_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
     let with = |change: &dyn Fn(&mut serde_json::Value)| {
@@ -163,7 +163,7 @@ fn what_is_refused_leaves_nothing() {
 }
 
 #[test]
-fn what_a_host_lacks_is_told_or_refused() {
+fn missing_capabilities_degrade_or_reject() {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
     let mut manifest = node_pack(NAME, "1.0.0");
@@ -192,26 +192,26 @@ fn what_a_host_lacks_is_told_or_refused() {
 }
 
 #[test]
-fn a_pack_that_was_changed_is_not_loaded() {
+fn changed_packs_are_not_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
     install(&packs, &signed_archive(NAME, "1.0.0", &key(1)), &host()).unwrap();
     let place = folder.path().join("vendor.acme.tools/1.0.0");
     std::fs::write(place.join("nodes.wasm"), b"\0bad").unwrap();
-    assert!(packs.load(&name(), &one(), false).is_ok(), "the manifest is as it was");
+    assert!(packs.load(&name(), &one(), false).is_ok(), "the manifest is unchanged");
     assert_eq!(packs.load(&name(), &one(), true).unwrap_err().code(), Code::LoadFailure);
     std::fs::remove_file(place.join("pack.json")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", place.join("pack.json")).unwrap();
     assert_eq!(
         packs.load(&name(), &one(), false).unwrap_err().code(),
         Code::LoadFailure,
-        "no link is followed"
+        "links are not followed"
     );
     std::fs::write(place.join(".interlock/installed.json"), b"{}").unwrap();
     assert_eq!(packs.load(&name(), &one(), false).unwrap_err().code(), Code::LoadFailure);
 }
 
-/// Whom a policy of these keys trusts for everything of `vendor`.
+/// A policy that trusts these keys for all of `vendor`.
 fn trusting(seeds: &[u8]) -> TrustPolicy {
     let trusted = |seed: &u8| TrustedKey {
         id: format!("key-{seed}"),
@@ -222,7 +222,7 @@ fn trusting(seeds: &[u8]) -> TrustPolicy {
 }
 
 #[test]
-fn what_the_same_bytes_prove_by_now_is_recorded_and_never_less() {
+fn reinstalling_only_strengthens_the_proof() {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
     let archive = signed_archive(NAME, "1.0.0", &key(1));
@@ -237,17 +237,22 @@ fn what_the_same_bytes_prove_by_now_is_recorded_and_never_less() {
             now: Timestamp(seeds.len() as u64),
         };
         let installed = packs.install(&request).unwrap().record;
-        assert_eq!(packs.record(&name(), &one()).unwrap(), installed, "what is told is what is on the disk");
+        assert_eq!(
+            packs.record(&name(), &one()).unwrap(),
+            installed,
+            "the returned record is the stored \
+            one"
+        );
         assert!(packs.load(&name(), &one(), true).is_ok());
         (matches!(installed.proof, Proof::Signed { .. }), installed.announced, installed.installed_at)
     };
     let (signed, announced, first) = again(&[], None);
-    assert!(!signed && !announced, "nobody vouches for the key yet");
+    assert!(!signed && !announced, "the key is not trusted yet");
     assert_eq!(again(&[1], None), (true, false, first.clone()), "the key is trusted now");
     assert_eq!(
         again(&[], None),
         (true, false, first.clone()),
-        "an install that asks less takes nothing away"
+        "a weaker install does not downgrade the record"
     );
     assert_eq!(again(&[], Some(Integrity::of(&archive))), (true, true, first.clone()));
     assert_eq!(again(&[1], None), (true, true, first));
@@ -273,39 +278,39 @@ fn one_damaged_pack_does_not_hide_the_others() {
         manifests.iter().map(packs::manifest::Manifest::id).collect::<Vec<_>>(),
         ["vendor.acme.good@1.0.0"]
     );
-    let mut told: Vec<_> = damaged.iter().map(|pack| (pack.name.as_str(), pack.error.code())).collect();
-    told.sort_unstable();
-    assert_eq!(told, [(names[0], Code::LoadFailure), (names[2], Code::LoadFailure)]);
+    let mut reported: Vec<_> = damaged.iter().map(|pack| (pack.name.as_str(), pack.error.code())).collect();
+    reported.sort_unstable();
+    assert_eq!(reported, [(names[0], Code::LoadFailure), (names[2], Code::LoadFailure)]);
     assert_eq!(packs.manifests().unwrap().len(), 1);
     let agents = packs.agents(&host()).unwrap();
     assert_eq!(
         agents.iter().map(|agent| agent.agent_id.as_str()).collect::<Vec<_>>(),
         ["vendor.acme.good.writer"]
     );
-    // What is told of a damaged pack is what its manifest claims now; what cannot be read claims nothing.
+    // The claimed types of a damaged pack come from its current manifest; an unreadable one has none.
     let claims = |name: &str| packs.claimed_types(&PackName::parse(name).unwrap(), &one());
     assert_eq!(claims("vendor.acme.unread"), ["acme.fetch"]);
     assert_eq!(claims("vendor.acme.changed"), Vec::<String>::new());
-    // Others can still be installed, and prompts find what they depend on.
+    // Others can still be installed, and prompt packs find their dependencies.
     let mut prompts = every_kind()[2].clone();
     prompts["dependencies"] = json!({"vendor.acme.good": "^1.0.0"});
     assert!(install(&packs, &packed(&prompts, &[]), &host()).is_ok());
 }
 
 #[test]
-fn what_a_crash_left_is_cleared_away() {
+fn leftovers_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
     std::fs::create_dir_all(folder.path().join(".staging/pack/half")).unwrap();
     std::fs::write(folder.path().join(".staging/pack/half/file"), b"x").unwrap();
-    assert!(packs.list().unwrap().is_empty(), "what is staged is not there");
+    assert!(packs.list().unwrap().is_empty(), "staged packs are invisible");
     install(&packs, &node_archive(NAME, "1.0.0"), &host()).unwrap();
     assert!(!folder.path().join(".staging").exists());
     assert_eq!(packs.list().unwrap().len(), 1);
 }
 
 #[test]
-fn the_catalogue_has_the_agents_of_the_highest_versions() {
+fn agents_come_from_the_highest_version() {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
     for version in ["1.0.0", "2.0.0"] {
@@ -319,7 +324,7 @@ fn the_catalogue_has_the_agents_of_the_highest_versions() {
     let agents = packs.agents(&host()).unwrap();
     assert_eq!(agents.len(), 1);
     assert_eq!(agents[0].pack_version, "2.0.0");
-    // A damaged one below changes nothing; of a damaged one above, no lower version takes the place.
+    // A damaged lower version has no effect; a damaged higher version is not replaced by a lower one.
     for (version, expected) in [("1.0.0", 1), ("2.0.0", 0)] {
         let record = folder.path().join(NAME).join(version).join(".interlock/installed.json");
         let sound = std::fs::read(&record).unwrap();
@@ -330,7 +335,7 @@ fn the_catalogue_has_the_agents_of_the_highest_versions() {
 }
 
 #[test]
-fn a_file_that_is_called_like_a_pack_is_none() {
+fn files_named_like_a_pack_are_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
     install(&packs, &node_archive(NAME, "1.0.0"), &host()).unwrap();
@@ -343,7 +348,7 @@ fn a_file_that_is_called_like_a_pack_is_none() {
 }
 
 #[test]
-fn what_is_judged_is_refused_for_all_that_an_install_would_be() {
+fn validation_rejects_what_an_install_rejects() {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
     let (name, one, two) = (name(), one(), Version::new(2, 0, 0));
@@ -376,7 +381,7 @@ fn asked(archive: &[u8]) -> Install<'_> {
 }
 
 #[test]
-fn a_pack_of_prompts_builds_upon_packs_that_are_there() {
+fn prompt_packs_require_installed_dependencies() {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
     let mut manifest = every_kind()[2].clone();
@@ -389,14 +394,14 @@ fn a_pack_of_prompts_builds_upon_packs_that_are_there() {
 }
 
 #[test]
-fn an_archive_of_another_pack_is_not_what_was_asked_for() {
+fn rejects_an_archive_of_another_pack() {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
     let (policy, host) = (TrustPolicy::open(), host());
     let archive = node_archive("core.openwop.http", "1.0.0");
     let request = Install {
         archive: &archive,
-        // The digest is right: who gives another pack gives its digest too.
+        // The digest matches: the sender of another pack also sends its digest.
         expected: Some(Integrity::of(&archive)),
         policy: &policy,
         host: &host,

@@ -1,5 +1,5 @@
-//! The integration tests of packs, one binary.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! Integration tests of packs, in one binary.
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod agents;
 mod archives;

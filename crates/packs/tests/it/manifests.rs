@@ -1,4 +1,4 @@
-//! What a manifest may say.
+//! Manifest validation.
 
 use packs::kind::PackKind;
 use packs::manifest::{Content, Manifest, ManifestError, ManifestErrorCode as Code, Problem};
@@ -13,7 +13,7 @@ fn problems(manifest: &Value) -> Vec<Problem> {
     }
 }
 
-/// A manifest with one member changed, by its pointer; `null` takes it away.
+/// A manifest with one member replaced, by its pointer; `null` removes it.
 fn with(mut manifest: Value, pointer: &str, value: Value) -> Value {
     let (above, name) = pointer.rsplit_once('/').unwrap();
     let above = manifest.pointer_mut(above).unwrap();
@@ -21,7 +21,7 @@ fn with(mut manifest: Value, pointer: &str, value: Value) -> Value {
         (Value::Object(members), Value::Null) => drop(members.remove(name)),
         (Value::Object(members), value) => drop(members.insert(name.to_owned(), value)),
         (Value::Array(items), value) => items[name.parse::<usize>().unwrap()] = value,
-        _ => panic!("{pointer} is in no object"),
+        _ => panic!("{pointer} has no parent object"),
     }
     manifest
 }
@@ -31,7 +31,7 @@ fn node() -> Value {
 }
 
 #[test]
-fn every_kind_is_read_with_its_types() {
+fn reads_every_kind() {
     for (manifest, kind) in every_kind().iter().zip(PackKind::ALL) {
         let read = Manifest::read(&written(manifest)).unwrap_or_else(|error| panic!("{kind}: {error}"));
         assert_eq!(read.kind(), kind);
@@ -43,10 +43,10 @@ fn every_kind_is_read_with_its_types() {
 }
 
 #[test]
-fn a_pack_holds_one_kind_of_thing() {
+fn packs_have_one_kind() {
     let cases = [
         ("an unknown kind", with(node(), "/kind", json!("chat-card")), "/kind"),
-        ("a kind that is no text", with(node(), "/kind", json!(7)), "/kind"),
+        ("a kind that is not a string", with(node(), "/kind", json!(7)), "/kind"),
         ("chains without their kind", with(chain_pack(), "/kind", Value::Null), "/chains"),
         ("nodes beside chains", with(chain_pack(), "/nodes", json!([])), "/nodes"),
         (
@@ -63,13 +63,13 @@ fn a_pack_holds_one_kind_of_thing() {
             found.iter().any(|problem| problem.code == Code::KindInvalid && problem.pointer == pointer),
             "{name}: {found:?}"
         );
-        let told = Manifest::from_value(&manifest).unwrap_err();
-        assert_eq!(told.first().unwrap().code, Code::KindInvalid, "{name}");
+        let problems = Manifest::from_value(&manifest).unwrap_err();
+        assert_eq!(problems.first().unwrap().code, Code::KindInvalid, "{name}");
     }
 }
 
 #[test]
-fn each_rule_is_told_with_its_place() {
+fn every_rule_reports_its_position() {
     let kinds = every_kind();
     let [_, chain, prompt, artifact, card, connection, plugin] = &kinds[..] else { panic!("seven kinds") };
     let agent = json!({"agentId": "vendor.acme.agents.writer", "persona": "W", "modelClass": "writing", "systemPrompt": "Write."});
@@ -280,7 +280,7 @@ fn each_rule_is_told_with_its_place() {
         ),
         (with(plugin.clone(), "/uiPlugins/0/surface", json!("modal")), Code::Invalid, "/uiPlugins/0/surface"),
         (
-            with(plugin.clone(), "/uiPlugins/0/connectSrc", json!(["no address"])),
+            with(plugin.clone(), "/uiPlugins/0/connectSrc", json!(["not a URL"])),
             Code::Invalid,
             "/uiPlugins/0/connectSrc/0",
         ),
@@ -302,15 +302,15 @@ fn each_rule_is_told_with_its_place() {
 }
 
 #[test]
-fn all_problems_are_told_up_to_a_bound() {
+fn reports_all_problems_up_to_a_limit() {
     let nodes: Vec<Value> = (0..100).map(|_| json!({"typeId": 1})).collect();
     let refused = Manifest::from_value(&with(node(), "/nodes", json!(nodes))).unwrap_err();
     assert_eq!(refused.list().len(), packs::manifest::MAX_PROBLEMS);
-    assert_eq!(refused.list().len() + refused.more(), 400, "four members of each are wrong");
+    assert_eq!(refused.list().len() + refused.more(), 400, "each has four invalid members");
 }
 
 #[test]
-fn bytes_that_two_readers_could_understand_differently_are_refused() {
+fn rejects_ambiguous_json() {
     let twice = br#"{"name": "vendor.acme.tools", "name": "core.openwop.http"}"#;
     assert!(matches!(Manifest::read(twice), Err(ManifestError::NotJson(_))));
     let deep = [vec![b'['; 100], vec![b']'; 100]].concat();
@@ -320,7 +320,7 @@ fn bytes_that_two_readers_could_understand_differently_are_refused() {
 }
 
 #[test]
-fn a_type_need_not_begin_with_the_name_of_its_pack() {
+fn types_need_no_pack_prefix() {
     let manifest = Manifest::from_value(&node()).unwrap();
     assert_eq!(manifest.type_ids(), ["acme.fetch"]);
     let Content::Node(pack) = &manifest.content else { panic!("a node pack") };

@@ -1,4 +1,4 @@
-//! Laws, in a sentence each.
+//! Properties.
 
 use std::collections::BTreeMap;
 
@@ -40,15 +40,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_bytes_are_an_archive_or_a_refusal(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+    fn reading_archives_is_total(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
         let _ = Archive::read(&bytes, &Limits::DEFAULT);
         let _ = Archive::read(&gzip(&bytes), &Limits::DEFAULT);
     }
 
     #[test]
-    fn files_survive_an_archive(files in prop::collection::btree_map("[a-z]{1,8}(/[a-z0-9 ]{1,8}){0,3}", (prop::collection::vec(any::<u8>(), 0..300), any::<bool>()), 1..12)) {
+    fn archives_round_trip(files in prop::collection::btree_map("[a-z]{1,8}(/[a-z0-9 ]{1,8}){0,3}", (prop::collection::vec(any::<u8>(), 0..300), any::<bool>()), 1..12)) {
         let names: Vec<&String> = files.keys().collect();
-        // A file is no folder of another.
+        // No file is a folder of another.
         prop_assume!(names.windows(2).all(|pair| !pair[1].starts_with(&format!("{}/", pair[0]))));
         let paths: BTreeMap<EntryPath, (&[u8], bool)> = files
             .iter()
@@ -65,15 +65,15 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_path_inside_or_a_refusal(text in "\\PC{0,40}|[./a\\\\]{0,20}") {
+    fn parsing_paths_is_total(text in "\\PC{0,40}|[./a\\\\]{0,20}") {
         if let Ok(path) = EntryPath::parse(&text) {
             prop_assert!(path.segments().all(|segment| !segment.is_empty() && segment != "." && segment != ".."));
-            prop_assert_eq!(&EntryPath::parse(path.as_str()).unwrap(), &path, "it is a fixed point");
+            prop_assert_eq!(&EntryPath::parse(path.as_str()).unwrap(), &path, "parsing is idempotent");
         }
     }
 
     #[test]
-    fn a_caret_takes_the_version_itself_and_nothing_lower(low in version(), other in version()) {
+    fn caret_ranges_start_at_their_version(low in version(), other in version()) {
         let range = Range::parse(&format!("^{low}")).unwrap();
         prop_assert!(range.matches(&low));
         prop_assert!(!range.matches(&other) || other >= low);
@@ -81,11 +81,11 @@ proptest! {
         let exact = Range::parse(&low.to_string()).unwrap();
         prop_assert_eq!(exact.matches(&other), low == other);
         let either = Range::parse(&format!("<{low} || >={low}")).unwrap();
-        prop_assert!(either.matches(&other), "below or not below is everything");
+        prop_assert!(either.matches(&other), "below and not below cover everything");
     }
 
     #[test]
-    fn any_document_is_a_manifest_or_a_refusal(document in value(), at in 0_usize..12) {
+    fn reading_manifests_is_total(document in value(), at in 0_usize..12) {
         let _ = Manifest::from_value(&document);
         let mut manifest = chain_pack();
         let places = ["/chains", "/chains/0", "/chains/0/dag", "/chains/0/dag/nodes", "/chains/0/dag/nodes/0", "/chains/0/dag/edges",
@@ -97,19 +97,19 @@ proptest! {
     }
 
     #[test]
-    fn an_expansion_has_no_token_left_that_was_given(config in prop::collection::btree_map("[a-z]{1,6}", value(), 0..5), x in value(), y in "[a-z]{0,5}") {
+    fn expansions_replace_all_given_parameters(config in prop::collection::btree_map("[a-z]{1,6}", value(), 0..5), x in value(), y in "[a-z]{0,5}") {
         let mut manifest = chain_pack();
         manifest["chains"][0]["parameters"] = json!({"type": "object"});
         let config: Map<String, Value> = config.into_iter().collect();
         manifest["chains"][0]["dag"]["nodes"][0]["config"] = Value::Object(config.clone());
         let manifest = Manifest::from_value(&manifest).unwrap();
         let id = ExpansionId::parse("a1").unwrap();
-        // What is put in may look like a token itself; it is not looked at again, so it is kept out here.
+        // Inserted text may look like a token and is not expanded; excluded here.
         let x = serde_json::from_str(&x.to_string().replace("params", "given")).unwrap_or(Value::Null);
         let parameters = json!({"x": x, "y": y});
         let expansion = expand(&manifest.chains()[0], &parameters, &id, |_| true).unwrap();
         let again = expand(&manifest.chains()[0], &parameters, &id, |_| true).unwrap();
-        prop_assert_eq!(&expansion, &again, "the same chain gives the same nodes");
+        prop_assert_eq!(&expansion, &again, "the expansion is deterministic");
         let text = Value::Object(expansion.nodes[0].config.clone().unwrap()).to_string();
         prop_assert!(!text.contains("{{params.x}}") && !text.contains("{{params.y}}"), "{}", text);
         let other = expand(&manifest.chains()[0], &parameters, &ExpansionId::parse("b2").unwrap(), |_| true).unwrap();

@@ -1,4 +1,4 @@
-//! The tables of this crate beside the schemas that the protocol publishes, where those are at hand.
+//! Compares the tables of this crate with the published protocol schemas, if available.
 
 use packs::manifest::Manifest;
 use serde_json::Value;
@@ -14,7 +14,7 @@ const SCHEMAS: [(&str, &str); 6] = [
     ("connection", "connection-pack-manifest"),
 ];
 
-/// The manifest without what only later revisions of the schemas have.
+/// The manifest without members of later schema revisions.
 fn as_published(manifest: &Value) -> Value {
     let mut manifest = manifest.clone();
     if let Some(edge) = manifest.pointer_mut("/chains/0/dag/edges/0").and_then(Value::as_object_mut) {
@@ -27,7 +27,7 @@ fn read(path: std::path::PathBuf) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// The schema of a kind, with the schemas that it refers to at hand.
+/// The schema of a kind with its references resolved.
 fn validator(name: &str) -> Option<jsonschema::Validator> {
     let folder = protocol("schemas")?;
     let mut registry = jsonschema::Registry::new();
@@ -42,7 +42,7 @@ fn validator(name: &str) -> Option<jsonschema::Validator> {
 }
 
 #[test]
-fn what_is_accepted_here_the_published_schemas_accept_too() {
+fn accepted_manifests_match_the_published_schemas() {
     for (manifest, (kind, schema)) in every_kind().iter().zip(SCHEMAS) {
         let Some(validator) = validator(schema) else { return };
         let manifest = as_published(manifest);
@@ -53,7 +53,7 @@ fn what_is_accepted_here_the_published_schemas_accept_too() {
 }
 
 #[test]
-fn what_the_published_schemas_refuse_is_refused_here_too() {
+fn rejects_what_the_published_schemas_reject() {
     let mut compared = 0;
     for (manifest, (kind, schema)) in every_kind().iter().zip(SCHEMAS) {
         let Some(validator) = validator(schema) else { return };
@@ -67,7 +67,7 @@ fn what_the_published_schemas_refuse_is_refused_here_too() {
     assert!(compared > 300, "only {compared} manifests were compared");
 }
 
-/// The manifest with each of its values, at any depth, taken away or replaced by something else.
+/// Variants of the manifest with each value, at any depth, removed or replaced.
 fn changes(manifest: &Value) -> Vec<Value> {
     let mut pointers = Vec::new();
     let mut waiting = vec![(String::new(), manifest)];
@@ -112,7 +112,7 @@ fn changes(manifest: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn the_published_manifests_are_read() {
+fn reads_published_manifests() {
     let Some(folder) = protocol("fixtures/pack-manifests") else { return };
     let mut looked_at = 0;
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,4 +1,4 @@
-//! The whole table of what keeps a pack from being published.
+//! All publish error codes.
 
 use packs::manifest::Language;
 use packs::name::NamespaceGlob;
@@ -28,7 +28,7 @@ fn code(request: PublishRequest<'_>) -> Result<(), Code> {
 }
 
 #[test]
-fn a_pack_is_accepted_with_what_the_registry_needs() {
+fn accepts_a_valid_pack() {
     let bytes = signed_archive(NAME, "1.0.0", &key(1));
     let integrity = packs::integrity::Integrity::of(&bytes);
     for announced in [integrity.to_string(), integrity.to_hex(), format!("sha256-{}", integrity.to_hex())] {
@@ -42,7 +42,7 @@ fn a_pack_is_accepted_with_what_the_registry_needs() {
 }
 
 #[test]
-fn the_address_is_judged_first() {
+fn the_url_is_checked_first() {
     for (name, version, expected) in [
         ("singleseg", "1.0.0", Code::InvalidPackName),
         ("Vendor.acme.tools", "1.0.0", Code::InvalidPackName),
@@ -66,7 +66,7 @@ fn the_address_is_judged_first() {
 }
 
 #[test]
-fn every_code_of_the_table_is_given() {
+fn returns_every_code() {
     let node = node_pack(NAME, "1.0.0");
     let with = |change: &dyn Fn(&mut serde_json::Value)| {
         let mut manifest = node.clone();
@@ -136,16 +136,16 @@ fn every_code_of_the_table_is_given() {
     rules.languages = vec![Language::Javascript];
     assert_eq!(check(&request(&good), &rules).unwrap_err().code, Code::UnsupportedRuntime);
     given.extend([Code::IntegrityFailure, Code::UnsupportedRuntime]);
-    // The last two are the registry's to give.
+    // The registry itself returns the last two.
     given.extend([Code::Forbidden, Code::Conflict]);
     for code in Code::ALL {
-        assert!(given.contains(code), "{code} was not given");
+        assert!(given.contains(code), "{code} was not returned");
     }
     assert_eq!(code(request(&good)), Ok(()));
 }
 
 #[test]
-fn a_refused_manifest_says_where() {
+fn manifest_errors_have_positions() {
     let mut manifest = node_pack(NAME, "1.0.0");
     manifest["nodes"][0]["category"] = json!("fun");
     let refused = check(&request(&packed(&manifest, &[])), &PublishRules::private()).unwrap_err();
@@ -154,7 +154,7 @@ fn a_refused_manifest_says_where() {
 }
 
 #[test]
-fn a_known_key_that_may_not_sign_there_is_not_saved_by_lying_in_the_archive() {
+fn known_keys_are_limited_to_their_namespaces() {
     let known = |permitted: &str| {
         let mut rules = PublishRules::private();
         rules.keys = vec![TrustedKey {
@@ -169,7 +169,7 @@ fn a_known_key_that_may_not_sign_there_is_not_saved_by_lying_in_the_archive() {
     assert_eq!(accepted.signing_key.as_deref(), Some("key-1"));
     let refused = check(&request(&bytes), &known("core.*")).unwrap_err();
     assert_eq!((refused.code, refused.code.http_status()), (Code::Forbidden, 403));
-    // A key that nobody told the registry of is held to itself, as before.
+    // A key unknown to the registry is verified with the key in the archive.
     let stranger = signed_archive(NAME, "1.0.0", &key(2));
     let accepted = check(&request(&stranger), &known("core.*")).unwrap();
     assert_eq!(accepted.signing_key, Some(key(2).public().fingerprint()));

@@ -47,14 +47,14 @@ fn publish<S: RegistryStore>(
     })
 }
 
-/// The same story on a store; `again` opens it once more, as after a restart.
+/// The same scenario on every store; `again` reopens it, as after a restart.
 fn story<S: RegistryStore>(registry: Registry<S>, again: impl FnOnce(Registry<S>) -> Registry<S>) {
     let first = node_archive(NAME, "1.0.0");
     assert_eq!(publish(&registry, NAME, "1.0.0", &first, OURS), Ok(Published::New));
     assert_eq!(publish(&registry, NAME, "1.0.0", &first, OURS), Ok(Published::Identical));
     let other = packed(&node_pack(NAME, "1.0.0"), &[("nodes.wasm", b"other")]);
     assert_eq!(publish(&registry, NAME, "1.0.0", &other, OURS), Err(PublishErrorCode::Conflict));
-    // The segment of the organisation belongs to its first publisher, for other packs too.
+    // The segment of an organization belongs to its first publisher, for other packs too.
     let stolen = node_archive("vendor.acme.another", "1.0.0");
     assert_eq!(
         publish(&registry, "vendor.acme.another", "1.0.0", &stolen, THEIRS),
@@ -89,7 +89,7 @@ fn story<S: RegistryStore>(registry: Registry<S>, again: impl FnOnce(Registry<S>
     assert_eq!(registry.by_type("acme.none", |_| true)["packs"].as_array().unwrap().len(), 0);
     assert_eq!(registry.search("ACME-two tools", |_| true)["total"], 1);
 
-    // Yanked: out of ranges, still there by name.
+    // Yanked: excluded from ranges, still available by version.
     let (pack, newest) = (name(NAME), version("1.1.0"));
     let yank = || Some(Yank { reason: "broken".to_owned() });
     assert_eq!(registry.yank(&pack, &newest, THEIRS, yank()).unwrap_err().code, Code::Forbidden);
@@ -103,8 +103,8 @@ fn story<S: RegistryStore>(registry: Registry<S>, again: impl FnOnce(Registry<S>
     registry.yank(&pack, &newest, OURS, None).unwrap();
     assert_eq!(registry.pack(&pack).unwrap()["latest"], "1.1.0");
 
-    let told = Deprecation { reason: "old".to_owned(), superseded_by: Some("1.1.0".to_owned()) };
-    registry.deprecate(&pack, &version("1.0.0"), OURS, Some(told)).unwrap();
+    let notice = Deprecation { reason: "old".to_owned(), superseded_by: Some("1.1.0".to_owned()) };
+    registry.deprecate(&pack, &version("1.0.0"), OURS, Some(notice)).unwrap();
     let manifest = registry.version_manifest(&pack, &version("1.0.0")).unwrap();
     assert_eq!(manifest["deprecated"], true);
     assert_eq!(manifest["supersededBy"], "1.1.0");
@@ -116,7 +116,7 @@ fn story<S: RegistryStore>(registry: Registry<S>, again: impl FnOnce(Registry<S>
         assert!(refused.is_empty(), "{refused:?}");
     }
 
-    // Taken back in time, and never anything else afterwards.
+    // Unpublished in time, and never republished with different contents.
     let late = Timestamp(1001 + UNPUBLISH_WINDOW_MS);
     assert_eq!(
         registry.unpublish(&pack, &newest, OURS, late).unwrap_err().code,
@@ -155,7 +155,7 @@ fn a_registry_on_a_folder() {
 }
 
 #[test]
-fn a_damaged_archive_is_not_handed_out() {
+fn damaged_archives_are_not_served() {
     let folder = tempfile::tempdir().unwrap();
     let registry = Registry::open(FolderStore::open(folder.path()).unwrap()).unwrap();
     let archive = node_archive(NAME, "1.0.0");
@@ -167,7 +167,7 @@ fn a_damaged_archive_is_not_handed_out() {
 }
 
 #[test]
-fn signatures_are_handed_out_or_not_available() {
+fn serves_signatures() {
     let registry = Registry::open(MemoryStore::default()).unwrap();
     publish(&registry, NAME, "1.0.0", &signed_archive(NAME, "1.0.0", &key(1)), OURS).unwrap();
     publish(&registry, "vendor.acme.plain", "1.0.0", &node_archive("vendor.acme.plain", "1.0.0"), OURS)
@@ -185,7 +185,7 @@ fn signatures_are_handed_out_or_not_available() {
 }
 
 #[test]
-fn a_key_is_followed_only_by_one_that_it_signed_for() {
+fn key_rotation_requires_a_proof() {
     use base64::Engine as _;
     let registry = Registry::open(MemoryStore::default()).unwrap();
     let pack = name(NAME);
@@ -218,7 +218,7 @@ fn a_key_is_followed_only_by_one_that_it_signed_for() {
     assert_eq!(
         registry.rotate(&pack, &request(proof(2)), OURS).unwrap_err().code,
         Code::RotationInvalid,
-        "the name was used"
+        "the id was used"
     );
     let chain = registry.keychain(&pack).unwrap();
     assert_eq!(chain[0].rotated_to.as_deref(), Some(kid));
@@ -232,7 +232,7 @@ fn a_key_is_followed_only_by_one_that_it_signed_for() {
 }
 
 #[test]
-fn what_is_not_shown_takes_no_room_among_what_is_found() {
+fn hidden_packs_do_not_count_in_search() {
     let registry = Registry::open(MemoryStore::default()).unwrap();
     let hidden = (0..=packs::registry::MAX_FOUND).map(|n| format!("vendor.acme.a{n}"));
     for pack in hidden.chain([NAME.to_owned()]) {

@@ -1,4 +1,4 @@
-//! Versions, chosen and locked.
+//! Version selection and lockfiles.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,24 +10,25 @@ use packs::lock::Lockfile;
 use packs::name::PackName;
 use packs::range::Range;
 use packs::resolve::{
-    Candidate, Listed, MAX_CHOICES, Request, Source, SourceError, Sources, check_lock, needed_first, resolve,
+    Candidate, ListedVersion, MAX_CHOICES, Request, Source, SourceError, Sources, check_lock, needed_first,
+    resolve,
 };
 use packs::version::Version;
 
-/// Versions that were written down.
+/// A source with fixed versions.
 #[derive(Default)]
-struct Written {
+struct FixedSource {
     packs: BTreeMap<PackName, Vec<(Candidate, bool)>>,
     down: bool,
     closed: bool,
     remote: bool,
-    /// The versions of which nothing that can be gone by is said.
+    /// Versions with invalid metadata.
     garbled: Vec<&'static str>,
     looked_at: RefCell<Vec<String>>,
 }
 
-impl Source for Written {
-    fn versions(&self, name: &PackName) -> Result<Vec<Listed>, SourceError> {
+impl Source for FixedSource {
+    fn versions(&self, name: &PackName) -> Result<Vec<ListedVersion>, SourceError> {
         if self.down {
             return Err(SourceError::Unreachable("down".to_owned()));
         }
@@ -36,7 +37,7 @@ impl Source for Written {
         }
         let listed = self.packs.get(name).into_iter().flatten();
         Ok(listed
-            .map(|(candidate, yanked)| Listed { version: candidate.version.clone(), yanked: *yanked })
+            .map(|(candidate, yanked)| ListedVersion { version: candidate.version.clone(), yanked: *yanked })
             .collect())
     }
 
@@ -62,9 +63,9 @@ fn range(text: &str) -> Range {
     Range::parse(text).unwrap()
 }
 
-/// `a 1.0.0: b ^1, c *` on each line; `!` behind a version is yanked.
-fn written(text: &str) -> Written {
-    let mut source = Written::default();
+/// One version per line, such as `a 1.0.0: b ^1, c *`; `!` after a version means yanked.
+fn written(text: &str) -> FixedSource {
+    let mut source = FixedSource::default();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (head, needs) = line.split_once(':').unwrap_or((line, ""));
         let (short, version) = head.split_once(' ').unwrap();
@@ -92,7 +93,7 @@ fn request(wanted: &[(&str, &str)]) -> Request {
     }
 }
 
-fn chosen(source: &Written, request: &Request) -> Result<Vec<String>, packs::PackError> {
+fn chosen(source: &FixedSource, request: &Request) -> Result<Vec<String>, packs::PackError> {
     let lock = resolve(request, &Sources(vec![source]), Timestamp(0))?;
     Ok(lock
         .packs
@@ -102,7 +103,7 @@ fn chosen(source: &Written, request: &Request) -> Result<Vec<String>, packs::Pac
 }
 
 #[test]
-fn the_highest_version_that_everybody_accepts_is_chosen() {
+fn chooses_the_highest_accepted_version() {
     let source = written(
         "a 1.0.0: c ^1
          a 1.1.0: c >=1.0.0 <1.2.0
@@ -124,7 +125,7 @@ fn the_highest_version_that_everybody_accepts_is_chosen() {
         (vec![("a", "*"), ("b", "*")], vec!["a 1.1.0", "b 1.0.0", "c 1.1.0"]),
         (vec![("d", "*")], vec!["d 1.0.0"]),
         (vec![("d", ">=1.1.0-rc.1")], vec!["d 1.1.0-rc.1"]),
-        // The highest `e` leads nowhere; the next lower one is taken.
+        // The highest `e` cannot be satisfied; the next lower one is chosen.
         (vec![("e", "*")], vec!["e 0.9.0", "f 1.0.0"]),
     ] {
         assert_eq!(chosen(&source, &request(&wanted)).unwrap(), expected);
@@ -132,7 +133,7 @@ fn the_highest_version_that_everybody_accepts_is_chosen() {
 }
 
 #[test]
-fn what_cannot_be_resolved_says_why() {
+fn explains_failures() {
     let source = written(
         "a 1.0.0: c ^1
          b 1.0.0: c ^2
@@ -160,7 +161,7 @@ fn what_cannot_be_resolved_says_why() {
 }
 
 #[test]
-fn an_override_is_in_at_least_one_range() {
+fn overrides_must_match_a_range() {
     let source = written(
         "a 1.0.0: c ^1
          b 1.0.0: c ^2
@@ -178,11 +179,11 @@ fn an_override_is_in_at_least_one_range() {
 }
 
 #[test]
-fn registries_are_asked_in_order_and_never_when_offline() {
-    let down = Written { down: true, ..Written::default() };
-    let empty = Written::default();
+fn sources_are_used_in_order() {
+    let down = FixedSource { down: true, ..FixedSource::default() };
+    let empty = FixedSource::default();
     let full = written("a 1.0.0");
-    let remote = Written { remote: true, ..written("a 1.0.0") };
+    let remote = FixedSource { remote: true, ..written("a 1.0.0") };
     let code = |sources: Vec<&dyn Source>, offline: bool| {
         let request = Request { offline, ..request(&[("a", "*")]) };
         resolve(&request, &Sources(sources), Timestamp(0)).map(|_| ()).map_err(|error| error.code())
@@ -190,8 +191,12 @@ fn registries_are_asked_in_order_and_never_when_offline() {
     assert_eq!(code(vec![&down, &full], false), Ok(()));
     assert_eq!(code(vec![&empty, &full], false), Ok(()));
     assert_eq!(code(vec![&down, &empty], false), Err(Code::RegistryUnreachable));
-    let closed = Written { closed: true, ..Written::default() };
-    assert_eq!(code(vec![&closed, &full], false), Err(Code::RegistryUnreachable), "nobody takes its place");
+    let closed = FixedSource { closed: true, ..FixedSource::default() };
+    assert_eq!(
+        code(vec![&closed, &full], false),
+        Err(Code::RegistryUnreachable),
+        "no other source replaces it"
+    );
     assert_eq!(code(vec![&full, &closed], false), Ok(()));
     assert_eq!(code(vec![&empty], false), Err(Code::NotFound));
     assert_eq!(code(vec![&remote], true), Err(Code::NotFound));
@@ -199,8 +204,8 @@ fn registries_are_asked_in_order_and_never_when_offline() {
 }
 
 #[test]
-fn a_resolution_that_would_not_end_ends() {
-    // Every version of `a` and `b` needs a version of the other's partner that is not there.
+fn resolution_is_bounded() {
+    // Every version of `a` and `b` requires a missing version of the other's partner.
     let mut text = String::new();
     for n in 0..200 {
         text.push_str(&format!("a 1.0.{n}: c ={n}.0.0\nb 1.0.{n}: c ={}.0.0\nc {n}.0.0\n", n + 1000));
@@ -208,16 +213,12 @@ fn a_resolution_that_would_not_end_ends() {
     text.push_str("c 1000.0.0\n");
     let refused = chosen(&written(&text), &request(&[("a", "*"), ("b", "*")])).unwrap_err();
     assert_eq!(refused.code(), Code::VersionNotFound, "{refused}");
-    assert_eq!(
-        refused.details()["choicesTried"],
-        MAX_CHOICES,
-        "it gave up, and did not try all 40,000 pairs"
-    );
+    assert_eq!(refused.details()["choicesTried"], MAX_CHOICES, "it gave up before all 40,000 pairs");
     assert!(refused.message().contains("core.test.c has no version in =1199.0.0"), "{refused}");
 }
 
 #[test]
-fn only_versions_that_are_in_question_are_looked_at() {
+fn reads_only_relevant_versions() {
     let mut source = written("b 1.0.0\n");
     for n in 0..300 {
         let more = written(&format!("a 1.0.{n}: b ^1\n")).packs.remove(&name("a")).unwrap();
@@ -227,13 +228,13 @@ fn only_versions_that_are_in_question_are_looked_at() {
     assert_eq!(
         *source.looked_at.borrow(),
         ["1.0.3", "1.0.0"],
-        "an old version is found however many are newer"
+        "an old version is found among many newer ones"
     );
 }
 
 #[test]
-fn a_version_that_cannot_be_gone_by_is_not_chosen() {
-    let source = Written { garbled: vec!["1.1.0"], ..written("a 1.0.0\na 1.1.0\n") };
+fn invalid_versions_are_not_chosen() {
+    let source = FixedSource { garbled: vec!["1.1.0"], ..written("a 1.0.0\na 1.1.0\n") };
     assert_eq!(chosen(&source, &request(&[("a", "*")])).unwrap(), ["a 1.0.0"]);
     let refused = chosen(&source, &request(&[("a", "^1.1")])).unwrap_err();
     assert_eq!(refused.code(), Code::VersionNotFound);
@@ -241,7 +242,7 @@ fn a_version_that_cannot_be_gone_by_is_not_chosen() {
 }
 
 #[test]
-fn a_lockfile_is_the_same_bytes_for_the_same_packs() {
+fn lockfiles_are_deterministic() {
     let source = written("b 1.0.0\na 2.0.0: b ^1\n");
     let lock =
         resolve(&request(&[("a", "*")]), &Sources(vec![&source]), Timestamp(1_793_000_000_000)).unwrap();
@@ -264,7 +265,7 @@ fn a_lockfile_is_the_same_bytes_for_the_same_packs() {
 }
 
 #[test]
-fn lockfiles_that_are_refused() {
+fn rejects_invalid_lockfiles() {
     let good = r#"{"lockfileVersion": 1, "generatedAt": "2026-10-26T07:33:20Z", "packs": [
         {"name": "local.tools", "version": "1.0.0", "integrity": "sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0="}]}"#;
     assert!(Lockfile::read(good.as_bytes()).is_ok());
@@ -286,7 +287,7 @@ fn lockfiles_that_are_refused() {
 }
 
 #[test]
-fn a_lock_is_followed_to_the_letter() {
+fn locks_are_checked_strictly() {
     let source = written("a 1.0.0: b ^1\nb 1.0.0!\nb 1.1.0\n");
     let sources = || Sources(vec![&source as &dyn Source]);
     let mut lock = Lockfile::new(Timestamp(0));
@@ -313,21 +314,21 @@ fn a_lock_is_followed_to_the_letter() {
     let code = |lock: &Lockfile| check_lock(lock, &sources(), false).map_err(|error| error.code());
     assert_eq!(code(&lock), Err(Code::LockfileIncomplete));
     lock.packs.push(locked("b", "1.0.0"));
-    assert_eq!(code(&lock), Ok(()), "a yanked version is fine when it is pinned");
+    assert_eq!(code(&lock), Ok(()), "a pinned yanked version is allowed");
     lock.packs[1].integrity = Integrity::of(b"other");
     assert_eq!(code(&lock), Err(Code::IntegrityMismatch));
     lock.packs[1].version = "1.0.7".parse().unwrap();
     assert_eq!(code(&lock), Err(Code::VersionNotFound));
     lock.packs[1].version = "2.0.0".parse().unwrap();
     assert_eq!(code(&lock), Err(Code::DependencyConflict));
-    // A lock that is silent about what a pack needs is not whole either: the registry knows better.
+    // A lock that omits a dependency is incomplete: the registry lists it.
     lock.packs.truncate(1);
     lock.packs[0].dependencies.clear();
     assert_eq!(code(&lock), Err(Code::LockfileIncomplete));
 }
 
 #[test]
-fn a_locked_archive_is_held_to_its_digest_and_its_signature() {
+fn locked_archives_are_verified() {
     let archive = crate::support::node_archive("core.test.a", "1.0.0");
     let key = crate::support::key(1);
     let mut pack = packs::lock::LockedPack {
@@ -352,7 +353,7 @@ fn a_locked_archive_is_held_to_its_digest_and_its_signature() {
 }
 
 #[test]
-fn what_is_needed_is_installed_first() {
+fn dependencies_are_installed_first() {
     let source = written("a 1.0.0: b *, c *\nb 1.0.0: d *\nc 1.0.0: d *\nd 1.0.0\n");
     let lock = resolve(&request(&[("a", "*")]), &Sources(vec![&source]), Timestamp(0)).unwrap();
     let order = |lock: &Lockfile| -> Result<Vec<String>, Code> {
@@ -364,7 +365,7 @@ fn what_is_needed_is_installed_first() {
     let mut second = lock.packs[3].clone();
     second.version = Version::new(2, 0, 0);
     twice.packs.push(second);
-    assert_eq!(order(&twice).unwrap()[..2], ["d 1.0.0", "d 2.0.0"], "every version is there");
+    assert_eq!(order(&twice).unwrap()[..2], ["d 1.0.0", "d 2.0.0"], "every version exists");
     let mut circle = lock;
     circle.packs[3].dependencies.insert(name("a"), "*".to_owned());
     assert_eq!(order(&circle), Err(Code::DependencyCycle));

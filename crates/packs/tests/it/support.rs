@@ -1,4 +1,4 @@
-//! Packs, made for tests.
+//! Test packs.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use packs::path::EntryPath;
 use packs::signature::{PUBLIC_KEY_PATH, PrivateKey, SIGNATURE_PATH};
 use serde_json::{Value, json};
 
-/// A manifest of one node in WebAssembly.
+/// A manifest with one WebAssembly node.
 pub(crate) fn node_pack(name: &str, version: &str) -> Value {
     json!({
         "name": name, "version": version, "engines": {"openwop": ">=1.0 <2.0.0"},
@@ -15,7 +15,7 @@ pub(crate) fn node_pack(name: &str, version: &str) -> Value {
     })
 }
 
-/// A manifest of one chain of two nodes.
+/// A manifest with one chain of two nodes.
 pub(crate) fn chain_pack() -> Value {
     json!({
         "name": "vendor.acme.chains", "version": "1.2.0", "kind": "workflow-chain", "engines": {"openwop": "^1.0.0"},
@@ -95,7 +95,7 @@ pub(crate) fn every_kind() -> Vec<Value> {
     ]
 }
 
-/// The bytes of a manifest, as an author writes them.
+/// The serialized manifest.
 pub(crate) fn written(manifest: &Value) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(manifest).unwrap();
     bytes.push(b'\n');
@@ -107,7 +107,7 @@ pub(crate) fn packed(manifest: &Value, files: &[(&str, &[u8])]) -> Vec<u8> {
     packed_bytes(&written(manifest), files)
 }
 
-/// An archive of the bytes of a manifest and files.
+/// An archive of manifest bytes and files.
 pub(crate) fn packed_bytes(manifest: &[u8], files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut all = BTreeMap::from([(EntryPath::parse("pack.json").unwrap(), (manifest, false))]);
     for (path, content) in files {
@@ -121,7 +121,7 @@ pub(crate) fn node_archive(name: &str, version: &str) -> Vec<u8> {
     packed(&node_pack(name, version), &[("nodes.wasm", b"\0asm")])
 }
 
-/// A node pack with its module, signed by the key, which is beside the signature.
+/// A node pack with its module, signed by the key, which is included.
 pub(crate) fn signed_archive(name: &str, version: &str, key: &PrivateKey) -> Vec<u8> {
     let manifest = written(&node_pack(name, version));
     let signature = key.sign(&manifest);
@@ -132,12 +132,12 @@ pub(crate) fn signed_archive(name: &str, version: &str, key: &PrivateKey) -> Vec
     )
 }
 
-/// A key of a test.
+/// A test key.
 pub(crate) fn key(seed: u8) -> PrivateKey {
     PrivateKey::from_entropy(&[seed; 32])
 }
 
-/// A folder of the published protocol, where it is beside the project.
+/// A folder of the published protocol, if available.
 pub(crate) fn protocol(path: &str) -> Option<std::path::PathBuf> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let places = ["../../../shared/openwop", "../../../../shared/openwop"];

@@ -1,4 +1,4 @@
-//! Whom to trust.
+//! Trust policies.
 
 use packs::PackErrorCode as Code;
 use packs::archive::{Archive, Limits};
@@ -28,7 +28,7 @@ fn judged(policy: &TrustPolicy, bytes: &[u8]) -> Result<Proof, Code> {
 }
 
 #[test]
-fn every_mode_asks_for_what_it_says() {
+fn enforces_every_mode() {
     let signed = signed_archive(NAME, "1.0.0", &key(1));
     let unsigned = node_archive(NAME, "1.0.0");
     let manifest = written(&node_pack(NAME, "1.0.0"));
@@ -47,7 +47,7 @@ fn every_mode_asks_for_what_it_says() {
     assert_eq!(
         judged(&open, &tampered),
         Err(Code::SignatureInvalid),
-        "even in the open a broken signature is broken"
+        "even mode open rejects an invalid signature"
     );
     assert_eq!(judged(&open, &bare), Err(Code::SignatureInvalid));
 
@@ -60,7 +60,7 @@ fn every_mode_asks_for_what_it_says() {
     assert_eq!(
         judged(&stranger, &signed),
         Err(Code::SignatureInvalid),
-        "the key in the archive vouches for nothing"
+        "the key in the archive is not trusted"
     );
     let elsewhere = TrustPolicy::verified(vec![trusted(1, "core.*")]);
     assert_eq!(judged(&elsewhere, &signed), Err(Code::NamespaceUnauthorized));
@@ -80,7 +80,7 @@ fn every_mode_asks_for_what_it_says() {
 }
 
 #[test]
-fn what_cannot_be_verified_is_refused() {
+fn rejects_unverifiable_packs() {
     let mut manifest = node_pack(NAME, "1.0.0");
     manifest["signing"] = serde_json::json!({"method": "sigstore"});
     let sigstore = packed_bytes(&written(&manifest), &[]);

@@ -1,4 +1,4 @@
-//! Packs whose signature is looked at again before they are used.
+//! Packs whose signature is verified again before use.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::support::{key, node_archive, node_pack, packed_bytes, signed_archive,
 
 const NAME: &str = "vendor.acme.tools";
 
-/// A folder with the pack in version 1.0.0, and the folder of that version.
+/// A folder with version 1.0.0 of the pack, and that version's folder.
 fn installed(archive: &[u8]) -> (tempfile::TempDir, InstalledPacks, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
@@ -35,7 +35,7 @@ fn trusted(seed: u8, permitted: &str) -> TrustedKey {
     TrustedKey { id: format!("key-{seed}"), key: key(seed).public(), permitted }
 }
 
-/// Changes a file and its digest in the record, as somebody would who knows how packs are kept.
+/// Changes a file and its digest in the record, as an informed attacker would.
 fn forge(version: &Path, path: &str, content: &[u8]) {
     std::fs::write(version.join(path), content).unwrap();
     let place = version.join(".interlock/installed.json");
@@ -48,7 +48,7 @@ fn forge(version: &Path, path: &str, content: &[u8]) {
 }
 
 #[test]
-fn a_stored_signature_is_held_to_the_key_that_was_recorded_or_named() {
+fn verifies_with_the_recorded_or_given_key() {
     let (_folder, packs, _) = installed(&signed_archive(NAME, "1.0.0", &key(1)));
     let fingerprint = key(1).public().fingerprint();
     assert_eq!(load(&packs, &[]), Ok(Proof::SelfSigned { fingerprint }));
@@ -64,7 +64,7 @@ fn a_stored_signature_is_held_to_the_key_that_was_recorded_or_named() {
 }
 
 #[test]
-fn a_signed_pack_that_was_tampered_with_is_not_loaded_whatever_its_record_says() {
+fn rejects_tampered_packs() {
     let other = String::from_utf8(written(&node_pack(NAME, "1.0.0"))).unwrap();
     let other = other.replace("acme.fetch", "acme.steal").into_bytes();
     let own_signature = key(2).sign(&other);
@@ -83,23 +83,19 @@ fn a_signed_pack_that_was_tampered_with_is_not_loaded_whatever_its_record_says()
             },
             Code::SignatureUnverifiable,
         ),
-        ("a signature that is none", &|at| forge(at, SIGNATURE_PATH, b"short"), Code::SignatureUnverifiable),
+        ("an invalid signature", &|at| forge(at, SIGNATURE_PATH, b"short"), Code::SignatureUnverifiable),
         (
-            "a signature that is gone",
+            "a missing signature",
             &|at| std::fs::remove_file(at.join(SIGNATURE_PATH)).unwrap(),
             Code::SignatureUnverifiable,
         ),
-        ("a key that is none", &|at| forge(at, PUBLIC_KEY_PATH, b"no key"), Code::SignatureUnverifiable),
+        ("an invalid key", &|at| forge(at, PUBLIC_KEY_PATH, b"no key"), Code::SignatureUnverifiable),
         (
-            "a key that is gone",
+            "a missing key",
             &|at| std::fs::remove_file(at.join(PUBLIC_KEY_PATH)).unwrap(),
             Code::SignatureUnverifiable,
         ),
-        (
-            "a manifest that is gone",
-            &|at| std::fs::remove_file(at.join("pack.json")).unwrap(),
-            Code::LoadFailure,
-        ),
+        ("a missing manifest", &|at| std::fs::remove_file(at.join("pack.json")).unwrap(), Code::LoadFailure),
     ];
     for (what, tamper, expected) in rows {
         let (_folder, packs, version) = installed(&signed_archive(NAME, "1.0.0", &key(1)));
@@ -108,15 +104,11 @@ fn a_signed_pack_that_was_tampered_with_is_not_loaded_whatever_its_record_says()
     }
     let (_folder, packs, version) = installed(&node_archive(NAME, "1.0.0"));
     std::fs::write(version.join("pack.json"), &other).unwrap();
-    assert_eq!(
-        load(&packs, &[]),
-        Err(Code::LoadFailure),
-        "nobody signed it, and it is not what was installed"
-    );
+    assert_eq!(load(&packs, &[]), Err(Code::LoadFailure), "it is unsigned, and it was changed");
 }
 
 #[test]
-fn a_key_that_the_pack_does_not_bring_has_to_be_named() {
+fn missing_keys_must_be_given() {
     let manifest = written(&node_pack(NAME, "1.0.0"));
     let signature = key(1).sign(&manifest);
     let archive = packed_bytes(&manifest, &[("nodes.wasm", b"\0asm"), (SIGNATURE_PATH, &signature)]);
@@ -129,7 +121,7 @@ fn a_key_that_the_pack_does_not_bring_has_to_be_named() {
 }
 
 #[test]
-fn only_the_pack_that_is_asked_for_is_looked_at() {
+fn reads_only_the_requested_pack() {
     let (folder, packs, version) = installed(&node_archive(NAME, "1.0.0"));
     install(&packs, &node_archive("vendor.acme.other", "1.0.0"), &host()).unwrap();
     install(&packs, &node_archive(NAME, "1.2.0"), &host()).unwrap();
@@ -140,13 +132,13 @@ fn only_the_pack_that_is_asked_for_is_looked_at() {
     let version_of = |version: Option<&Version>| {
         packs.load_verified(&name, version, &[]).map(|pack| pack.record.version).map_err(|error| error.code())
     };
-    assert_eq!(version_of(None), Ok(Version::new(1, 2, 0)), "the highest, beside a pack that is damaged");
+    assert_eq!(version_of(None), Ok(Version::new(1, 2, 0)), "the highest version, next to a damaged pack");
     assert_eq!(version_of(Some(&Version::new(1, 0, 0))), Ok(Version::new(1, 0, 0)));
     assert_eq!(version_of(Some(&Version::new(9, 0, 0))), Err(Code::NotFound));
     assert!(version.exists());
     damage("vendor.acme.tools/1.2.0/.interlock/installed.json");
-    assert_eq!(version_of(None), Err(Code::LoadFailure), "a lower version does not take its place");
-    let nobody = PackName::parse("vendor.acme.nobody").unwrap();
-    assert_eq!(packs.versions(&nobody).unwrap(), [] as [Version; 0]);
-    assert_eq!(packs.load_verified(&nobody, None, &[]).unwrap_err().code(), Code::NotFound);
+    assert_eq!(version_of(None), Err(Code::LoadFailure), "a lower version does not replace it");
+    let unknown = PackName::parse("vendor.acme.unknown").unwrap();
+    assert_eq!(packs.versions(&unknown).unwrap(), [] as [Version; 0]);
+    assert_eq!(packs.load_verified(&unknown, None, &[]).unwrap_err().code(), Code::NotFound);
 }

@@ -1,4 +1,4 @@
-//! Whatever the bytes are, nothing panics and nothing is over its limits.
+//! For any bytes: no panic, and no limit is exceeded.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::support::{Memory, PackText, SANDBOX};
 const LIMITS: Limits = Limits {
     memory_bytes: 4 << 20,
     fuel: Some(200_000),
-    // The fuel ends it; this is for a machine that stands still.
+    // The fuel limit ends it; this is for a stalled machine.
     wall_clock: Duration::from_secs(300),
     ..Limits::DEFAULT
 };
 
-/// Compiles and runs in every way there is; the result is nobody's business as long as there is one.
+/// Compiles and runs in every mode; any result is fine.
 fn check(sandbox: &Sandbox, bytes: &[u8]) {
     let Ok(module) = sandbox.compile(bytes) else { return };
     let pack = sandbox.pack(&module);
@@ -83,7 +83,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_bytes_are_refused_or_run(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_rejected_or_run(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         check(&SANDBOX, &bytes);
         let mut with_header = b"\0asm\x01\0\0\0".to_vec();
         with_header.extend(bytes);
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn a_module_with_some_bytes_changed_is_refused_or_run(
+    fn mutated_modules_are_rejected_or_run(
         seed in any::<prop::sample::Index>(), changes in prop::collection::vec(change(), 1..4)
     ) {
         let seeds = seeds();

@@ -1,4 +1,4 @@
-//! Compiled once, used often.
+//! Module cache.
 
 use std::time::Duration;
 
@@ -21,29 +21,29 @@ fn the_same_bytes_are_compiled_once() {
 }
 
 #[test]
-fn what_was_not_used_for_longest_goes_first_and_the_rest_stays() {
-    // Room for a few; how many depends on the size of a page of the machine.
+fn evicts_the_least_recently_used() {
+    // Room for a few; the number depends on the page size of the machine.
     let sandbox =
         Sandbox::with(&Options { cache_bytes: 256 << 10, ..Options::default() }).expect("an engine");
     let mut most = 0;
     for number in 0..64 {
         sandbox.compile(&numbered(number)).expect("it compiles");
         let kept = sandbox.cached();
-        assert!(kept >= most, "what fits is kept");
+        assert!(kept >= most, "modules that fit are cached");
         most = kept;
     }
     assert!((1..64).contains(&most), "{most}");
 }
 
 #[test]
-fn without_room_everything_still_runs() {
+fn works_without_a_cache() {
     let sandbox = Sandbox::with(&Options { cache_bytes: 0, ..Options::default() }).expect("an engine");
     sandbox.compile(&numbered(1)).expect("it compiles");
     assert_eq!(sandbox.cached(), 0);
 }
 
 #[test]
-fn those_who_bring_the_same_module_at_once_wait_for_one_compilation() {
+fn concurrent_callers_share_a_compilation() {
     let sandbox = Sandbox::new().expect("an engine");
     let bytes = numbered(7);
     let start = std::sync::Barrier::new(8);
@@ -56,20 +56,20 @@ fn those_who_bring_the_same_module_at_once_wait_for_one_compilation() {
         }
     });
     assert_eq!((sandbox.compiled(), sandbox.cached()), (1, 1));
-    // What is refused before is never given to the compiler.
+    // Modules rejected earlier do not reach the compiler.
     sandbox.compile(b"\0asm\x02\0\0\0").expect_err("another version");
     sandbox.compile(&[0; 9 << 20]).expect_err("too large");
     assert_eq!(sandbox.compiled(), 1);
 }
 
 #[test]
-fn nobody_waits_for_the_compiler_longer_than_agreed_and_what_it_made_is_there_later() {
+fn compile_waits_are_limited_and_results_cached() {
     let options = Options { compile_limit: Duration::ZERO, ..Options::default() };
     let sandbox = Sandbox::with(&options).expect("an engine");
     let fault = sandbox.compile(&numbered(1)).expect_err("no time");
     assert_eq!(fault, Fault::CompileTimeout { limit_ms: 0 });
     assert!(fault.to_string().contains("within 0 ms"), "{fault}");
-    // The compiler goes on: those who come meanwhile are told the same, and it is not asked twice.
+    // The compiler continues: concurrent callers time out too, and the module is compiled once.
     let found = std::iter::repeat_with(|| sandbox.compile(&numbered(1)))
         .inspect(|found| {
             assert!(matches!(found, Ok(_) | Err(Fault::CompileTimeout { .. })), "{found:?}");
@@ -81,13 +81,13 @@ fn nobody_waits_for_the_compiler_longer_than_agreed_and_what_it_made_is_there_la
 }
 
 #[test]
-fn a_module_that_is_refused_lets_the_next_one_have_its_turn() {
+fn a_rejected_module_releases_the_permit() {
     let sandbox = Sandbox::new().expect("an engine");
     let wrong = wasm(
         r#"(module (import "env" "fd_read" (func)) (func (export "invoke") (result i32) (i32.const 1)))"#,
     );
     for _ in 0..3 {
-        sandbox.compile(&wrong).expect_err("it would escape");
+        sandbox.compile(&wrong).expect_err("it imports an escape");
     }
     sandbox.compile(&numbered(1)).expect("it compiles");
 }

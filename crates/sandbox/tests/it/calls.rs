@@ -1,11 +1,11 @@
-//! The host calls of the ABI, in both forms that a module may choose.
+//! The ABI host calls, in both signature variants.
 
 use sandbox::{Breach, Fault, LogLevel, Outcome};
 use serde_json::{Value, json};
 
 use crate::support::{Memory, PackText, completed, invoke, node, run_with, wasm};
 
-/// A module that calls with the argument that it got, and gives back what it is told.
+/// A module that passes its argument to a call and returns the result.
 fn reader(call: &str, packed: bool) -> Vec<u8> {
     let result = if packed { "i64" } else { "i32 i32" };
     wasm(&format!(
@@ -34,7 +34,7 @@ fn reader(call: &str, packed: bool) -> Vec<u8> {
 }
 
 #[test]
-fn values_are_read_as_two_numbers_and_as_one() {
+fn reads_values_in_both_signatures() {
     for call in ["openwop_channel_read", "openwop_variable_get"] {
         for packed in [false, true] {
             let bytes = reader(call, packed);
@@ -50,7 +50,7 @@ fn values_are_read_as_two_numbers_and_as_one() {
 }
 
 #[test]
-fn a_name_that_is_none_is_nothing_and_the_host_is_not_asked() {
+fn invalid_names_do_not_reach_the_host() {
     let bytes = reader("openwop_channel_read", false);
     for name in [String::new(), "x".repeat(1025)] {
         let (report, host) =
@@ -60,7 +60,7 @@ fn a_name_that_is_none_is_nothing_and_the_host_is_not_asked() {
     }
 }
 
-/// A module that writes `key` and `value` of its own and gives the status.
+/// A module that writes its own `key` and `value` and returns the status.
 fn writer(call: &str, key: &str, value: &str) -> Vec<u8> {
     wasm(&format!(
         r#"(module (import "openwop" "{call}" (func $call (param i32 i32 i32 i32) (result i32)))
@@ -74,13 +74,13 @@ fn writer(call: &str, key: &str, value: &str) -> Vec<u8> {
 }
 
 #[test]
-fn values_are_written_and_a_status_comes_back() {
+fn writes_return_a_status() {
     let rows = [
         ("openwop_channel_write", "a", r#"{"x":1}"#, 0, true),
         ("openwop_variable_set", "a", r#""text""#, 0, true),
         ("openwop_variable_set", "locked", "1", 20, false),
         ("openwop_channel_write", "", "1", 10, false),
-        ("openwop_channel_write", "a", "no json", 10, false),
+        ("openwop_channel_write", "a", "not json", 10, false),
         ("openwop_variable_set", "a", "", 10, false),
         ("openwop_variable_set", "a", r#"{"x":1,"x":2}"#, 10, false),
     ];
@@ -98,8 +98,8 @@ fn values_are_written_and_a_status_comes_back() {
 }
 
 #[test]
-fn an_interrupt_suspends_until_there_is_an_answer() {
-    // The payload is the argument without its first and its last digit.
+fn interrupts_suspend_until_answered() {
+    // The payload is the argument without its first and last digit.
     let bytes = reader("openwop_interrupt", true);
     let invocation = invoke(json!(7_507), &["openwop_interrupt"]);
     let (report, _) = run_with(&bytes, &invocation, Memory::default());
@@ -112,7 +112,7 @@ fn an_interrupt_suspends_until_there_is_an_answer() {
 }
 
 #[test]
-fn the_clock_is_the_one_of_the_host_or_none() {
+fn the_host_provides_the_clock() {
     let bytes = wasm(
         r#"(module (import "openwop" "openwop_now_ms" (func $now (result i64)))
             (func (export "invoke") (result i32) (i32.wrap_i64 (call $now))))"#,
@@ -125,7 +125,7 @@ fn the_clock_is_the_one_of_the_host_or_none() {
 }
 
 #[test]
-fn a_call_that_answers_no_number_where_one_is_wanted_is_the_fault_of_the_host() {
+fn a_non_numeric_result_is_a_host_fault() {
     let bytes = wasm(
         r#"(module (import "openwop" "text" (func $text (result i32)))
             (func (export "invoke") (result i32) (call $text)))"#,
@@ -135,8 +135,8 @@ fn a_call_that_answers_no_number_where_one_is_wanted_is_the_fault_of_the_host() 
 }
 
 #[test]
-fn messages_are_passed_on_up_to_a_bound() {
-    // Levels 0 to 5, the last of which does not exist; then bytes that are no UTF-8.
+fn log_messages_are_limited() {
+    // Levels 0 to 5, of which 5 does not exist; then bytes that are not UTF-8.
     let bytes = wasm(
         r#"(module (import "openwop" "openwop_log" (func $log (param i32 i32 i32)))
             (memory (export "memory") 1) (data (i32.const 16) "hello\ff")
@@ -158,13 +158,13 @@ fn messages_are_passed_on_up_to_a_bound() {
     let mut invocation = invoke(json!(100), &["openwop_log"]);
     invocation.limits.log_bytes = 53;
     let (report, host) = run_with(&bytes, &invocation, Memory::default());
-    // Six bytes more for the one that is not UTF-8.
+    // The message that is not UTF-8 grows by six bytes.
     assert_eq!(host.logs.iter().map(|(_, message)| message.len()).sum::<usize>(), 53);
     assert_eq!(report.logs_dropped, 90);
 }
 
 #[test]
-fn host_calls_are_counted_and_their_answers_weighed() {
+fn host_calls_are_limited_in_number_and_size() {
     let bytes = wasm(
         r#"(module (import "openwop" "openwop_now_ms" (func $now (result i64)))
             (func (export "invoke") (result i32) (loop $l (drop (call $now)) (br $l)) (unreachable)))"#,
@@ -178,7 +178,7 @@ fn host_calls_are_counted_and_their_answers_weighed() {
 
     invocation.limits.journal_bytes = 1000;
     let (report, _) = run_with(&bytes, &invocation, clock());
-    assert!(report.result.expect_err("ended").to_string().contains("weigh more than 1000 bytes"));
+    assert!(report.result.expect_err("ended").to_string().contains("exceed 1000 bytes"));
 
     invocation.limits.fuel = Some(350);
     let (report, _) = run_with(&bytes, &invocation, clock());
@@ -186,7 +186,7 @@ fn host_calls_are_counted_and_their_answers_weighed() {
 }
 
 #[test]
-fn writes_are_counted_and_weighed_in_a_first_run_and_in_one_that_is_repeated() {
+fn writes_are_limited_also_on_replay() {
     let rows = [
         ("openwop_channel_write", 3, 1000, "more than 3 times"),
         ("openwop_variable_set", 3, 1000, "more than 3 times"),
@@ -194,7 +194,7 @@ fn writes_are_counted_and_weighed_in_a_first_run_and_in_one_that_is_repeated() {
         ("openwop_variable_set", 100, 10, "more than 10 bytes"),
     ];
     for (call, writes, write_bytes, reason) in rows {
-        // A name of one byte and a value of two, over and over.
+        // A name of one byte and a value of two, repeatedly.
         let bytes = wasm(&format!(
             r#"(module (import "openwop" "{call}" (func $call (param i32 i32 i32 i32) (result i32)))
                 (memory (export "memory") 1) (data (i32.const 16) "a12")
@@ -216,12 +216,12 @@ fn writes_are_counted_and_weighed_in_a_first_run_and_in_one_that_is_repeated() {
     }
 }
 
-/// A pack whose `openwop_free` says what it is given back.
+/// A pack whose `openwop_free` reports what it gets.
 #[test]
-fn what_was_handed_over_is_given_back() {
+fn buffers_are_freed() {
     let pack = PackText {
         head: r#"(import "openwop" "openwop_log" (func $log (param i32 i32 i32)))"#,
-        // Its name and the id of its node are shorter: they are asked for before anybody may call the host.
+        // Its name and node id are shorter: they are read before host calls are allowed.
         free: "(if (i32.gt_u (local.get 1) (i32.const 8)) (then (call $log (i32.const 2) (local.get 0) (local.get 1))))",
         ..PackText::default()
     };
@@ -229,7 +229,7 @@ fn what_was_handed_over_is_given_back() {
     assert_eq!(report.result, completed(json!(true)));
     let freed: Vec<Value> =
         host.logs.iter().map(|(_, text)| serde_json::from_str(text).expect("JSON")).collect();
-    assert_eq!(freed[0], json!({"outcome": "completed", "output": true}), "the answer");
+    assert_eq!(freed[0], json!({"outcome": "completed", "output": true}), "the result");
     assert_eq!(freed[1], json!({"abiVersion": 1, "nodeContext": {}, "inputs": {}}), "the request");
     assert_eq!(freed.len(), 2);
 }

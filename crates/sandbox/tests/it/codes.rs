@@ -1,11 +1,11 @@
-//! What programs see.
+//! Fault codes.
 
 use std::collections::BTreeSet;
 
 use sandbox::{Breach, EscapeKind, Fault, FaultCode, Status};
 
 #[test]
-fn codes_are_different_and_look_alike() {
+fn codes_are_unique_and_well_formed() {
     let codes: BTreeSet<&str> = FaultCode::ALL.iter().map(|code| code.as_str()).collect();
     assert_eq!(codes.len(), FaultCode::ALL.len());
     assert!(codes.iter().all(|code| code.chars().all(|c| c.is_ascii_lowercase() || c == '_')));
@@ -14,13 +14,13 @@ fn codes_are_different_and_look_alike() {
 }
 
 #[test]
-fn statuses_have_the_numbers_of_the_protocol() {
+fn statuses_match_the_protocol() {
     let numbers: Vec<i32> = Status::ALL.iter().map(|status| status.as_i32()).collect();
     assert_eq!(numbers, [0, 1, 2, 3, 10, 11, 20, 99]);
 }
 
 #[test]
-fn every_detail_that_the_protocol_asks_for_is_there() {
+fn details_match_the_protocol() {
     let rows = [
         (Fault::from(Breach::Memory { limit: 5, requested: Some(7) }), "requestedBytes"),
         (Fault::from(Breach::Time { limit_ms: 5, elapsed_ms: 6 }), "kind"),
@@ -36,7 +36,7 @@ fn every_detail_that_the_protocol_asks_for_is_there() {
 }
 
 #[test]
-fn what_was_observed_is_always_more_than_the_limit() {
+fn observed_exceeds_the_limit() {
     for breach in [
         Breach::Memory { limit: 5, requested: None },
         Breach::Memory { limit: 5, requested: Some(6) },

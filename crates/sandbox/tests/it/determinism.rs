@@ -1,13 +1,13 @@
-//! The same module with the same inputs gives the same bytes.
+//! The same module with the same inputs produces the same bytes.
 
 use proptest::prelude::*;
 use sandbox::{DenyAll, Outcome, Seed};
 use serde_json::{Value, json};
 
-use crate::support::{PATIENT, SANDBOX, completed, invoke, run, run_example, wasm};
+use crate::support::{LONG_TIME_LIMIT, SANDBOX, completed, invoke, run, run_example, wasm};
 
 fn random(seed: Seed) -> Value {
-    // Eight bytes in two steps, to see that the stream goes on.
+    // Eight bytes in two steps, to check that the stream continues.
     let bytes = wasm(
         r#"(module (import "openwop" "openwop_random" (func $random (param i32 i32)))
             (memory (export "memory") 1)
@@ -37,10 +37,10 @@ fn seed(run_id: &str, node_id: &str, attempt: u64) -> Seed {
 }
 
 #[test]
-fn random_bytes_follow_from_run_node_and_attempt_and_from_nothing_else() {
+fn random_bytes_depend_only_on_the_seed() {
     let first = random(seed("run", "node", 1));
     assert_eq!(first, random(seed("run", "node", 1)));
-    // What is written down stays readable: these bytes must never change.
+    // Journals must stay valid: these bytes must never change.
     assert_eq!(first, json!(EXPECTED));
     let others = [
         seed("run", "node", 2),
@@ -57,7 +57,7 @@ fn random_bytes_follow_from_run_node_and_attempt_and_from_nothing_else() {
 const EXPECTED: &str = "obbcfklihfgmmfoepgibeiljbfhofdnfjffebaimlcmhj";
 
 #[test]
-fn a_nan_has_the_same_bits_everywhere() {
+fn nan_bits_are_canonical() {
     // 0/0 and the difference of infinities, with and without a sign.
     for (a, b, operation) in
         [("0", "0", "div"), ("inf", "inf", "sub"), ("-inf", "inf", "add"), ("nan:0x1234", "1", "add")]
@@ -99,24 +99,24 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_value_goes_through_the_memory_of_a_module_unchanged(
+    fn values_round_trip_through_a_module(
         value in any_json(), other in any_json(), key in any::<String>()
     ) {
         let mut inputs = json!({"input": value});
         inputs[format!("not {key}")] = other;
         prop_assert_eq!(
-            run_example("well-behaved.echo", inputs, PATIENT),
+            run_example("well-behaved.echo", inputs, LONG_TIME_LIMIT),
             completed(json!({"echoed": value}))
         );
     }
 
     #[test]
-    fn two_runs_use_the_same_fuel_and_give_the_same(name in any::<String>()) {
-        let example = sandbox::conformance::module("vendor.openwop.rust-hello.greet").expect("a module of ours");
+    fn runs_are_deterministic(name in any::<String>()) {
+        let example = sandbox::conformance::module("vendor.openwop.rust-hello.greet").expect("an example module");
         let module = SANDBOX.compile(example.bytes).expect("it compiles");
         let mut invocation = sandbox::Invocation::new(example.entry());
         invocation.inputs = json!({"name": name});
-        invocation.limits = PATIENT;
+        invocation.limits = LONG_TIME_LIMIT;
         invocation.grants = example.calls.iter().copied().collect();
         let (first, _) = SANDBOX.invoke(&module, &invocation, DenyAll);
         let (second, _) = SANDBOX.invoke(&module, &invocation, DenyAll);

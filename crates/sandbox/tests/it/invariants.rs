@@ -1,16 +1,16 @@
-//! The invariants of the protocol, by their names: `node-pack-sandbox-…`.
+//! The protocol's invariants, by name: `node-pack-sandbox-…`.
 
 use sandbox::conformance;
 use sandbox::{Breach, DenyAll, EscapeKind, Fault, Invocation, Outcome};
 use serde_json::json;
 
-use crate::support::{IMPATIENT, PATIENT, SANDBOX, completed, invoke, run, run_example, wasm};
+use crate::support::{LONG_TIME_LIMIT, SANDBOX, SHORT_TIME_LIMIT, completed, invoke, run, run_example, wasm};
 
 #[track_caller]
 fn assert_escape(type_ids: &[&str], kind: EscapeKind) {
     for type_id in type_ids {
-        let example = conformance::module(type_id).expect("a module of ours");
-        let fault = SANDBOX.compile(example.bytes).expect_err("refused before there is an instance");
+        let example = conformance::module(type_id).expect("an example module");
+        let fault = SANDBOX.compile(example.bytes).expect_err("rejected before instantiation");
         assert_eq!(fault.code().as_str(), "sandbox_escape_attempt", "{type_id}");
         assert_eq!(fault.details()["escapeKind"], kind.as_str(), "{type_id}");
     }
@@ -37,7 +37,7 @@ fn node_pack_sandbox_no_host_process_escape() {
 }
 
 #[test]
-fn every_import_that_is_not_the_hosts_is_an_escape_of_the_kind_its_name_says() {
+fn foreign_imports_are_escapes() {
     let rows = [
         ("wasi_snapshot_preview1", "fd_write", EscapeKind::Files),
         ("wasi_snapshot_preview1", "path_unlink_file", EscapeKind::Files),
@@ -47,12 +47,12 @@ fn every_import_that_is_not_the_hosts_is_an_escape_of_the_kind_its_name_says() {
         ("wasi_snapshot_preview1", "sched_yield", EscapeKind::Process),
         ("env", "fork", EscapeKind::Process),
         ("env", "execve", EscapeKind::Process),
-        // The clock and randomness of the host are none of its business either.
+        // The host's clock and randomness are not available either.
         ("wasi_snapshot_preview1", "clock_time_get", EscapeKind::Process),
         ("wasi_snapshot_preview1", "random_get", EscapeKind::Process),
         ("env", "openwop_log", EscapeKind::Process),
         ("", "", EscapeKind::Process),
-        // Close to what is allowed, but not it.
+        // Similar to allowed names, but not the same.
         ("OPENWOP", "openwop_log", EscapeKind::Process),
         ("env", "memory", EscapeKind::Process),
     ];
@@ -70,7 +70,7 @@ fn every_import_that_is_not_the_hosts_is_an_escape_of_the_kind_its_name_says() {
 }
 
 #[test]
-fn an_escape_counts_even_behind_a_call_that_is_not_granted() {
+fn escapes_take_precedence_over_denied_calls() {
     let bytes = wasm(
         r#"(module (import "openwop" "secret" (func (result i32))) (import "env" "fork" (func))
             (func (export "invoke") (result i32) (i32.const 1)))"#,
@@ -80,7 +80,7 @@ fn an_escape_counts_even_behind_a_call_that_is_not_granted() {
 
 #[test]
 fn node_pack_sandbox_memory_cap() {
-    let limits = sandbox::Limits { memory_bytes: 4 << 20, ..PATIENT };
+    let limits = sandbox::Limits { memory_bytes: 4 << 20, ..LONG_TIME_LIMIT };
     let fault = run_example("misbehave.memory-bomb", json!({}), limits).expect_err("a breach");
     assert_eq!(fault.code().as_str(), "sandbox_memory_exceeded");
     assert_eq!(fault.details()["requestedBytes"], 257 << 16);
@@ -89,9 +89,9 @@ fn node_pack_sandbox_memory_cap() {
 }
 
 #[test]
-fn a_pack_that_wants_a_gibibyte_breaches_the_default_cap() {
-    let fault =
-        run_example("vendor.openwop.misbehaving.memory-bomb", json!({}), PATIENT).expect_err("a breach");
+fn a_gibibyte_exceeds_the_default_limit() {
+    let fault = run_example("vendor.openwop.misbehaving.memory-bomb", json!({}), LONG_TIME_LIMIT)
+        .expect_err("a breach");
     let breach = fault.breach().expect("a breach");
     assert_eq!((breach.kind(), breach.limit()), ("wasm-memory", 128 << 20));
     assert!(breach.observed() > 1 << 30);
@@ -99,7 +99,7 @@ fn a_pack_that_wants_a_gibibyte_breaches_the_default_cap() {
 
 #[test]
 fn node_pack_sandbox_timeout_cap() {
-    let fault = run_example("misbehave.timeout", json!({}), IMPATIENT).expect_err("a breach");
+    let fault = run_example("misbehave.timeout", json!({}), SHORT_TIME_LIMIT).expect_err("a breach");
     assert_eq!(fault.code().as_str(), "sandbox_timeout");
     let breach = fault.breach().expect("a breach");
     assert_eq!((breach.kind(), breach.limit()), ("wasm-execution-time", 50));
@@ -107,8 +107,8 @@ fn node_pack_sandbox_timeout_cap() {
 }
 
 #[test]
-fn a_loop_without_end_is_ended_by_fuel_too() {
-    let limits = sandbox::Limits { fuel: Some(10_000), ..PATIENT };
+fn fuel_ends_endless_loops() {
+    let limits = sandbox::Limits { fuel: Some(10_000), ..LONG_TIME_LIMIT };
     let fault = run_example("misbehave.timeout", json!({}), limits).expect_err("a breach");
     assert_eq!(fault, Breach::Fuel { limit: 10_000 }.into());
     assert_eq!(fault.breach().map(Breach::kind), Some("wasm-fuel"));
@@ -116,21 +116,22 @@ fn a_loop_without_end_is_ended_by_fuel_too() {
 
 #[test]
 fn node_pack_sandbox_capability_gate_respected() {
-    let fault = run_example("misbehave.capability-gate-violation", json!({}), PATIENT).expect_err("denied");
+    let fault =
+        run_example("misbehave.capability-gate-violation", json!({}), LONG_TIME_LIMIT).expect_err("denied");
     assert_eq!(fault.code().as_str(), "sandbox_capability_denied");
     assert_eq!(fault.details()["requestedCapability"], "notInAllowedList");
 }
 
 #[test]
-fn a_granted_call_that_the_host_does_not_have_is_denied_all_the_same() {
-    let example = conformance::module("misbehave.capability-gate-violation").expect("a module of ours");
+fn unimplemented_calls_are_denied() {
+    let example = conformance::module("misbehave.capability-gate-violation").expect("an example module");
     let fault = run(example.bytes, &invoke(json!(1), &["notInAllowedList"])).expect_err("denied");
     assert_eq!(fault, Fault::CapabilityDenied { name: "notInAllowedList".to_owned() });
 }
 
 #[test]
-fn a_host_call_succeeds_with_the_grant_and_not_without() {
-    let example = conformance::module("well-behaved.host-fetch").expect("a module of ours");
+fn host_calls_require_a_grant() {
+    let example = conformance::module("well-behaved.host-fetch").expect("an example module");
     let answer = json!({"status": 200, "asked": {"url": "https://example.com/"}});
     assert_eq!(run(example.bytes, &invoke(json!({}), &["fetch"])), completed(answer));
     let denied = Fault::CapabilityDenied { name: "fetch".to_owned() };
@@ -139,7 +140,7 @@ fn a_host_call_succeeds_with_the_grant_and_not_without() {
 
 #[test]
 fn node_pack_sandbox_no_cross_pack_mutation() {
-    let example = conformance::module("misbehave.cross-pack-mutate").expect("a module of ours");
+    let example = conformance::module("misbehave.cross-pack-mutate").expect("an example module");
     let module = SANDBOX.compile(example.bytes).expect("it compiles");
     for _ in 0..3 {
         let (report, _) = SANDBOX.invoke(&module, &Invocation::new(example.entry()), DenyAll);
@@ -148,7 +149,7 @@ fn node_pack_sandbox_no_cross_pack_mutation() {
 }
 
 #[test]
-fn a_well_behaved_module_gives_back_what_it_got() {
+fn a_well_behaved_module_echoes_its_input() {
     let values = [
         json!("hello-sandbox"),
         json!({"a": [1, {"input": "}\"]"}], "input": "\\\""}),
@@ -159,9 +160,15 @@ fn a_well_behaved_module_gives_back_what_it_got() {
     ];
     for value in values {
         let inputs = json!({"before": {"input": 0}, "input": value, "zz": [true]});
-        assert_eq!(run_example("well-behaved.echo", inputs, PATIENT), completed(json!({"echoed": value})));
+        assert_eq!(
+            run_example("well-behaved.echo", inputs, LONG_TIME_LIMIT),
+            completed(json!({"echoed": value}))
+        );
     }
-    assert_eq!(run_example("well-behaved.echo", json!({}), PATIENT), completed(json!({"echoed": null})));
+    assert_eq!(
+        run_example("well-behaved.echo", json!({}), LONG_TIME_LIMIT),
+        completed(json!({"echoed": null}))
+    );
 }
 
 #[test]
@@ -174,10 +181,10 @@ fn a_pack_greets_by_the_abi() {
         (json!({"name": "O\"Neil\\ \u{1F600}"}), "Hello, O\"Neil\\ \u{1F600}!"),
     ];
     for (inputs, greeting) in names {
-        let output = run_example("vendor.openwop.rust-hello.greet", inputs, PATIENT);
+        let output = run_example("vendor.openwop.rust-hello.greet", inputs, LONG_TIME_LIMIT);
         assert_eq!(output, completed(json!({"greeting": greeting})));
     }
-    let example = conformance::module("vendor.openwop.rust-hello.greet").expect("a module of ours");
+    let example = conformance::module("vendor.openwop.rust-hello.greet").expect("an example module");
     let module = SANDBOX.compile(example.bytes).expect("it compiles");
     let pack = SANDBOX.pack(&module).expect("a pack");
     assert_eq!(pack.name, "vendor.openwop.rust-hello");
@@ -185,15 +192,16 @@ fn a_pack_greets_by_the_abi() {
 }
 
 #[test]
-fn a_pack_for_another_version_of_the_abi_is_refused() {
-    let fault = run_example("vendor.openwop.misbehaving.abi-bomb", json!({}), PATIENT).expect_err("refused");
+fn other_abi_versions_are_rejected() {
+    let fault =
+        run_example("vendor.openwop.misbehaving.abi-bomb", json!({}), LONG_TIME_LIMIT).expect_err("refused");
     assert_eq!(fault, Fault::UnsupportedAbi { declared: 999, supported: 1 });
     assert_eq!(fault.code().as_str(), "unsupported_abi_version");
     assert_eq!(fault.details()["supported"], json!([1]));
 }
 
 #[test]
-fn another_version_is_told_even_if_its_other_exports_are_unknown() {
+fn the_abi_version_is_checked_before_other_exports() {
     for version in [0, 2, -1] {
         let bytes = wasm(&format!(
             r#"(module (func (export "openwop_abi_version") (result i32) (i32.const {version})))"#
@@ -205,7 +213,7 @@ fn another_version_is_told_even_if_its_other_exports_are_unknown() {
 }
 
 #[test]
-fn a_number_goes_in_and_out_of_the_smallest_fixtures() {
+fn minimal_fixtures_take_and_return_numbers() {
     let echo = wasm(r#"(module (func (export "invoke") (param i32) (result i32) (local.get 0)))"#);
     assert_eq!(run(&echo, &invoke(json!(42), &[])), completed(json!(42)));
     let double = wasm(
@@ -213,7 +221,7 @@ fn a_number_goes_in_and_out_of_the_smallest_fixtures() {
             (func (export "invoke") (param i32) (result i32) (call $double (local.get 0))))"#,
     );
     assert_eq!(run(&double, &invoke(json!(21), &["double"])), completed(json!(42)));
-    // The memory is the host's, and what is outside of it is over the cap.
+    // The host provides the memory, and an access outside exceeds the limit.
     let outside = wasm(
         r#"(module (import "env" "memory" (memory 1))
             (func (export "invoke") (param i32) (result i32)
@@ -224,7 +232,7 @@ fn a_number_goes_in_and_out_of_the_smallest_fixtures() {
 }
 
 #[test]
-fn what_a_node_says_of_itself_is_its_outcome() {
+fn nodes_report_their_outcome() {
     let answers = [
         (r#"{"outcome":"completed"}"#, Some(Outcome::Completed { output: json!(null) })),
         (

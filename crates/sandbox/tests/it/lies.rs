@@ -1,11 +1,11 @@
-//! Modules that lie about everything they can lie about. None of it does more than end the module.
+//! Modules that violate the ABI in every way. Each only ends the module.
 
 use sandbox::{DenyAll, Fault, Invocation};
 use serde_json::json;
 
 use crate::support::{Memory, PackText, SANDBOX, invoke, node, run, run_with, wasm};
 
-/// Text that must be in the message of the fault, and the code of it.
+/// A fragment of the fault's message, and its code.
 type Expected = (&'static str, &'static str);
 
 #[track_caller]
@@ -20,7 +20,7 @@ fn assert_fault(what: &str, found: Result<sandbox::Outcome, Fault>, (code, text)
 }
 
 #[test]
-fn a_pack_that_lies_is_ended_and_told_why() {
+fn packs_that_violate_the_abi_fail() {
     let abi = "sandbox_abi_violation";
     let bad = "sandbox_bad_module";
     let trap = "sandbox_trap";
@@ -28,12 +28,12 @@ fn a_pack_that_lies_is_ended_and_told_why() {
     let rows: Vec<(&str, PackText, Expected)> = vec![
         // Pointers and lengths.
         (
-            "an answer behind its memory",
+            "a result after the end of its memory",
             PackText { invoke: "(i32.const 65536) (i32.const 1)", ..text() },
             (abi, "not inside"),
         ),
         (
-            "an answer that overlaps the end",
+            "a result across the end of its memory",
             PackText { invoke: "(i32.const 65530) (i32.const 100)", ..text() },
             (abi, "not inside"),
         ),
@@ -53,44 +53,40 @@ fn a_pack_that_lies_is_ended_and_told_why() {
             (abi, "not inside"),
         ),
         (
-            "an answer over the bound",
+            "a result over the limit",
             PackText { invoke: "(i32.const 0) (i32.const 4194305)", ..text() },
-            (abi, "at most 4194304"),
+            (abi, "limit is 4194304"),
         ),
-        ("no answer", PackText { invoke: "(i32.const 0) (i32.const 0)", ..text() }, (abi, "no JSON")),
+        ("no result", PackText { invoke: "(i32.const 0) (i32.const 0)", ..text() }, (abi, "not valid JSON")),
         // Memory.
-        ("no memory for the request", PackText { alloc: "(i32.const 0)", ..text() }, (abi, "gave no memory")),
         (
-            "memory that is none of its own",
-            PackText { alloc: "(i32.const 65530)", ..text() },
-            (abi, "not inside"),
+            "no memory for the request",
+            PackText { alloc: "(i32.const 0)", ..text() },
+            (abi, "returned no memory"),
         ),
+        ("memory outside its own", PackText { alloc: "(i32.const 65530)", ..text() }, (abi, "not inside")),
         ("negative memory", PackText { alloc: "(i32.const -8)", ..text() }, (abi, "not inside")),
-        (
-            "memory in the middle of its answer",
-            PackText { alloc: "(i32.const 70)", ..text() },
-            (abi, "no JSON"),
-        ),
+        ("memory inside its result", PackText { alloc: "(i32.const 70)", ..text() }, (abi, "not valid JSON")),
         ("an alloc that traps", PackText { alloc: "(unreachable)", ..text() }, (trap, "unreachable")),
         ("a free that traps", PackText { free: "(unreachable)", ..text() }, (trap, "unreachable")),
-        // What is in the answer.
+        // The content of the result.
         (
-            "an answer that is no UTF-8",
+            "a result that is not UTF-8",
             PackText {
                 head: r#"(data (i32.const 200) "\"\ff\fe\"")"#,
                 invoke: "(i32.const 200) (i32.const 4)",
                 ..text()
             },
-            (abi, "no JSON"),
+            (abi, "not valid JSON"),
         ),
         (
-            "an answer that is no JSON",
+            "a result that is not JSON",
             PackText { invoke: "(i32.const 16) (i32.const 6)", ..text() },
-            (abi, "no JSON"),
+            (abi, "not valid JSON"),
         ),
-        // What it says of itself.
+        // The self-description.
         ("many nodes", PackText { count: "(i32.const 1001)", ..text() }, (bad, "1001 nodes")),
-        ("less than no nodes", PackText { count: "(i32.const -1)", ..text() }, (bad, "-1 nodes")),
+        ("a negative number of nodes", PackText { count: "(i32.const -1)", ..text() }, (bad, "-1 nodes")),
         (
             "another node",
             PackText { id_at: "(i32.const 16) (i32.const 5)", ..text() },
@@ -103,20 +99,20 @@ fn a_pack_that_lies_is_ended_and_told_why() {
         ),
         ("a long name", PackText { name: "(i32.const 0) (i32.const 257)", ..text() }, (bad, "257 bytes")),
         (
-            "a name elsewhere",
+            "a name outside its memory",
             PackText { name: "(i32.const -9) (i32.const 9)", ..text() },
             (abi, "not inside"),
         ),
-        ("a name that never comes", PackText { name: "(unreachable)", ..text() }, (trap, "unreachable")),
+        ("a name that never returns", PackText { name: "(unreachable)", ..text() }, (trap, "unreachable")),
         (
-            "a version that never comes",
+            "a version that never returns",
             PackText { version: "(loop $l (br $l)) (unreachable)", ..text() },
             ("sandbox_fuel_exhausted", "fuel"),
         ),
         // Traps of all kinds.
         ("a trap", PackText { invoke: "(unreachable)", ..text() }, (trap, "unreachable")),
         (
-            "a division by nothing",
+            "a division by zero",
             PackText { invoke: "(i32.div_u (i32.const 1) (i32.const 0)) (i32.const 1)", ..text() },
             (trap, "divide by zero"),
         ),
@@ -181,7 +177,7 @@ fn a_pack_that_lies_is_ended_and_told_why() {
 }
 
 #[test]
-fn a_host_call_with_a_lie_in_it_ends_the_module() {
+fn invalid_host_calls_fail() {
     let abi = "sandbox_abi_violation";
     let imports = r#"
         (import "openwop" "openwop_log" (func $log (param i32 i32 i32)))
@@ -195,9 +191,9 @@ fn a_host_call_with_a_lie_in_it_ends_the_module() {
             "(call $log (i32.const 2) (i32.const 65535) (i32.const 2))",
             (abi, "not inside"),
         ),
-        ("a long message", "", "(call $log (i32.const 2) (i32.const 0) (i32.const -1))", (abi, "at most")),
+        ("a long message", "", "(call $log (i32.const 2) (i32.const 0) (i32.const -1))", (abi, "limit is")),
         ("randomness outside", "", "(call $random (i32.const 65530) (i32.const 60))", (abi, "not inside")),
-        ("too much of it", "", "(call $random (i32.const 0) (i32.const 65537))", (abi, "at most 65536")),
+        ("too much of it", "", "(call $random (i32.const 0) (i32.const 65537))", (abi, "limit is 65536")),
         (
             "a name outside",
             "",
@@ -205,19 +201,19 @@ fn a_host_call_with_a_lie_in_it_ends_the_module() {
             (abi, "not inside"),
         ),
         (
-            "no memory for what it asked for",
+            "no memory for the result",
             "(if (i32.eq (local.get 0) (i32.const 7)) (then (return (i32.const 0))))",
             "(call $read (i32.const 16) (i32.const 1)) (drop) (drop)",
-            (abi, "gave no memory"),
+            (abi, "returned no memory"),
         ),
         (
-            "memory elsewhere for what it asked for",
+            "memory elsewhere for the result",
             "(if (i32.eq (local.get 0) (i32.const 7)) (then (return (i32.const -4))))",
             "(drop (call $get (i32.const 16) (i32.const 1)))",
             (abi, "not inside"),
         ),
         (
-            "an alloc that asks the host again",
+            "an alloc that calls the host",
             "(if (i32.eq (local.get 0) (i32.const 7)) (then (call $read (i32.const 16) (i32.const 1)) (drop) (drop)))",
             "(call $read (i32.const 16) (i32.const 1)) (drop) (drop)",
             (abi, "while the host waited"),
@@ -231,7 +227,7 @@ fn a_host_call_with_a_lie_in_it_ends_the_module() {
         );
         let grants = ["openwop_log", "openwop_random", "openwop_channel_read", "openwop_variable_get"];
         let mut host = Memory::default();
-        // Seven bytes of JSON, which is how the alloc of a row knows that it is for the host.
+        // Seven bytes of JSON, by which the alloc of a row recognizes the host's request.
         host.values.insert("t".to_owned(), json!("fives"));
         let (report, _) = run_with(&wasm(&text), &invoke(json!(1), &grants), host);
         assert_fault(what, report.result, *expected);
@@ -239,7 +235,7 @@ fn a_host_call_with_a_lie_in_it_ends_the_module() {
 }
 
 #[test]
-fn a_module_that_nobody_could_call_is_refused() {
+fn modules_without_an_entry_are_rejected() {
     let rows = [
         ("(module)", "neither"),
         (r#"(module (func (export "invoke") (param f64)))"#, "neither"),
@@ -250,15 +246,15 @@ fn a_module_that_nobody_could_call_is_refused() {
         (r#"(module (global (export "invoke") i32 (i32.const 1)))"#, "neither"),
         (
             r#"(module (import "openwop" "openwop_log" (func (param i32))) (func (export "invoke") (result i32) (unreachable)))"#,
-            "another signature",
+            "invalid signature",
         ),
         (
             r#"(module (import "openwop" "x" (func (param f32))) (func (export "invoke") (result i32) (unreachable)))"#,
-            "another signature",
+            "invalid signature",
         ),
         (
             r#"(module (import "openwop" "x" (global i32)) (func (export "invoke") (result i32) (unreachable)))"#,
-            "no function",
+            "as a function",
         ),
         (
             r#"(module (import "openwop" "openwop_random" (func (param i32 i32)))
@@ -280,7 +276,7 @@ fn a_module_that_nobody_could_call_is_refused() {
 }
 
 #[test]
-fn a_call_may_be_imported_twice_if_it_is_the_same() {
+fn duplicate_imports_are_allowed() {
     let bytes = wasm(
         r#"(module (import "openwop" "double" (func $a (param i32) (result i32)))
             (import "openwop" "double" (func $b (param i32) (result i32)))
@@ -292,7 +288,7 @@ fn a_call_may_be_imported_twice_if_it_is_the_same() {
 }
 
 #[test]
-fn a_pack_without_an_export_is_told_which() {
+fn missing_exports_are_named() {
     let whole = PackText::default().bytes();
     let exports = [
         "openwop_pack_name",
@@ -304,11 +300,11 @@ fn a_pack_without_an_export_is_told_which() {
         "memory",
     ];
     for export in exports {
-        // The name is changed in its place, to another one of the same length.
+        // The name is replaced by another one of the same length.
         let at = whole
             .windows(export.len())
             .position(|found| found == export.as_bytes())
-            .expect("it exports that");
+            .expect("it has that export");
         let mut bytes = whole.clone();
         bytes[at] = b'X';
         match run(&bytes, &node()) {
@@ -319,7 +315,7 @@ fn a_pack_without_an_export_is_told_which() {
 }
 
 #[test]
-fn what_the_engine_could_do_but_modules_may_not_is_refused() {
+fn disabled_features_are_rejected() {
     let features = [
         ("threads", "(memory (export \"memory\") 1 1 shared)"),
         ("a second memory", "(memory 1) (memory 1)"),
@@ -340,12 +336,12 @@ fn what_the_engine_could_do_but_modules_may_not_is_refused() {
         assert!(matches!(SANDBOX.compile(&bytes), Err(Fault::BadModule { .. })), "{what}");
     }
     assert!(matches!(SANDBOX.compile(&wasm("(component)")), Err(Fault::BadModule { .. })));
-    // Text is not compiled behind anybody's back.
+    // Text format is not accepted.
     assert!(matches!(SANDBOX.compile(b"(module)"), Err(Fault::BadModule { .. })));
 }
 
 #[test]
-fn the_wrong_entry_is_a_fault_and_no_panic() {
+fn a_wrong_entry_is_a_fault() {
     let scalar = wasm(r#"(module (func (export "invoke") (result i32) (i32.const 1)))"#);
     let module = SANDBOX.compile(&scalar).expect("it compiles");
     let (report, _) = SANDBOX.invoke(&module, &node(), DenyAll);

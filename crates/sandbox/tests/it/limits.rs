@@ -1,15 +1,17 @@
-//! Limits, and what happens at them.
+//! Limits and their enforcement.
 
 use std::time::Duration;
 
 use sandbox::{Breach, DenyAll, Fault, Invocation, Kill, Limits, ModuleLimits, Options, Sandbox};
 use serde_json::json;
 
-use crate::support::{IMPATIENT, PATIENT, PackText, SANDBOX, completed, invoke, node, run, wasm};
+use crate::support::{
+    LONG_TIME_LIMIT, PackText, SANDBOX, SHORT_TIME_LIMIT, completed, invoke, node, run, wasm,
+};
 
-/// Memory and tables that grow past the limit, each in its own way.
+/// Memory and tables that grow past the limit in different ways.
 #[test]
-fn what_wants_more_memory_than_allowed_is_ended() {
+fn memory_is_limited() {
     let limit: u64 = 1 << 20;
     let rows = [
         ("at once", r#"(memory (export "memory") 1)"#, "(drop (memory.grow (i32.const 16)))", Some(17 << 16)),
@@ -32,7 +34,7 @@ fn what_wants_more_memory_than_allowed_is_ended() {
             "(drop (memory.grow (i32.const -1)))",
             Some(1 << 48),
         ),
-        ("a memory of the host", r#"(import "env" "memory" (memory 17))"#, "", Some(17 << 16)),
+        ("host memory", r#"(import "env" "memory" (memory 17))"#, "", Some(17 << 16)),
         (
             "that grows",
             r#"(import "env" "memory" (memory 1))"#,
@@ -57,13 +59,13 @@ fn what_wants_more_memory_than_allowed_is_ended() {
         let bytes =
             wasm(&format!(r#"(module {head} (func (export "invoke") (result i32) {body} (i32.const 1)))"#));
         let mut invocation = invoke(json!(0), &[]);
-        invocation.limits = Limits { memory_bytes: limit, ..PATIENT };
+        invocation.limits = Limits { memory_bytes: limit, ..LONG_TIME_LIMIT };
         assert_eq!(run(&bytes, &invocation), Err(Breach::Memory { limit, requested }.into()), "{what}");
     }
 }
 
 #[test]
-fn a_module_that_declares_its_own_maximum_is_told_no_below_the_limit() {
+fn growth_beyond_the_declared_maximum_fails_softly() {
     let rows = [r#"(memory (export "memory") 1 2)"#, r#"(import "env" "memory" (memory 1 2))"#];
     for memory in rows {
         let bytes = wasm(&format!(
@@ -74,22 +76,22 @@ fn a_module_that_declares_its_own_maximum_is_told_no_below_the_limit() {
 }
 
 #[test]
-fn a_module_may_use_all_that_it_is_allowed() {
+fn the_whole_limit_can_be_used() {
     let bytes = wasm(
         r#"(module (memory (export "memory") 1)
             (func (export "invoke") (result i32) (memory.grow (i32.const 15))))"#,
     );
     let mut invocation = invoke(json!(0), &[]);
-    invocation.limits = Limits { memory_bytes: 1 << 20, ..PATIENT };
+    invocation.limits = Limits { memory_bytes: 1 << 20, ..LONG_TIME_LIMIT };
     let module = SANDBOX.compile(&bytes).expect("it compiles");
     let (report, _) = SANDBOX.invoke(&module, &invocation, DenyAll);
     assert_eq!(report.result, completed(json!(1)));
     assert_eq!(report.usage.memory_bytes, 1 << 20);
 }
 
-/// A loop that never ends, wherever a module can put one.
+/// An endless loop in every place a module can have one.
 #[test]
-fn time_is_up_wherever_a_module_loops() {
+fn endless_loops_time_out() {
     const LOOP: &str = "(loop $l (br $l)) (unreachable)";
     let packs = [
         ("alloc", PackText { alloc: LOOP, ..PackText::default() }),
@@ -104,7 +106,7 @@ fn time_is_up_wherever_a_module_loops() {
     ];
     for (what, pack) in packs {
         let mut invocation = node();
-        invocation.limits = IMPATIENT;
+        invocation.limits = SHORT_TIME_LIMIT;
         let found = run(&pack.bytes(), &invocation);
         assert!(matches!(found, Err(Fault::Breach(Breach::Time { limit_ms: 50, .. }))), "{what}: {found:?}");
     }
@@ -112,12 +114,12 @@ fn time_is_up_wherever_a_module_loops() {
         r#"(module (func $start (loop $l (br $l))) (start $start) (func (export "invoke") (result i32) (i32.const 1)))"#,
     );
     let mut invocation = invoke(json!(0), &[]);
-    invocation.limits = IMPATIENT;
+    invocation.limits = SHORT_TIME_LIMIT;
     assert!(matches!(run(&start, &invocation), Err(Fault::Breach(Breach::Time { .. }))));
 }
 
 #[test]
-fn a_loop_of_bulk_operations_and_calls_is_ended_too() {
+fn bulk_operations_and_calls_time_out() {
     let rows = [
         "(memory.fill (i32.const 0) (i32.const 7) (i32.const 16777216))",
         "(call $nothing)",
@@ -129,13 +131,13 @@ fn a_loop_of_bulk_operations_and_calls_is_ended_too() {
                 (func (export "invoke") (result i32) (loop $l {body} (br $l)) (unreachable)))"#
         ));
         let mut invocation = invoke(json!(0), &[]);
-        invocation.limits = IMPATIENT;
+        invocation.limits = SHORT_TIME_LIMIT;
         assert!(matches!(run(&bytes, &invocation), Err(Fault::Breach(Breach::Time { .. }))), "{body}");
     }
 }
 
 #[test]
-fn no_time_at_all_is_no_run_at_all() {
+fn a_zero_time_limit_prevents_the_run() {
     let mut invocation = node();
     invocation.limits.wall_clock = Duration::ZERO;
     let found = run(&PackText::default().bytes(), &invocation);
@@ -143,7 +145,7 @@ fn no_time_at_all_is_no_run_at_all() {
 }
 
 #[test]
-fn what_runs_can_be_killed_from_another_thread() {
+fn invocations_can_be_killed() {
     let forever = wasm(r#"(module (func (export "invoke") (result i32) (loop $l (br $l)) (unreachable)))"#);
     let module = SANDBOX.compile(&forever).expect("it compiles");
     let mut invocation = invoke(json!(0), &[]);
@@ -155,7 +157,7 @@ fn what_runs_can_be_killed_from_another_thread() {
 }
 
 #[test]
-fn fuel_is_the_same_every_time_and_the_work_of_the_host_costs_some() {
+fn fuel_is_deterministic_and_covers_host_work() {
     let bytes = wasm(
         r#"(module (import "openwop" "openwop_random" (func $random (param i32 i32))) (memory (export "memory") 1)
             (func (export "invoke") (param i32) (result i32) (call $random (i32.const 0) (local.get 0)) (i32.const 1)))"#,
@@ -168,8 +170,8 @@ fn fuel_is_the_same_every_time_and_the_work_of_the_host_costs_some() {
     assert_eq!(fuel(10), fuel(10));
     assert_eq!(fuel(1010), fuel(10) + 1000);
     let mut invocation = invoke(json!(1000), &["openwop_random"]);
-    // Fuel is looked at when a function starts, a loop turns or the host is called, so the last few instructions may be
-    // over it; what the host does for the module may not.
+    // Fuel is checked at function entries, loop iterations and host calls, so the last few instructions may exceed it;
+    // the host's work does not.
     let limit = fuel(1000) - 50;
     invocation.limits.fuel = Some(limit);
     assert_eq!(run(&bytes, &invocation), Err(Breach::Fuel { limit }.into()));
@@ -178,7 +180,7 @@ fn fuel_is_the_same_every_time_and_the_work_of_the_host_costs_some() {
 }
 
 #[test]
-fn a_request_over_the_limit_never_reaches_the_module() {
+fn large_requests_are_rejected() {
     let mut invocation = node();
     invocation.inputs = json!({"text": "x".repeat(2000)});
     invocation.limits.request_bytes = 1000;
@@ -187,7 +189,7 @@ fn a_request_over_the_limit_never_reaches_the_module() {
 }
 
 #[test]
-fn a_module_with_too_much_of_something_is_refused_before_it_is_compiled() {
+fn module_limits_are_checked_before_compilation() {
     let body = |text: &str| format!(r#"(module {text} (func (export "invoke") (result i32) (i32.const 1)))"#);
     let many = |text: &str, count: usize| body(&text.repeat(count));
     let rows = [
@@ -211,14 +213,14 @@ fn a_module_with_too_much_of_something_is_refused_before_it_is_compiled() {
             body(&format!("(func {})", "nop ".repeat(270_000))),
             "bytes in one function",
         ),
-        ("branches", body(&branching(0, 10_001)), "branches and calls in one function, and at most 10000"),
+        ("branches", body(&branching(0, 10_001)), "branches and calls in one function; the limit is 10000"),
         (
             "calls",
             body(&format!("(func $f {})", "call $f ".repeat(10_001))),
             "branches and calls in one function",
         ),
-        ("all branches", many(&branching(0, 9_000), 23), "branches and calls, and at most 200000"),
-        ("joins", body(&branching(3000, 1400)), "by the square of the branches, and at most 5000000000"),
+        ("all branches", many(&branching(0, 9_000), 23), "branches and calls; the limit is 200000"),
+        ("joins", body(&branching(3000, 1400)), "by the square of the branches; the limit is 5000000000"),
         ("targets", body(&targeting(3000, 1400)), "by the square of the branches"),
         (
             "joins of parameters",
@@ -239,11 +241,11 @@ fn a_module_with_too_much_of_something_is_refused_before_it_is_compiled() {
             ),
             "by the square of the branches",
         ),
-        ("loops", body(&format!("(func {}{})", "(loop ".repeat(257), ")".repeat(257))), "at most 256"),
-        ("bytes", body(&format!(r#"(data "{}")"#, "x".repeat(9 << 20))), "at most 8388608"),
+        ("loops", body(&format!("(func {}{})", "(loop ".repeat(257), ")".repeat(257))), "more than 256"),
+        ("bytes", body(&format!(r#"(data "{}")"#, "x".repeat(9 << 20))), "limit is 8388608"),
     ];
     for (what, text, reason) in rows {
-        let reason = if what == "functions" { "at most 20000" } else { reason };
+        let reason = if what == "functions" { "limit is 20000" } else { reason };
         match SANDBOX.compile(&wasm(&text)) {
             Err(Fault::BadModule { reason: found }) => assert!(found.contains(reason), "{what}: {found}"),
             other => panic!("{what}: {other:?}"),
@@ -251,13 +253,13 @@ fn a_module_with_too_much_of_something_is_refused_before_it_is_compiled() {
     }
 }
 
-/// A function of so many local variables that branches so often.
+/// A function with that many local variables and branches.
 fn branching(locals: usize, branches: usize) -> String {
     let branch = "(br_if 0 (i32.const 1))";
     format!("(func (local {}) (block {}))", "i32 ".repeat(locals), branch.repeat(branches))
 }
 
-/// A function of so many local variables with a table of so many targets.
+/// A function with that many local variables and jump-table targets.
 fn targeting(locals: usize, targets: usize) -> String {
     format!(
         "(func (local {}) (block (br_table {} (i32.const 1))))",
@@ -266,9 +268,9 @@ fn targeting(locals: usize, targets: usize) -> String {
     )
 }
 
-/// Every form that an instruction can have, in the loop that is one too many only if none of them was misread.
+/// Every instruction form, before a loop that exceeds the limit only if none was misread.
 #[test]
-fn loops_are_counted_past_instructions_of_every_form() {
+fn loops_are_counted_after_every_instruction_form() {
     let forms = r#"
         (drop (i32.const -1)) (drop (i64.const 0x0303030303030303)) (drop (f32.const 3)) (drop (f64.const 3))
         (drop (v128.const i32x4 0x03030303 0x03030303 0x03030303 0x03030303))
@@ -298,14 +300,14 @@ fn loops_are_counted_past_instructions_of_every_form() {
             open = "(loop ".repeat(loops),
             close = ")".repeat(loops),
         ));
-        // The loop among the forms is the last one that is allowed, or the first one that is not.
+        // The loop after the forms is the last allowed one, or the first that is not.
         assert_eq!(SANDBOX.compile(&bytes).map_err(|fault| fault.to_string()).is_ok(), fits, "{loops}");
     }
 }
 
 #[test]
-fn a_count_that_is_not_there_is_not_believed() {
-    // A code section that claims four thousand million bodies, and a body that claims as many locals.
+fn claimed_counts_are_not_trusted() {
+    // A code section that claims four billion bodies, and a body that claims as many locals.
     let header = b"\0asm\x01\0\0\0";
     let rows: &[&[u8]] = &[
         &[10, 5, 0xff, 0xff, 0xff, 0xff, 0x0f],
@@ -324,12 +326,12 @@ fn a_count_that_is_not_there_is_not_believed() {
 }
 
 #[test]
-fn limits_of_modules_are_an_option() {
+fn module_limits_are_configurable() {
     let usual = ModuleLimits::DEFAULT;
     let rows = [
-        (ModuleLimits { bytes: 10, ..usual }, "bytes, and at most 10 "),
-        (ModuleLimits { code_bytes: 11, ..usual }, "bytes of code, and at most 11 "),
-        (ModuleLimits { pieces: 3, ..usual }, "4 branches and calls, and at most 3 "),
+        (ModuleLimits { bytes: 10, ..usual }, "bytes; the limit is 10"),
+        (ModuleLimits { code_bytes: 11, ..usual }, "bytes of code; the limit is 11"),
+        (ModuleLimits { pieces: 3, ..usual }, "4 branches and calls; the limit is 3"),
     ];
     for (module_limits, reason) in rows {
         let small = Sandbox::with(&Options { module_limits, ..Options::default() }).expect("an engine");
@@ -339,12 +341,12 @@ fn limits_of_modules_are_an_option() {
 }
 
 #[test]
-fn a_sandbox_ends_its_thread_with_its_last_clone() {
-    // Would hang if the thread did not stop.
+fn the_last_clone_stops_the_thread() {
+    // Hangs if the thread does not stop.
     let sandbox = Sandbox::new().expect("an engine");
     let clone = sandbox.clone();
     drop(sandbox);
     let module = clone.compile(&PackText::default().bytes()).expect("it compiles");
-    let (report, _) = clone.invoke(&module, &Invocation { limits: PATIENT, ..node() }, DenyAll);
+    let (report, _) = clone.invoke(&module, &Invocation { limits: LONG_TIME_LIMIT, ..node() }, DenyAll);
     assert_eq!(report.result, completed(json!(true)));
 }

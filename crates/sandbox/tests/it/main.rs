@@ -1,4 +1,4 @@
-//! Modules that behave, and modules that do not.
+//! Integration tests of the sandbox.
 
 mod any_bytes;
 mod cache;

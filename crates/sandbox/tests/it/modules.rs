@@ -1,4 +1,4 @@
-//! The modules of `modules/`: their text, their bytes, and what they do.
+//! The modules in `modules/`: source, bytes and behavior.
 
 use std::path::{Path, PathBuf};
 
@@ -8,37 +8,37 @@ use serde_json::{Value, json};
 
 use crate::support::SANDBOX;
 
-/// Set to write the bytes anew after a change of the text.
+/// Set to rewrite the bytes after a change of the source.
 const REWRITE: &str = "INTERLOCK_REWRITE_MODULES";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("modules")
 }
 
-/// Text that says `(; json.wat ;)` has that file in its place.
+/// `(; json.wat ;)` in a source includes that file.
 fn compile(file: &str) -> Vec<u8> {
-    let read = |name: &str| std::fs::read_to_string(folder().join(name)).expect("a text of ours");
+    let read = |name: &str| std::fs::read_to_string(folder().join(name)).expect("a source file");
     let text = read(&format!("{file}.wat")).replace("(; json.wat ;)", &read("json.wat"));
     wat::parse_str(&text).unwrap_or_else(|error| panic!("{file}.wat: {error}"))
 }
 
 #[test]
-fn every_module_is_what_its_text_says() {
+fn modules_match_their_sources() {
     for (example, file) in ALL.iter().zip(FILES) {
         let bytes = compile(file);
         if std::env::var_os(REWRITE).is_some() {
-            std::fs::write(folder().join(format!("{file}.wasm")), &bytes).expect("room for it");
+            std::fs::write(folder().join(format!("{file}.wasm")), &bytes).expect("writable");
         } else {
-            assert_eq!(bytes, example.bytes, "{file}.wasm is not {file}.wat; run with {REWRITE}=1");
+            assert_eq!(bytes, example.bytes, "{file}.wasm does not match {file}.wat; run with {REWRITE}=1");
         }
     }
 }
 
-/// A result, or a code with one detail and what that says.
+/// A result, or a code with one detail and its value.
 type Ending = Result<Value, (&'static str, &'static str, Value)>;
 
 #[test]
-fn the_sandbox_scenarios_end_as_the_protocol_says() {
+fn scenarios_match_the_protocol() {
     let escape =
         |kind: &'static str| -> Ending { Err(("sandbox_escape_attempt", "escapeKind", json!(kind))) };
     let rows: Vec<(&str, &[&str], Ending)> = vec![
@@ -66,7 +66,7 @@ fn the_sandbox_scenarios_end_as_the_protocol_says() {
     for (type_id, grants, wanted) in &rows {
         let grants: Grants = grants.iter().copied().collect();
         let found = conformance::invoke(&SANDBOX, type_id, json!({"input": "hello-sandbox"}), grants);
-        match (found.expect("a module of ours"), wanted) {
+        match (found.expect("an example module"), wanted) {
             (Ok(result), Ok(wanted)) => assert_eq!(&result, wanted, "{type_id}"),
             (Err(fault), Err((code, detail, value))) => {
                 assert_eq!(fault.code().as_str(), *code, "{type_id}");

@@ -1,4 +1,4 @@
-//! A second run with the journal of the first one goes the same way.
+//! A second run with the journal of the first is identical.
 
 use sandbox::{Answer, DenyAll, Fault, Invocation, Journal, Outcome};
 use serde_json::json;
@@ -14,9 +14,9 @@ const GRANTS: &[&str] = &[
     "openwop_log",
 ];
 
-/// Reads a channel, sets a variable, logs, looks at the clock twice, takes random bytes, asks somebody, and gives all of
-/// that as one array.
-fn curious() -> Vec<u8> {
+/// Reads a channel, sets a variable, logs, reads the clock twice, takes random bytes, interrupts, and returns all of
+/// that as an array.
+fn calls_everything() -> Vec<u8> {
     wasm(
         r#"(module
             (import "openwop" "openwop_channel_read" (func $read (param i32 i32) (result i32 i32)))
@@ -78,13 +78,13 @@ fn host() -> Memory {
 }
 
 #[test]
-fn a_run_with_its_journal_gives_the_same_without_asking() {
-    let bytes = curious();
-    let (first, told) =
+fn replay_reproduces_the_run_without_the_host() {
+    let bytes = calls_everything();
+    let (first, recorded_host) =
         run_with(&bytes, &invocation(Journal::default()), Memory { resume: Some(json!(true)), ..host() });
-    let output = first.result.clone().expect("an answer");
-    assert_eq!((first.journal.len(), told.asked, told.logs.len()), (5, 5, 1));
-    // Nobody is there to be asked, and the result is the same to the byte, as is the fuel.
+    let output = first.result.clone().expect("a result");
+    assert_eq!((first.journal.len(), recorded_host.asked, recorded_host.logs.len()), (5, 5, 1));
+    // The host refuses everything, and the result and the fuel are identical.
     let module = SANDBOX.compile(&bytes).expect("it compiles");
     let (again, _) = SANDBOX.invoke(&module, &invocation(first.journal.clone()), DenyAll);
     assert_eq!(again.result, Ok(output));
@@ -93,38 +93,41 @@ fn a_run_with_its_journal_gives_the_same_without_asking() {
 }
 
 #[test]
-fn a_journal_is_the_same_after_it_was_written_down() {
-    let (report, _) =
-        run_with(&curious(), &invocation(Journal::default()), Memory { resume: Some(json!(1)), ..host() });
+fn journals_round_trip() {
+    let (report, _) = run_with(
+        &calls_everything(),
+        &invocation(Journal::default()),
+        Memory { resume: Some(json!(1)), ..host() },
+    );
     let text = serde_json::to_string(&report.journal).expect("a journal is JSON");
     assert_eq!(serde_json::from_str::<Journal>(&text).expect("and back"), report.journal);
 }
 
 #[test]
-fn a_suspended_run_goes_on_where_it_was_and_does_nothing_twice() {
-    let bytes = curious();
-    let (first, told) = run_with(&bytes, &invocation(Journal::default()), host());
+fn suspended_runs_resume_without_repeating_effects() {
+    let bytes = calls_everything();
+    let (first, recorded_host) = run_with(&bytes, &invocation(Journal::default()), host());
     assert_eq!(first.result, Ok(Outcome::Suspended { interrupt: json!({"kind": "approval"}) }));
-    assert_eq!((first.journal.len(), told.asked, told.logs.len()), (3, 4, 1));
+    assert_eq!((first.journal.len(), recorded_host.asked, recorded_host.logs.len()), (3, 4, 1));
 
-    // A day later: another clock, another value in the channel, and an answer.
+    // A day later: a different clock, a different channel value, and an answer.
     let later = Memory { now: Some(9_000), resume: Some(json!("go")), ..Memory::default() };
-    let (second, told) = run_with(&bytes, &invocation(first.journal.clone()), later);
+    let (second, recorded_host) = run_with(&bytes, &invocation(first.journal.clone()), later);
     let Ok(Outcome::Completed { output }) = &second.result else { panic!("{second:?}") };
     assert_eq!(output[0], "abc");
     assert_eq!(
         (&output[1], &output[2], &output[4], &output[5]),
         (&json!(0), &json!(1001), &json!("go"), &json!(9001))
     );
-    // Only the interrupt and the second look at the clock were asked; nothing was set again.
-    assert_eq!(told.asked, 2);
-    assert!(told.values.is_empty());
+    // Only the interrupt and the second clock call reached the host; nothing was set again.
+    assert_eq!(recorded_host.asked, 2);
+    assert!(recorded_host.values.is_empty());
     assert_eq!(second.journal.records[..3], first.journal.records);
 }
 
 #[test]
-fn a_module_that_does_not_follow_its_journal_is_stopped() {
-    let bytes = curious();
+fn diverging_modules_are_stopped() {
+    let bytes = calls_everything();
     let (report, _) =
         run_with(&bytes, &invocation(Journal::default()), Memory { resume: Some(json!(true)), ..host() });
     let whole = report.journal;
@@ -139,7 +142,7 @@ fn a_module_that_does_not_follow_its_journal_is_stopped() {
             0,
         ),
         (
-            "another question",
+            "different arguments",
             {
                 let mut journal = whole.clone();
                 journal.records[1].request = whole.records[0].request;
@@ -148,7 +151,7 @@ fn a_module_that_does_not_follow_its_journal_is_stopped() {
             1,
         ),
         (
-            "an answer of another kind",
+            "a result of another kind",
             {
                 let mut journal = whole.clone();
                 journal.records[2].answer = Answer::Nothing;
@@ -177,13 +180,16 @@ fn a_module_that_does_not_follow_its_journal_is_stopped() {
 }
 
 #[test]
-fn the_answer_of_a_changed_host_is_not_that_of_the_journal() {
-    // So that the tests above can fail: without a journal, another host gives another result.
+fn another_host_gives_another_result() {
+    // Shows that the tests above can fail: without a journal, another host gives another result.
     let resume = Some(json!(true));
-    let (first, _) =
-        run_with(&curious(), &invocation(Journal::default()), Memory { resume: resume.clone(), ..host() });
+    let (first, _) = run_with(
+        &calls_everything(),
+        &invocation(Journal::default()),
+        Memory { resume: resume.clone(), ..host() },
+    );
     let other = Memory { resume, now: Some(5), ..host() };
-    let (second, _) = run_with(&curious(), &invocation(Journal::default()), other);
+    let (second, _) = run_with(&calls_everything(), &invocation(Journal::default()), other);
     assert_ne!(first.result, second.result);
     assert_ne!(first.result, completed(json!(null)));
 }

@@ -1,4 +1,4 @@
-//! Texts of modules, and a host that remembers.
+//! Module sources, and a host that records calls.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 
 pub(crate) static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| Sandbox::new().expect("an engine"));
 
-/// Enough for anything that ends by itself, so that a slow machine breaks no test.
-pub(crate) const PATIENT: Limits = Limits { wall_clock: Duration::from_secs(300), ..Limits::DEFAULT };
+/// A time limit that a slow machine does not reach.
+pub(crate) const LONG_TIME_LIMIT: Limits = Limits { wall_clock: Duration::from_secs(300), ..Limits::DEFAULT };
 
-/// For what never ends by itself.
-pub(crate) const IMPATIENT: Limits = Limits { wall_clock: Duration::from_millis(50), ..Limits::DEFAULT };
+/// For modules that never end.
+pub(crate) const SHORT_TIME_LIMIT: Limits =
+    Limits { wall_clock: Duration::from_millis(50), ..Limits::DEFAULT };
 
-/// A host with values, which remembers what was done to it.
+/// A host with values that records changes.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) values: BTreeMap<String, Value>,
@@ -55,7 +56,7 @@ impl HostCalls for Memory {
 
     fn now_ms(&mut self) -> Option<i64> {
         self.asked += 1;
-        // Never the same twice, as a clock.
+        // Changes with every call.
         self.now = self.now.map(|now| now + 1);
         self.now
     }
@@ -65,7 +66,7 @@ impl HostCalls for Memory {
         match name {
             "fetch" => Some(json!({"status": 200, "asked": argument})),
             "double" => argument.as_i64().map(|number| (number * 2).into()),
-            "text" => Some("no number".into()),
+            "text" => Some("not a number".into()),
             _ => None,
         }
     }
@@ -75,7 +76,7 @@ impl HostCalls for Memory {
     }
 }
 
-/// The text of a pack with one node, `t.node`, of which parts can be exchanged.
+/// The source of a pack with one node, `t.node`, with replaceable parts.
 pub(crate) struct PackText {
     pub(crate) head: &'static str,
     pub(crate) memory: &'static str,
@@ -126,10 +127,10 @@ pub(crate) fn wasm(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// An invocation of `t.node` that may call everything.
+/// An invocation of `t.node` with all grants.
 pub(crate) fn node() -> Invocation {
     let mut invocation = Invocation::new(Entry::Node("t.node".to_owned()));
-    invocation.limits = PATIENT;
+    invocation.limits = LONG_TIME_LIMIT;
     invocation.grants = Grants::abi();
     invocation
 }
@@ -138,12 +139,12 @@ pub(crate) fn node() -> Invocation {
 pub(crate) fn invoke(inputs: Value, grants: &[&str]) -> Invocation {
     let mut invocation = Invocation::new(Entry::Invoke);
     invocation.inputs = inputs;
-    invocation.limits = PATIENT;
+    invocation.limits = LONG_TIME_LIMIT;
     invocation.grants = grants.iter().copied().collect();
     invocation
 }
 
-/// Compiles and runs; a module that is refused has a report without anything in it.
+/// Compiles and runs; a rejected module has an empty report.
 pub(crate) fn run(bytes: &[u8], invocation: &Invocation) -> Result<Outcome, Fault> {
     let module = SANDBOX.compile(bytes)?;
     SANDBOX.invoke(&module, invocation, Memory::default()).0.result
@@ -154,9 +155,9 @@ pub(crate) fn run_with(bytes: &[u8], invocation: &Invocation, host: Memory) -> (
     SANDBOX.invoke(&module, invocation, host)
 }
 
-/// Runs a module of ours.
+/// Runs an example module.
 pub(crate) fn run_example(type_id: &str, inputs: Value, limits: Limits) -> Result<Outcome, Fault> {
-    let example = conformance::module(type_id).expect("a module of ours");
+    let example = conformance::module(type_id).expect("an example module");
     let mut invocation = Invocation::new(example.entry());
     (invocation.inputs, invocation.limits) = (inputs, limits);
     invocation.grants = example.calls.iter().copied().collect();

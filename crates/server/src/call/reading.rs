@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use canon::{canonical, json as strict};
+use guide::delegation::ChildHandle;
 use guide::record::SessionId;
 use host::guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, ResumeRequest, StartRequest};
 use serde_json::{Map, Value};
@@ -101,12 +102,14 @@ fn read_call(tool: Tool, given: &Map<String, Value>, mistakes: &mut Vec<Mistake>
             },
         }),
         Tool::StartWorkflow => Some(Call::Start(StartRequest {
+            child_handle: text(given, "parentSessionId").and_then(|text| ChildHandle::parse(&text)),
             parent_session_id: parent(given, mistakes),
             workflow_id: text(given, "workflowId")?,
             goal: text(given, "goal")?,
             workspace: path(given, "workspacePath"),
             context: object(given, "context").unwrap_or_default(),
             preferences: preferences(given),
+            equipped_root: None,
         })),
         Tool::ContinueWorkflow => read_continue(given, mistakes).map(Call::Continue),
         Tool::CheckpointWorkflow => Some(Call::Checkpoint {
@@ -206,7 +209,7 @@ fn intent(
     let intent = match given.get("intent") {
         Some(Value::String(text)) if text == "advance" => Intent::Advance,
         Some(Value::String(text)) if text == "rehydrate" => Intent::Rehydrate,
-        // Told already, as no choice.
+        // Reported already, as no choice.
         Some(_) => return None,
         None if has_output || acknowledged => Intent::Advance,
         None if state_alone => Intent::Rehydrate,
@@ -246,6 +249,9 @@ fn preferences(given: &Map<String, Value>) -> Option<PreferenceDelta> {
 
 fn parent(given: &Map<String, Value>, mistakes: &mut Vec<Mistake>) -> Option<SessionId> {
     let id = text(given, "parentSessionId")?;
+    if let Some(handle) = ChildHandle::parse(&id) {
+        return Some(handle.parent);
+    }
     match SessionId::parse(&id) {
         Ok(id) => Some(id),
         Err(reason) => {

@@ -9,11 +9,12 @@ use std::collections::BTreeSet;
 use ai::completion::MAX_OUTPUT_TOKENS;
 use ai::reasoning::DEFAULT_TOKEN_LIMIT;
 use flow::definition::Capabilities;
+use flow::definition::config::{FanOutPolicy, JoinMode, OnWorkerFailure};
 use flow::engine::bounds::MAX_REASONING_TOKENS;
 use flow::event::wire::LOG_SCHEMA_VERSION;
 use flow::options::MAX_MODEL_BYTES;
 use flow::trace::PROTOCOL_VERSION;
-use host::hands::Hands;
+use host::executors::Executors;
 use host::runs::Runs;
 use host::runs::audit::{CHECKPOINT_EVERY, CHECKPOINT_SECONDS};
 use host::runs::bulk::MAX_BULK;
@@ -28,7 +29,7 @@ use super::state::{Service, Settings};
 struct Said<'a> {
     runs: &'a Runs,
     ours: Capabilities,
-    hands: Option<&'a Hands>,
+    executors: Option<&'a Executors>,
     settings: &'a Settings,
     is_traced: bool,
     /// The scopes of the catalogue for tests, where there is one.
@@ -38,12 +39,12 @@ struct Said<'a> {
 /// What packs may ask for of a host that does not serve yet: they are loaded first.
 pub fn capability_names(
     runs: &Runs,
-    hands: &Hands,
+    executors: &Executors,
     settings: &Settings,
     is_traced: bool,
 ) -> BTreeSet<String> {
-    let ours = hands.widen(&runs.capabilities());
-    let said = Said { runs, ours, hands: Some(hands), settings, is_traced, tests: None };
+    let ours = executors.widen(&runs.capabilities());
+    let said = Said { runs, ours, executors: Some(executors), settings, is_traced, tests: None };
     names(&families_of(&said))
 }
 
@@ -69,7 +70,6 @@ fn names(families: &Map<String, Value>) -> BTreeSet<String> {
 // One limit is advertised, so there is one: that of models, and of agents that pretend.
 const _: () = assert!(MAX_REASONING_TOKENS == DEFAULT_TOKEN_LIMIT);
 
-/// The document.
 pub(super) fn document(state: &Service) -> Value {
     let families = families(state);
     let versions: Map<String, Value> =
@@ -138,7 +138,7 @@ fn families(state: &Service) -> Map<String, Value> {
     families_of(&Said {
         runs: &state.runs,
         ours: state.runs.capabilities(),
-        hands: state.runs.hands(),
+        executors: state.runs.executors(),
         settings: &state.settings,
         is_traced: state.runs.is_traced(),
         tests: state.shelves.tests().map(|_| scopes()),
@@ -199,7 +199,7 @@ fn families_of(state: &Said<'_>) -> Map<String, Value> {
             "crossHostCausation": {"supported": false, "ancestryEndpointSupported": true},
         }},
     });
-    if state.hands.and_then(Hands::agents).is_some() {
+    if state.executors.and_then(Executors::agents).is_some() {
         families["agents"]["manifestRuntime"] =
             json!({"supported": true, "handoffValidation": true, "installScope": "host"});
     }
@@ -223,7 +223,8 @@ fn families_of(state: &Said<'_>) -> Map<String, Value> {
     if state.runs.serves_secrets() {
         families["secrets"] = json!({"supported": true, "scopes": ["tenant"], "resolution": "host-managed"});
     }
-    if let (Some(surfaces), Value::Object(families)) = (state.hands.and_then(Hands::surfaces), &mut families)
+    if let (Some(surfaces), Value::Object(families)) =
+        (state.executors.and_then(Executors::surfaces), &mut families)
         && let Value::Object(served) = surfaces.advertise()
     {
         families.extend(served);
@@ -271,9 +272,9 @@ fn dispatch(state: &Said<'_>) -> Value {
         dispatch["askUserRoutings"] = json!(["conversation", "clarification", "auto"]);
     }
     if ours.fan_out {
-        dispatch["fanOutPolicies"] = json!(["sequential", "reject", "parallel"]);
-        dispatch["joinModes"] = json!(["wait-all", "quorum", "first", "race"]);
-        dispatch["onChildFailureModes"] = json!(["collect", "fail-fast", "absorb"]);
+        dispatch["fanOutPolicies"] = json!(FanOutPolicy::ALL);
+        dispatch["joinModes"] = json!(JoinMode::ALL);
+        dispatch["onChildFailureModes"] = json!(OnWorkerFailure::ALL);
         dispatch["maxFanOut"] = state.runs.limits().max_fan_out.into();
     }
     dispatch

@@ -78,7 +78,7 @@ fn weighed(text: &str) -> (&str, f32) {
 /// The kinds of answers that are texts of one piece.
 fn is_text(kind: &HeaderValue) -> bool {
     let pages = ["text/html", "text/css", "text/javascript", "image/svg+xml"];
-    *kind == super::answer::JSON || pages.iter().any(|page| kind.as_bytes().starts_with(page.as_bytes()))
+    *kind == super::response::JSON || pages.iter().any(|page| kind.as_bytes().starts_with(page.as_bytes()))
 }
 
 /// Encodes the answer to a read, where it is a text, large enough and asked for. Streams are left alone.

@@ -15,21 +15,21 @@ use futures_util::StreamExt as _;
 use guide::record::SessionId;
 use host::runs::keys;
 use host::runs::rates::Asked;
-use host::runs::{ApiCode, Caller, GuidedCaller, Keyed, Refusal, RefusalKind};
+use host::runs::{ApiCode, Caller, GuidedCaller, Keyed, Refusal, RefusalKind, Scope, StoredReply, Written};
 use http::header::{ALLOW, AUTHORIZATION, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, StatusCode};
 use hyper::body::Body as _;
 use serde_json::Value;
 
-use super::door::Came;
+use super::entry::Arrived;
 use super::handlers::{registry, surfaces};
 use super::query::Query;
 use super::route::{Access, Answered, Body, Method, Route};
 use super::state::Service;
 use super::status::status;
 use super::table::Params;
-use super::{answer, body, encoding, pages, routes, unversioned};
+use super::{bodies, body, encoding, pages, response, routes, unversioned};
 
 /// The caller's own key for a request.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -95,31 +95,24 @@ impl Call {
         key_ended(&self.state, self.key, &self.caller).await
     }
 
-    /// An optional text of the body.
-    pub(super) fn body_text(&self, name: &'static str) -> Result<Option<String>, Refusal> {
-        match self.body.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) if text.chars().count() <= 1024 => Ok(Some(text.clone())),
-            Some(_) => {
-                let message = format!("`{name}` has to be a text of at most 1024 characters");
-                Err(Refusal::new(ApiCode::ValidationError, message).detail("field", name))
-            }
-        }
+    /// The body, as a type. It is taken out of the call.
+    pub(super) fn read_body<B: bodies::Body>(&mut self) -> Result<B, Refusal> {
+        bodies::read(std::mem::take(&mut self.body))
     }
 
-    /// Refuses bodies that are no object, or have members that nobody reads.
-    pub(super) fn only(&self, known: &[&str]) -> Result<(), Refusal> {
-        let Value::Object(body) = &self.body else {
-            let message = "the body has to be a JSON object";
-            return Err(Refusal::new(ApiCode::ValidationError, message));
-        };
-        match body.keys().find(|name| !known.contains(&name.as_str())) {
-            None => Ok(()),
-            Some(_) => {
-                let message = "the body has a member that is unknown";
-                Err(Refusal::new(ApiCode::ValidationError, message).detail("known", known.to_vec()))
-            }
-        }
+    /// The body, as a type, for a handler that only borrows the call.
+    pub(super) fn body_as<B: bodies::Body>(&self) -> Result<B, Refusal> {
+        bodies::read(self.body.clone())
+    }
+
+    /// How a result is written for this caller, and recorded where the request has a key.
+    pub(super) fn respond<W>(&self, write: W) -> Written<'_, W> {
+        Written { keyed: self.keyed.as_ref(), write }
+    }
+
+    /// The reply over the wire.
+    pub(super) fn reply(&self, reply: StoredReply) -> Response {
+        response::reply(reply, self.keyed.is_some())
     }
 }
 
@@ -156,7 +149,7 @@ fn while_key_is_good(state: &Service, key: Option<Digest>, caller: &Caller, resp
 /// Answers a request for a route of the table.
 pub(super) async fn answer(
     state: &Service,
-    came: Came,
+    came: Arrived,
     route: &'static Route,
     params: Params,
     request: Request,
@@ -191,7 +184,7 @@ fn visiting(access: Access, parts: &Parts) -> Option<HeaderValue> {
 /// Answers a method that a path does not have.
 pub(super) async fn answer_other_method(
     state: &Service,
-    came: Came,
+    came: Arrived,
     path: &'static str,
     request: Request,
 ) -> (Response, Answering) {
@@ -242,7 +235,11 @@ fn access_of(path: &str) -> Access {
 }
 
 /// Answers a path that no route has.
-pub(super) async fn answer_unknown(state: &Service, came: Came, request: Request) -> (Response, Answering) {
+pub(super) async fn answer_unknown(
+    state: &Service,
+    came: Arrived,
+    request: Request,
+) -> (Response, Answering) {
     if request.uri().path().starts_with("/v1/") {
         let refusal =
             Refusal::new(ApiCode::NotFound, "there is no such path; see /v1/openapi.json for all of them");
@@ -259,7 +256,11 @@ pub(super) async fn answer_unknown(state: &Service, came: Came, request: Request
 }
 
 /// Answers a path that no route could have.
-pub(super) async fn answer_bad_path(state: &Service, came: Came, request: Request) -> (Response, Answering) {
+pub(super) async fn answer_bad_path(
+    state: &Service,
+    came: Arrived,
+    request: Request,
+) -> (Response, Answering) {
     let message =
         "the path has a segment that is no name: dots, a slash, a control character or a stray colon";
     refuse_path(state, came, request, Refusal::new(ApiCode::ValidationError, message)).await
@@ -268,7 +269,7 @@ pub(super) async fn answer_bad_path(state: &Service, came: Came, request: Reques
 /// Says what is wrong with a path to those who have a key.
 async fn refuse_path(
     state: &Service,
-    came: Came,
+    came: Arrived,
     request: Request,
     refusal: Refusal,
 ) -> (Response, Answering) {
@@ -281,12 +282,17 @@ async fn refuse_path(
 /// How often, from where, and who. Gives the one session that the caller may work with, where it is only one.
 fn admit(
     state: &Service,
-    came: Came,
+    came: Arrived,
     route: &'static str,
     headers: &HeaderMap,
     access: Access,
     caller: &mut Caller,
 ) -> Result<Option<SessionId>, Refusal> {
+    if is_keyless(state, came, route, headers) {
+        state.visitors.check_local(headers)?;
+        *caller = keyless();
+        return Ok(None);
+    }
     let key = bearer(headers).unwrap_or_default();
     let known = match access.settled(state.settings.open_registry, headers.contains_key(AUTHORIZATION)) {
         Access::Public | Access::Token => None,
@@ -317,6 +323,31 @@ fn admit(
     Ok(known.session)
 }
 
+/// Whether a request needs no key: a message of MCP from this machine, where the operator allows it.
+fn is_keyless(state: &Service, came: Arrived, route: &str, headers: &HeaderMap) -> bool {
+    state.settings.mcp_without_key
+        && matches!(route, "/mcp" | "/v1/mcp")
+        && !headers.contains_key(AUTHORIZATION)
+        && came.peer.is_some_and(|Peer(address)| address.is_loopback())
+}
+
+/// Who asks without a key: as much as agents and clients of workflows need. Over MCP, answering means clarifications: approvals are
+/// decided elsewhere, with a key.
+fn keyless() -> Caller {
+    Caller {
+        tenant: Tenant::new(host::guided::DEFAULT_TENANT),
+        principal: Principal::new("loopback"),
+        scopes: vec![
+            Scope::SessionsRead,
+            Scope::SessionsDrive,
+            Scope::ManifestRead,
+            Scope::RunsCreate,
+            Scope::ApprovalsRespond,
+        ],
+        test: false,
+    }
+}
+
 /// The key that is presented, where something is that could be one.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut presented = headers.get_all(AUTHORIZATION).into_iter();
@@ -338,7 +369,7 @@ fn kept_under(access: Access, headers: &HeaderMap) -> Option<Digest> {
 
 async fn checked(
     state: &Service,
-    came: Came,
+    came: Arrived,
     route: &'static Route,
     params: Params,
     parts: &mut Parts,
@@ -391,8 +422,8 @@ async fn checked(
     };
     match (route.handler)(call).await {
         Err(refusal) => {
-            let concluded = state.runs.conclude(&keyed, refusal, answer::recorded).await;
-            concluded.map(|reply| answer::reply(reply, true))
+            let concluded = state.runs.conclude(&keyed, refusal, response::recorded).await;
+            concluded.map(|reply| response::reply(reply, true))
         }
         answered => answered,
     }
@@ -427,7 +458,7 @@ fn keyed(
 /// Makes the answer of a refusal, with an entry in the audit log where somebody was turned away.
 async fn finish(
     state: &Service,
-    came: Came,
+    came: Arrived,
     route: &'static str,
     method: &HttpMethod,
     caller: Caller,
@@ -447,7 +478,7 @@ async fn finish(
                 let (runs, method) = (&state.runs, method.as_str());
                 runs.audit_denied(&caller, &refusal, status, method, route, left_out).await;
             }
-            answer::refusal(&refusal, &came.trace.id())
+            response::refusal(&refusal, &came.trace.id())
         }
     };
     if !caller.tenant.as_str().is_empty() {

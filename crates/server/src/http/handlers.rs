@@ -3,6 +3,7 @@
 pub(super) mod chains;
 pub(super) mod control;
 pub(super) mod envelopes;
+mod errors;
 pub(super) mod events;
 pub(super) mod history;
 pub(super) mod interrupts;
@@ -22,7 +23,6 @@ pub(super) mod service;
 pub(super) mod surfaces;
 pub(super) mod toggles;
 pub(super) mod tools;
-mod trouble;
 pub(super) mod webhooks;
 pub(super) mod workflows;
 

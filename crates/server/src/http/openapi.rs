@@ -2,13 +2,15 @@
 
 mod schemas;
 mod shapes;
+mod source;
 
 use flow::run::RunStatus;
 use host::runs::Scope;
 use serde_json::{Map, Value, json};
 
-use self::schemas::{refer, schemas};
+use self::schemas::schemas;
 use self::shapes::Shape;
+use self::source::Source;
 use super::route::{Access, Body, Method, Parameter, Route};
 use super::routes::{self, Gates};
 
@@ -18,7 +20,6 @@ const NAME: &str = r"^(?!\.{1,2}$)(?!:)[^/\\\u0000-\u001f\u007f-\u009f]+$";
 /// The media type of the archive of a pack.
 pub(super) const ARCHIVE: &str = "application/tar+gzip";
 
-/// The document.
 pub(super) fn document(public_url: &str, gates: Gates) -> Value {
     let mut paths = Map::new();
     for route in routes::served(gates) {
@@ -63,7 +64,7 @@ fn operation(route: &Route) -> Value {
         let content = match route.body {
             Body::Archive => json!({ARCHIVE: {}}),
             Body::Object => json!({"application/octet-stream": {}}),
-            _ => json!({"application/json": {"schema": shape.request.map(refer)}}),
+            _ => json!({"application/json": {"schema": shape.request.map(Source::refer)}}),
         };
         operation["requestBody"] = json!({
             "required": route.body != Body::Optional,
@@ -92,7 +93,7 @@ fn responses(route: &Route, shape: &Shape) -> Value {
         } else if *status == 202 && shape.also.contains(status) {
             succeeded["description"] = "It was taken note of; there is nothing to say.".into();
         } else if !route.media.is_empty() {
-            let schema = shape.answer.filter(|_| route.media == "application/json").map(refer);
+            let schema = shape.answer.filter(|_| route.media == "application/json").map(Source::refer);
             succeeded["content"][route.media] = schema.map_or(json!({}), |schema| json!({"schema": schema}));
         }
         if shape.streams && *status == route.success {
@@ -101,14 +102,14 @@ fn responses(route: &Route, shape: &Shape) -> Value {
         }
         if route.media == "text/event-stream" && shape.answer.is_some() {
             // Whoever accepts JSON alone gets what was recorded so far.
-            succeeded["content"]["application/json"] = json!({"schema": shape.answer.map(refer)});
+            succeeded["content"]["application/json"] = json!({"schema": shape.answer.map(Source::refer)});
         }
         responses[status.to_string()] = succeeded;
     }
     for status in shape.refusals(route) {
         responses[status.to_string()] = json!({
             "description": why(status),
-            "content": {"application/json": {"schema": refer(shape.trouble.unwrap_or("Error"))}},
+            "content": {"application/json": {"schema": shape.trouble.unwrap_or(Source::Document("Error")).refer()}},
         });
     }
     responses

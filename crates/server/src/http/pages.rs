@@ -9,8 +9,8 @@ use host::CorrelationId;
 use http::header::CONTENT_TYPE;
 use tower::ServiceExt as _;
 
-use super::door::Came;
 use super::encoding;
+use super::entry::Arrived;
 use super::exchange::{Answering, Peer};
 use super::state::Service;
 use super::timed::timed;
@@ -20,7 +20,7 @@ const ROUTE: &str = "pages";
 
 pub(super) async fn answer(
     state: &Service,
-    came: Came,
+    came: Arrived,
     pages: Router,
     mut request: Request,
 ) -> (Response, Answering) {

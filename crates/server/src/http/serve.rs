@@ -20,9 +20,9 @@ use tower::ServiceExt as _;
 
 use super::connections::{Connections, Full, Report, Reserve};
 use super::exchange::Peer;
-use super::patience::Patient;
 use super::state::{HttpState, Settings};
-use super::{answer, door};
+use super::write_timeout::Patient;
+use super::{entry, response};
 
 /// The most headers of a request.
 const MAX_HEADERS: usize = 100;
@@ -51,13 +51,13 @@ pub async fn serve(
         state.stopping.send_replace(true);
     };
     let service = Arc::clone(&state);
-    let answer = move |peer, request| door::enter(Arc::clone(&service), Some(peer), request);
+    let answer = move |peer, request| entry::enter(Arc::clone(&service), Some(peer), request);
     let service = Arc::clone(&state);
     let reserved = move |peer, full, request: Request<Body>| {
         let service = Arc::clone(&service);
         async move {
             match request.uri().path() {
-                "/healthz" | "/readyz" => door::enter(service, Some(peer), request).await,
+                "/healthz" | "/readyz" => entry::enter(service, Some(peer), request).await,
                 _ => refused(full),
             }
         }
@@ -92,7 +92,7 @@ fn refused(full: Full) -> Response {
         }
     };
     let refusal = Refusal::unavailable(message, RETRY_AFTER).detail("maxConnections", limit);
-    answer::refusal(&refusal, "")
+    response::refusal(&refusal, "")
 }
 
 async fn accept<A, R>(

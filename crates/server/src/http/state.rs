@@ -13,19 +13,19 @@ use host::runs::rates::RateLimiter;
 use host::system::{Clock, Entropy};
 
 use super::cursor::Cursors;
-use super::denials::Denials;
+use super::denial_audit::DenialAudit;
 use super::handlers::envelopes::Correlations;
 use super::handlers::registry::MAX_ARCHIVES;
 use super::handlers::surfaces::MAX_UPLOADS;
 use super::metrics::Metrics;
+use super::origin_policy::OriginPolicy;
+use super::pack_registries::PackRegistries;
 use super::routes::Gates;
-use super::shelves::Shelves;
 use super::table::Table;
 use super::test_log::TestLog;
 use super::trace::Ids;
-use super::visitors::Visitors;
 use crate::mount::Pending;
-use crate::mount::asks::Asks;
+use crate::mount::pending_requests::Asks;
 
 /// The limits of the surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,8 @@ pub struct Settings {
     pub test_seams: bool,
     /// Whether anybody may read what the registry offers, without a key.
     pub open_registry: bool,
+    /// Whether programs of this machine may speak MCP without a key.
+    pub mcp_without_key: bool,
     /// Whether parts of a front end are served, from an origin of their own. Advertised.
     pub ui_plugins: bool,
     /// Whether suites may try the sandbox of packs with modules that misbehave. Nothing without the seams.
@@ -96,6 +98,7 @@ impl Default for Settings {
             keep_alive: Duration::from_secs(15),
             test_seams: false,
             open_registry: false,
+            mcp_without_key: false,
             ui_plugins: false,
             test_sandbox: false,
             test_spans: false,
@@ -106,7 +109,6 @@ impl Default for Settings {
 
 /// What a service is made of.
 pub struct Options {
-    /// The runs.
     pub runs: Runs,
     /// The limits.
     pub settings: Settings,
@@ -121,7 +123,7 @@ pub struct Options {
     /// The guided sessions, for MCP.
     pub guides: Guides,
     /// The packs that are offered, and those that are installed.
-    pub shelves: Shelves,
+    pub shelves: PackRegistries,
     /// Who answers what is outside of the protocol: the pages of people. Without any, such paths get an envelope.
     pub pages: Option<Router>,
 }
@@ -174,19 +176,19 @@ pub(super) struct Shared {
     pub(super) rate_limiter: RateLimiter,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
-    pub(super) denials: Denials,
+    pub(super) denials: DenialAudit,
     pub(super) cursors: Cursors,
     /// Which routes a path has.
     pub(super) table: Table,
     pub(super) streams: Arc<tokio::sync::Semaphore>,
     pub(super) tenants: Arc<Tenants>,
     pub(super) workspace_roots: Arc<WorkspaceRoots>,
-    pub(super) visitors: Visitors,
+    pub(super) visitors: OriginPolicy,
     /// The calls of workflows over MCP that wait for their runs.
     pub(super) pending: Pending,
     /// What the clients of those calls were asked.
     pub(super) asks: Asks,
-    pub(super) shelves: Shelves,
+    pub(super) shelves: PackRegistries,
     /// What came of the envelopes of tests.
     pub(super) correlations: Correlations,
     /// What seams recorded beside the logs of runs.
@@ -201,7 +203,7 @@ pub(super) struct Shared {
     pub(super) pages: Option<Router>,
     /// What conformance suites read and write as a plugin would; there only with the seams.
     pub(super) canary: Option<Canary>,
-    /// Told once, when the service stops: streams end then, and long polls are answered.
+    /// Reported once, when the service stops: streams end then, and long polls are answered.
     pub(super) stopping: tokio::sync::watch::Sender<bool>,
 }
 
@@ -223,7 +225,7 @@ impl HttpState {
             messages: Arc::new(tokio::sync::Semaphore::new(options.settings.max_messages)),
             uploads: Arc::new(tokio::sync::Semaphore::new(MAX_UPLOADS)),
             archives: Arc::new(tokio::sync::Semaphore::new(MAX_ARCHIVES)),
-            visitors: Visitors::new(options.runs.public_url(), &options.guides.allowed_origins),
+            visitors: OriginPolicy::new(options.runs.public_url(), &options.guides.allowed_origins),
             tenants: options.guides.tenants,
             workspace_roots: Arc::new(options.guides.workspace_roots),
             pending: Pending::default(),
@@ -237,7 +239,7 @@ impl HttpState {
             rate_limiter: options.rate_limiter,
             clock: options.clock,
             metrics: Metrics::default(),
-            denials: Denials::default(),
+            denials: DenialAudit::default(),
             cursors,
             table: Table::new(gates),
             shelves: options.shelves.read_by(options.settings.open_registry),

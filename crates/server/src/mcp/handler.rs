@@ -14,6 +14,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::Value;
 
+use super::people::Reach;
 use super::{INSTRUCTIONS, Mcp, prompts, refused};
 use crate::call;
 use crate::listing::{self, TAGS_URI};
@@ -48,10 +49,16 @@ impl ServerHandler for Mcp {
 
     async fn call_tool(
         &self,
-        request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        mut request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        Ok(self.answer(&request.name, request.arguments.unwrap_or_default()).await.into())
+        let reach = Reach::of(&mut request, &context);
+        let (name, arguments) = (request.name, request.arguments.unwrap_or_default());
+        tokio::select! {
+            response = self.respond(&name, arguments, reach) => Ok(response),
+            // A person may still be asked for a call that nobody waits for.
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("The call was cancelled.", None)),
+        }
     }
 
     async fn list_resources(

@@ -25,7 +25,6 @@ const MAX_DEPTH: usize = 32;
 pub(super) struct Form {
     /// The words above it.
     pub(super) message: String,
-    /// Its schema.
     pub(super) schema: Value,
     /// The fields that are written as JSON.
     written: Vec<String>,

@@ -18,6 +18,9 @@ pub(super) fn tools(exposed: &Exposed, cursor: Option<&str>) -> Value {
             json!({"name": name, "title": tool.workflow.name, "inputSchema": tool.input_schema()});
         // The protocol of hosts wants one of every tool.
         shown["description"] = tool.text("description").unwrap_or(&tool.workflow.name).into();
+        if let Some(schema) = tool.config.get("outputSchema") {
+            shown["outputSchema"] = schema.clone();
+        }
         shown
     })
 }
@@ -37,9 +40,15 @@ pub(super) fn templates(exposed: &Exposed, cursor: Option<&str>) -> Value {
 /// `prompts/list`
 pub(super) fn prompts(exposed: &Exposed, cursor: Option<&str>) -> Value {
     page("prompts", &exposed.prompts, cursor, |name, prompt| {
-        let mut shown = json!({"name": name, "title": prompt.workflow.name});
+        let about = &prompt.workflow.name;
+        let mut shown = json!({"name": name, "title": about, "description": about});
         if let Some(arguments) = prompt.config.get("arguments") {
             shown["arguments"] = arguments.clone();
+            // The protocol gives values one argument at a time, with `completion/complete`.
+            let arguments = shown["arguments"].as_array_mut().into_iter().flatten();
+            for argument in arguments.filter_map(Value::as_object_mut) {
+                argument.remove("values");
+            }
         }
         shown
     })

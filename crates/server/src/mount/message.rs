@@ -28,7 +28,7 @@ pub(crate) enum Read {
 /// An error of the protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RpcError {
-    code: i64,
+    code: i32,
     message: String,
     data: Option<Value>,
 }
@@ -76,7 +76,7 @@ impl Message {
 }
 
 impl RpcError {
-    fn new(code: i64, message: &str) -> Self {
+    fn new(code: i32, message: &str) -> Self {
         Self { code, message: message.to_owned(), data: None }
     }
 
@@ -128,7 +128,11 @@ impl RpcError {
         }
     }
 
-    /// The answer.
+    /// The code, the message and the data.
+    pub(crate) fn into_parts(self) -> (i32, String, Option<Value>) {
+        (self.code, self.message, self.data)
+    }
+
     pub(crate) fn answer(&self, id: &Value) -> Value {
         let mut error = json!({"code": self.code, "message": self.message});
         if let Some(data) = &self.data {

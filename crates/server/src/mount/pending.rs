@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::asks::Client;
+use super::pending_requests::Client;
 
 /// Whose call, in which session, under which id.
 type Key = (Arc<Client>, String);

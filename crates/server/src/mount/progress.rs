@@ -34,7 +34,7 @@ pub(crate) fn token(message: &Message) -> Option<Value> {
 }
 
 impl Progress {
-    /// Told under a token, of a workflow with so many nodes.
+    /// Reported under a token, of a workflow with so many nodes.
     pub(super) fn new(token: Value, to: mpsc::Sender<Value>, nodes: usize) -> Self {
         Self { token, to, total: u64::try_from(nodes).unwrap_or(u64::MAX), done: 0, beats: 0 }
     }

@@ -1,6 +1,7 @@
 //! From how a run stands to what the caller of a tool, a resource or a prompt is told.
 
 use flow::id::RunId;
+use host::runs::exposed::Exposure;
 use serde_json::{Map, Value, json};
 
 use super::message::RpcError;
@@ -42,8 +43,9 @@ fn given(places: &Places, end: End) -> Result<Value, (String, String, RunId)> {
     }
 }
 
-/// The result of `tools/call`.
-pub(super) fn of_tool(places: &Places, end: End) -> Value {
+/// The result of `tools/call`: the outputs of the run, as text and as data. What does not match the schema that the author gave
+/// them is an error of the workflow, and clients would reject it.
+pub(super) fn of_tool(places: &Places, tool: &Exposure, end: End) -> Value {
     let result = |text: String, is_error: bool| json!({"content": [{"type": "text", "text": text}], "isError": is_error});
     let failed = |code: &str, message: &str, run_id: &str| {
         result(json!({"error": code, "message": message, "runId": run_id}).to_string(), true)
@@ -56,7 +58,19 @@ pub(super) fn of_tool(places: &Places, end: End) -> Value {
                 let message = format!("the run gave {} bytes; {MAX_TEXT_BYTES} is the most", text.len());
                 return failed("result_too_large", &message, "");
             }
-            result(text, false)
+            let violations = tool.output_violations(&outputs);
+            if let Some(first) = violations.first() {
+                let (count, path, why) = (violations.len(), &first["path"], &first["message"]);
+                let message = format!(
+                    "the outputs of the run do not match the `outputSchema` of the tool in {count} places; the first is {path}: {why}"
+                );
+                return failed("result_invalid", &message, "");
+            }
+            let mut shown = result(text, false);
+            if outputs.is_object() {
+                shown["structuredContent"] = outputs;
+            }
+            shown
         }
         Err((code, message, run_id)) => failed(&code, &message, run_id.as_str()),
     }
@@ -81,8 +95,30 @@ pub(super) fn of_resource(
     Ok(json!({"contents": [content]}))
 }
 
+/// The template of a prompt with the values of its declared arguments, each put in once: what a value contains is never read as a
+/// template. An argument that was not given is empty.
+pub(super) fn filled(prompt: &Exposure, given: &Map<String, Value>) -> String {
+    let declared = prompt.config.get("arguments").and_then(Value::as_array).into_iter().flatten();
+    let names: Vec<&str> = declared.filter_map(|argument| argument["name"].as_str()).collect();
+    let mut rest = prompt.text("template").unwrap_or_default();
+    let mut text = String::with_capacity(rest.len());
+    while let Some(start) = rest.find("{{") {
+        let Some(length) = rest[start..].find("}}") else { break };
+        let (before, place) = (&rest[..start], &rest[start..start + length + 2]);
+        let name = place[2..length].trim();
+        text.push_str(before);
+        match given.get(name).and_then(Value::as_str) {
+            _ if !names.contains(&name) => text.push_str(place),
+            value => text.push_str(value.unwrap_or_default()),
+        }
+        rest = &rest[start + length + 2..];
+    }
+    text.push_str(rest);
+    text
+}
+
 /// The result of `prompts/get`: the messages that the run gave, or its text as one of the user; the author's own text where it gave
-/// nothing. That text is shown as it stands: nothing is put into it.
+/// nothing.
 pub(super) fn of_prompt(places: &Places, about: &str, template: &str, end: End) -> Result<Value, RpcError> {
     let outputs = given(places, end).map_err(refused)?;
     let user = |text: &str| json!([{"role": "user", "content": {"type": "text", "text": text}}]);

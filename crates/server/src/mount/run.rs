@@ -9,14 +9,14 @@ use std::time::Duration;
 use flow::id::{NodeId, RunId};
 use flow::store::Cause;
 use host::runs::create::Creation;
-use host::runs::{ApiCode, Batch, Caller, Refusal, Runs, Waiting};
+use host::runs::{ApiCode, Batch, Caller, CreatedRun, Direct, NewRun, Refusal, Runs, Waiting};
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::asking::{Asking, Then};
-use super::asks::Said;
+use super::elicitation::{Asking, Then};
 use super::pending::Waits;
+use super::pending_requests::Said;
 use super::progress::Progress;
 use crate::http::status;
 
@@ -69,10 +69,10 @@ pub(super) struct Watch {
 }
 
 /// Runs a workflow, and waits for its end.
-pub(super) async fn run(runs: &Runs, caller: &Caller, body: Value, watch: Watch) -> Result<Started, Refusal> {
+pub(super) async fn run(runs: &Runs, caller: &Caller, new: NewRun, watch: Watch) -> Result<Started, Refusal> {
     let (here, gone) = oneshot::channel::<()>();
     let call = Call { runs: runs.clone(), caller: caller.clone() };
-    let task = tokio::spawn(call.make(body, watch, gone));
+    let task = tokio::spawn(call.make(new, watch, gone));
     let made = task.await;
     drop(here);
     made.unwrap_or_else(|error| {
@@ -95,12 +95,12 @@ struct Call {
 impl Call {
     async fn make(
         self,
-        body: Value,
+        new: NewRun,
         Watch { patience, beat, mut stopping, waits, progress, asking }: Watch,
         gone: oneshot::Receiver<()>,
     ) -> Result<Started, Refusal> {
-        let created = match self.runs.create(&self.caller, &body, Creation::default(), None).await {
-            Ok(created) => created,
+        let run_id = &match self.runs.create(&self.caller, new, Creation::default(), Direct).await {
+            Ok(CreatedRun { run_id, .. }) => run_id,
             Err(refusal) if refusal.code == ApiCode::ValidationError => {
                 let told = status::body(&refusal);
                 let fields = told["details"]["fields"].as_array().cloned();
@@ -108,8 +108,6 @@ impl Call {
             }
             Err(refusal) => return Err(refusal),
         };
-        let created: Value = serde_json::from_slice(&created.body).unwrap_or_default();
-        let run_id = &RunId::new(created["runId"].as_str().unwrap_or_default());
         let watching = Watching { call: &self, run_id, progress, asking, patience, beat };
         let end = tokio::select! {
             biased;
@@ -132,7 +130,7 @@ impl Call {
 
     async fn cancel(&self, run_id: &RunId, reason: &str) {
         // One that has ended meanwhile needs no end; for one that cannot be written to, its own limits are left.
-        if let Err(refusal) = self.runs.cancel(&self.caller, run_id, Some(reason.to_owned()), None).await {
+        if let Err(refusal) = self.runs.cancel(&self.caller, run_id, Some(reason.to_owned()), Direct).await {
             tracing::debug!(code = refusal.code.as_str(), "a run was not ended with its call");
         }
     }

@@ -52,7 +52,6 @@ impl Places {
         if self.console { format!("{url}/approvals/{run_id} in a browser, or {api}") } else { api }
     }
 
-    /// Where a run is.
     pub(super) fn run(&self, run_id: &RunId) -> String {
         format!("{}/v1/runs/{run_id}", self.public_url)
     }
@@ -84,7 +83,7 @@ fn answers(definition: &Definition, open: &Interrupt, asked: &Map<String, Value>
     let node = node(definition, open).filter(|_| open.kind == InterruptKind::Clarification)?;
     let data = asked.get("data")?;
     // Of somebody who has to have proved who they are.
-    let profiles = [node.config.get("profile"), data.get("profile")];
+    let profiles = [node.raw_config.get("profile"), data.get("profile")];
     if profiles.into_iter().flatten().any(|profile| profile == AUTH_REQUIRED) {
         return None;
     }

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use guide::placeholder;
 use guide::record::BlockerCode;
 use guide::render::quoted;
+use guide::verification::Verification;
 use host::guided::api::{
-    BlockedReply, CheckpointReply, NextCall, NextIntent, OpenGaps, Reply, ReplyKind, ResumeReply, RunWords,
-    SkippedWords,
+    BlockedReply, CheckpointReply, DelegatedRun, NextCall, NextIntent, OpenGaps, Reply, ReplyKind,
+    ResumeReply, RunWords, SkippedWords,
 };
 use serde_json::{Value, json};
 
@@ -32,6 +33,9 @@ pub(super) fn reply(reply: &Reply) -> String {
     for warning in &reply.warnings {
         let _ = write!(text, "Warning: {}\n\n", one_line(warning));
     }
+    if let Some(verification) = &reply.verification {
+        text.push_str(&verified(verification));
+    }
     if let Some(facts) = &reply.step_context {
         let _ = write!(text, "Recorded about the step before:\n\n{}\n", fenced(facts));
     }
@@ -42,6 +46,7 @@ pub(super) fn reply(reply: &Reply) -> String {
     if let Some(blocked) = &reply.blocked {
         text.push_str(&blockers(reply.kind, blocked));
     }
+    text.push_str(&delegated(&reply.delegations));
     text.push_str(&next(reply));
     let preferences = json!(reply.preferences);
     let _ = writeln!(
@@ -51,6 +56,37 @@ pub(super) fn reply(reply: &Reply) -> String {
         preferences["autonomy"].as_str().unwrap_or_default(),
         preferences["riskPolicy"].as_str().unwrap_or_default()
     );
+    text
+}
+
+/// What the host checked itself. Only that is verified: notes and artifacts are the agent's claims.
+fn verified(verification: &Verification) -> String {
+    let mut text = String::from(
+        "VERIFIED by the host for the step before; everything else in its output is a claim:\n\n",
+    );
+    for (passed, line) in verification.lines() {
+        let _ = writeln!(text, "- {}: {}", if passed { "passed" } else { "FAILED" }, indented(&line));
+    }
+    text.push('\n');
+    text
+}
+
+/// The runs that the step hands out, each with its call.
+fn delegated(runs: &[DelegatedRun]) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("DELEGATED RUNS: each call starts one of them, or shows where it is.\n\n");
+    for (index, run) in runs.iter().enumerate() {
+        let status = run.status.map_or_else(String::new, |status| format!(" ({status})"));
+        let _ = write!(
+            text,
+            "{}.{status} {} with\n\n{}\n",
+            index + 1,
+            run.start_call.tool,
+            fenced(&run.start_call.params)
+        );
+    }
     text
 }
 
@@ -150,6 +186,13 @@ fn next(reply: &Reply) -> String {
             .to_owned();
     }
     let Some(call) = &reply.next_call else {
+        if let Some(back) = &reply.return_call {
+            return call(
+                "The run is COMPLETE: nothing is left to do in it. It was delegated: report its result to the agent that gave it \
+                 to you, and stop. If you do the work of the delegating run yourself, return to it; call",
+                back,
+            );
+        }
         return match reply.next_intent {
             NextIntent::Complete if reply.open_gaps.is_some() => {
                 "The run is COMPLETE, with gaps: no step is pending, and there is no next call. Tell the user the result, and \

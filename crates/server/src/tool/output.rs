@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 /// One member of a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
-    /// Its name.
     pub name: &'static str,
     /// Whether every result has it.
     pub always: bool,
@@ -21,17 +20,14 @@ pub struct Member {
 /// What a member holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
-    /// Text.
     Text,
     /// Text or `null`.
     TextOrNull,
     /// `true` or `false`.
     Flag,
-    /// A count.
     Count,
     /// One of these.
     Choice(&'static [&'static str]),
-    /// An object.
     Object,
     /// An object or `null`.
     ObjectOrNull,
@@ -163,6 +159,18 @@ pub(super) const REPLY: &[Member] = &[
         Shape::Object,
         "`issues` and `suggestions` of the check that the blockers do not repeat.",
     ),
+    sometimes(
+        "verification",
+        Shape::Object,
+        "What the host verified itself for the step before: `commands` with `name`, `outcome`, exit code and the digest of the \
+         output, and `citations` with `finding`. Everything else in an output is a claim.",
+    ),
+    sometimes(
+        "delegations",
+        Shape::Objects,
+        "The runs that the pending step hands out: `sessionId`, `startCall`, and on a rehydrate `status`.",
+    ),
+    sometimes("returnCall", Shape::Object, "For a delegated run that is complete: the call that leads back."),
     sometimes("stepContext", Shape::Object, "Facts about the step just completed."),
     sometimes(
         "skipped",

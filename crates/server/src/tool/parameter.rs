@@ -19,13 +19,11 @@ pub const MAX_NAMES: usize = 32;
 /// One parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name.
     pub name: &'static str,
     /// What it may hold.
     pub kind: Kind,
     /// Whether it has to be given.
     pub required: bool,
-    /// What it is for.
     pub about: &'static str,
     /// What stands for a value in a call that is offered, in angle brackets. It is refused if it is sent as it is.
     pub placeholder: &'static str,
@@ -79,7 +77,6 @@ pub enum Kind {
 pub struct Mistake {
     /// Where: `output.notesMarkdown`, `tags[2]`.
     pub path: String,
-    /// What.
     pub message: String,
     /// The name that was probably meant.
     pub nearest: Option<&'static str>,

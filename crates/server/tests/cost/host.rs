@@ -13,7 +13,7 @@ use ::host::runs::{AuditKey, Options as RunOptions, Runs, Scope};
 use ::host::system::{SystemClock, SystemEntropy};
 use flow::definition::Capabilities;
 use flow::engine::Limits;
-use server::http::{Fixtures, Guides, HttpState, Options, Settings, Shelves, serve};
+use server::http::{Fixtures, Guides, HttpState, Options, PackRegistries, Settings, serve};
 use storage::disk::RealDisk;
 use storage::sqlite::SqliteRuns;
 use tempfile::TempDir;
@@ -78,7 +78,7 @@ async fn listen(folder: &TempDir) -> SocketAddr {
             workspace_roots: WorkspaceRoots::new(Vec::new()),
             allowed_origins: Vec::new(),
         },
-        shelves: Shelves::in_memory().unwrap(),
+        shelves: PackRegistries::in_memory().unwrap(),
         pages: None,
     });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

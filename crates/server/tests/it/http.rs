@@ -27,6 +27,7 @@ mod mount;
 mod mount_asks;
 mod mount_bridges;
 mod mount_client;
+mod mount_editions;
 mod mount_listens;
 mod polls;
 mod prompts;

@@ -51,6 +51,22 @@ async fn a_forgotten_context_key_blocks_and_what_was_sent_is_kept() {
     assert_eq!(shown.facts["pending"]["stepId"], "observe", "the context was kept: {}", shown.text);
 }
 
+/// A key that the start brought is not asked for again.
+#[tokio::test]
+async fn a_key_that_is_recorded_is_shown_and_not_required() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = serve(directory.path()).await;
+    let asked = start(&connection, "wr.research", json!({})).await;
+    assert!(
+        asked.text.contains("CONTEXT REQUIRED") && !asked.text.contains("CONTEXT RECORDED"),
+        "{}",
+        asked.text
+    );
+    let given = start(&connection, "wr.research", json!({"context": {"rigor": "small"}})).await;
+    assert!(given.text.contains("`rigor` is \"small\" (one of"), "{}", given.text);
+    assert!(!given.text.contains("CONTEXT REQUIRED"), "{}", given.text);
+}
+
 /// Finding B1 where nothing stops the run: the guarded step is shown, and the gap is reported.
 #[tokio::test]
 async fn a_run_that_never_stops_shows_the_guarded_step_with_a_critical_gap() {

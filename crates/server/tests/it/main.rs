@@ -9,6 +9,7 @@ mod fake;
 mod http;
 mod judgement;
 mod mistakes;
+mod people;
 mod prose;
 mod protocol;
 mod real;

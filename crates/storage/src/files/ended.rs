@@ -22,7 +22,6 @@ const MAX_BYTES: u64 = 4096;
 pub struct Ended {
     /// The run that waited.
     pub run_id: RunId,
-    /// Its node.
     pub node_id: NodeId,
     /// What became of the run, in a word: `cancelled`, `failed`, or `running` where only the node gave up.
     pub run_status: String,

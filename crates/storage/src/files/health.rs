@@ -24,7 +24,6 @@ pub enum SessionHealth {
     },
     /// It was written by a newer version of the program.
     UnknownVersion {
-        /// Where.
         damage: Damage,
         /// The version found.
         version: u64,
@@ -36,7 +35,6 @@ pub enum SessionHealth {
 /// What is wrong with a session, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The reason.
     pub reason: DamageReason,
     /// The file, relative to the session.
     pub file: String,

@@ -7,6 +7,8 @@ use crate::disk::DiskPath;
 
 /// The file that says which version of the layout this is.
 pub(super) const FORMAT: &str = "format.json";
+/// Authenticates the log of a session.
+pub(super) const CHAIN: &str = "chain.jsonl";
 /// Staged sessions, which become sessions by a rename.
 pub(super) const STAGING: &str = ".staging-";
 /// Sessions that are being deleted.
@@ -37,6 +39,10 @@ pub(super) fn session_lock(id: &SessionId) -> DiskPath {
 
 pub(super) fn manifest(session: &DiskPath) -> DiskPath {
     session.join("manifest.jsonl")
+}
+
+pub(super) fn chain(session: &DiskPath) -> DiskPath {
+    session.join(CHAIN)
 }
 
 pub(super) fn events(session: &DiskPath) -> DiskPath {

@@ -55,7 +55,6 @@ impl Cursor {
         }
     }
 
-    /// The session.
     pub const fn session_id(&self) -> &SessionId {
         &self.session_id
     }

@@ -21,7 +21,6 @@ const REMEMBERED: usize = 4096;
 pub struct NewObject<'a> {
     /// The digest of the bytes.
     pub digest: Digest,
-    /// The bytes.
     pub bytes: &'a [u8],
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use guide::record::SessionId;
 
-use super::{SessionFiles, SessionHealth, objects, writer};
+use super::{
+    ChainBreak, ChainState, SessionFiles, SessionHealth, ValidatedPrefix, chain, layout, objects, writer,
+};
 use crate::error::{ObjectKind, StoreError};
 
 /// What a full look at a session found.
@@ -12,6 +14,8 @@ use crate::error::{ObjectKind, StoreError};
 pub struct Verification {
     /// Whether its log is healthy.
     pub health: SessionHealth,
+    /// Whether its log is authentic.
+    pub chain: ChainState,
     /// How many events were validated.
     pub events: usize,
     /// How many snapshots, workflows and artifacts were verified.
@@ -23,7 +27,7 @@ pub struct Verification {
 impl Verification {
     /// Whether nothing at all is wrong.
     pub const fn is_sound(&self) -> bool {
-        self.health.is_healthy() && self.problems.is_empty()
+        self.health.is_healthy() && !self.chain.is_broken() && self.problems.is_empty()
     }
 }
 
@@ -34,7 +38,7 @@ impl SessionFiles {
     /// [`StoreError::Unknown`], and those of the disk that concern the log itself.
     pub fn verify(&self, session: &SessionId) -> Result<Verification, StoreError> {
         self.0.snapshots.forget();
-        let prefix = self.load_validated_prefix(session)?;
+        let (prefix, chain) = self.load_with_chain(session)?;
         let needed: BTreeSet<_> = prefix.loaded.events.iter().flat_map(writer::references).collect();
         let mut problems = Vec::new();
         let mut verified = 0;
@@ -53,9 +57,49 @@ impl SessionFiles {
         problems.extend(self.salvaged(session).err());
         Ok(Verification {
             health: prefix.health,
+            chain,
             events: prefix.loaded.events.len(),
             objects: verified,
             problems,
         })
     }
+    /// A session, and whether its chain agrees with it.
+    ///
+    /// No writer is locked out meanwhile: a break counts only if the chain is the same after the log was read.
+    fn load_with_chain(&self, session: &SessionId) -> Result<(ValidatedPrefix, ChainState), StoreError> {
+        let (disk, dir) = (self.disk().as_ref(), layout::session(session));
+        let mut before = chain::read(disk, &dir)?;
+        for _ in 1..ATTEMPTS {
+            let (prefix, state) = self.compare_with_chain(session, before.as_deref())?;
+            let after = chain::read(disk, &dir)?;
+            if !state.is_broken() || after == before {
+                return Ok((prefix, state));
+            }
+            before = after;
+        }
+        self.compare_with_chain(session, before.as_deref())
+    }
+
+    fn compare_with_chain(
+        &self,
+        session: &SessionId,
+        chain: Option<&[u8]>,
+    ) -> Result<(ValidatedPrefix, ChainState), StoreError> {
+        let prefix = self.load_validated_prefix(session)?;
+        let state = match chain {
+            None => ChainState::Missing,
+            Some(_) if !prefix.health.is_healthy() => ChainState::Unchecked,
+            Some(chain) => match self.integrity_key() {
+                Ok(key) => chain::check(key.as_ref(), session, chain, &prefix.loaded.manifest),
+                Err(error @ StoreError::Damaged { .. }) => {
+                    ChainState::Broken { reason: ChainBreak::KeyMissing, problem: error.to_string() }
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        Ok((prefix, state))
+    }
 }
+
+/// How often a session is read again because it changed under the reader.
+const ATTEMPTS: usize = 4;

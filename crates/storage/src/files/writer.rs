@@ -3,11 +3,14 @@
 //! ```text
 //!   lock and validate ──► mend the manifest, if an append was cut off
 //!                              │
-//!            ┌─────────────────┴──────────────────┐        at the same time
-//!   snapshots, workflows, artifacts         the segment
-//!   temp, fsync, rename, fsync(dir)   temp, fsync, rename, fsync(dir)
-//!            └─────────────────┬──────────────────┘
+//!            ┌─────────────────┴──────────────────┬───────────────────┐        at the same time
+//!   snapshots, workflows, artifacts         the segment         the chain's line
+//!   temp, fsync, rename, fsync(dir)   temp, fsync, rename,        write, fsync
+//!            │                             fsync(dir)                 │
+//!            └─────────────────┬──────────────────┴───────────────────┘
 //!              the manifest's group: one write, one fsync   ◄── here it becomes true
+//!                              │
+//!              the line end of the chain's line: one write, no fsync
 //! ```
 
 use std::collections::BTreeSet;
@@ -19,7 +22,7 @@ use guide::record::{Event, EventData, EventIndex, ManifestRecord, OutputPayload,
 
 use super::log::{self, Cursor, Loaded};
 use super::snapshots::{NewSnapshot, Prepared};
-use super::{SessionFiles, layout, manifest, objects, salvaged};
+use super::{SessionFiles, chain, layout, manifest, objects, salvaged};
 use crate::disk::{self, DiskPath, Lock, Sharing, Unsynced};
 use crate::error::{ObjectKind, StoreError};
 use crate::files::objects::NewObject;
@@ -40,7 +43,6 @@ pub struct Attachments<'a> {
 pub struct Appended {
     /// The first new event.
     pub first: EventIndex,
-    /// The last one.
     pub last: EventIndex,
     /// The end of the session now.
     pub cursor: Cursor,
@@ -152,24 +154,35 @@ impl<'f> Writer<'f> {
             return Err(StoreError::Moved { session, tip: self.cursor.next_event(), planned: plan.first() });
         }
         let prepared = check(self.files, std::slice::from_ref(plan), attachments)?;
+        let at = self.cursor.next_record();
+        let record = manifest::segment_record(&session, at, (plan.first(), plan.last()), plan.segment());
+        let records = manifest::group(&session, at, record, plan.pins());
+        let bytes = manifest::encode(&records);
+        let path = layout::manifest(&layout::session(&session));
+        too_large(&path, self.cursor.manifest_bytes() + 1 + bytes.len() as u64)?;
         self.spent = true;
         let disk = self.files.disk().as_ref();
         let dir = layout::session(&session);
         // Before the segment: the record of an append that was cut off may name the same file, and would
         // otherwise attest bytes that are no longer there.
         self.mend(&dir)?;
-        let (mut left, mut right) = (Ok(()), Ok(()));
-        disk.both(&mut || left = write_objects(self.files, &prepared, attachments), &mut || {
-            right = write_segment(self.files, &dir, plan);
+        let key = self.files.integrity_key_or_create()?;
+        let (mut objects, mut segment, mut chained) = (Ok(()), Ok(()), Ok(chain::Extended::LeftAlone));
+        disk.both(&mut || objects = write_objects(self.files, &prepared, attachments), &mut || {
+            disk.both(
+                &mut || {
+                    chained = chain::extend(disk, &key, &dir, &self.cursor, (records.len() as u64, &bytes));
+                },
+                &mut || segment = write_segment(self.files, &dir, plan),
+            );
         });
-        left.and(right)?;
-        let at = self.cursor.next_record();
-        let record = manifest::segment_record(&session, at, (plan.first(), plan.last()), plan.segment());
-        let records = manifest::group(&session, at, record, plan.pins());
-        let bytes = manifest::encode(&records);
-        let path = layout::manifest(&dir);
-        too_large(&path, self.cursor.manifest_bytes() + 1 + bytes.len() as u64)?;
+        objects.and(segment)?;
+        let chained = chained?;
         disk.append(&path, &bytes).and_then(Unsynced::sync).map_err(StoreError::disk("write", &path))?;
+        match chained {
+            chain::Extended::Unacknowledged => chain::acknowledge(disk, &dir)?,
+            chain::Extended::LeftAlone => {}
+        }
         prepared.iter().for_each(|snapshot| self.files.0.snapshots.keep(snapshot));
         let file = self.cursor.file();
         self.cursor = self.cursor.after(records.len() as u64, plan.last(), bytes.len() as u64, file);
@@ -281,7 +294,14 @@ fn stage(
     }
     let path = layout::manifest(staging);
     too_large(&path, bytes.len() as u64)?;
-    disk.create(&path, &bytes).and_then(Unsynced::sync).map_err(failed())?;
+    let key = files.integrity_key_or_create()?;
+    let chain = chain::created(&key, session, cursor.next_record().0, &bytes);
+    let (mut written, mut chained) = (Ok(()), Ok(()));
+    disk.both(
+        &mut || chained = disk.create(&layout::chain(staging), &chain).and_then(Unsynced::sync),
+        &mut || written = disk.create(&path, &bytes).and_then(Unsynced::sync),
+    );
+    written.and(chained).map_err(failed())?;
     if let Some(salvaged) = salvaged {
         let mark = layout::salvaged(staging);
         disk.create(&mark, &salvaged::encode(salvaged)).and_then(Unsynced::sync).map_err(failed())?;

@@ -16,6 +16,14 @@ use super::writer::Refused;
 /// reads them.
 const MAX_BURIED: i64 = 1000;
 
+/// Both are executed for nearly every commit. They must not need a temporary b-tree: opening one costs as much as the row.
+const INSERT_RUN: &str =
+    "INSERT INTO runs (run_id, tenant, workflow_id, status, open, next_sequence, scope_id, parent_run_id,
+         created_at, updated_at, genesis, snapshot)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+     ON CONFLICT (run_id) DO NOTHING";
+const UPDATE_RUN: &str = "UPDATE runs SET status = ?2, open = ?3, next_sequence = ?4, updated_at = ?5, snapshot = ?6 WHERE place = ?1";
+
 pub(super) fn apply(
     connection: &Connection,
     chains: &mut Tentative<'_>,
@@ -80,10 +88,7 @@ fn create<'c>(connection: &Connection, changes: &'c [Change]) -> Result<Option<B
     let (next, status, snapshot, at) = begun.unwrap_or((0, RunStatus::Pending, &[], *created_at));
     let inserted = run(
         connection,
-        "INSERT INTO runs (run_id, tenant, workflow_id, status, open, next_sequence, scope_id, parent_run_id,
-             created_at, updated_at, genesis, snapshot)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
-         ON CONFLICT (run_id) DO NOTHING",
+        INSERT_RUN,
         &[
             &run_id.as_str(),
             &tenant.as_str(),
@@ -103,6 +108,9 @@ fn create<'c>(connection: &Connection, changes: &'c [Change]) -> Result<Option<B
         return Err(CommitError::RunExists { run_id: run_id.clone() }.into());
     }
     let place = connection.last_insert_rowid();
+    if status.is_waiting() {
+        wait(connection, place)?;
+    }
     for tag in tags {
         run(
             connection,
@@ -130,20 +138,43 @@ fn append(
 /// Takes a run that was there before further.
 fn advance(connection: &Connection, change: &Change) -> Result<(), Refused> {
     let Change::Append { run_id, first, last, events, status, snapshot, at } = change else { return Ok(()) };
-    let mut find = connection.prepare_cached("SELECT place, next_sequence FROM runs WHERE run_id = ?1")?;
+    let mut find =
+        connection.prepare_cached("SELECT place, next_sequence, status FROM runs WHERE run_id = ?1")?;
     let found = find
-        .query_row([run_id.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?)))
+        .query_row([run_id.as_str()], |row| {
+            let before = RunStatus::parse(row.get_ref(2)?.as_str()?);
+            Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?, before.is_some_and(RunStatus::is_waiting)))
+        })
         .optional()?;
-    let Some((place, next)) = found.filter(|(_, next)| next == first && first <= last) else {
+    let Some((place, _, was_waiting)) = found.filter(|(_, next, _)| next == first && first <= last) else {
         return Err(CommitError::Moved { run_id: run_id.clone() }.into());
     };
-    debug_assert_eq!(next, *first);
     append(connection, place, *first, *last, events)?;
     run(
         connection,
-        "UPDATE runs SET status = ?2, open = ?3, next_sequence = ?4, updated_at = ?5, snapshot = ?6
-         WHERE place = ?1",
+        UPDATE_RUN,
         &[&place, &status.as_str(), &!status.is_terminal(), &(last + 1), &at.0, &&**snapshot],
+    )?;
+    match (was_waiting, status.is_waiting()) {
+        (false, true) => wait(connection, place)?,
+        (true, false) => {
+            run(
+                connection,
+                "DELETE FROM waiting_runs WHERE tenant = (SELECT tenant FROM runs WHERE place = ?1) AND place = ?1",
+                &[&place],
+            )?;
+        }
+        (true, true) | (false, false) => {}
+    }
+    Ok(())
+}
+
+/// Lists a run among those that wait for a person or a caller.
+fn wait(connection: &Connection, place: i64) -> rusqlite::Result<()> {
+    run(
+        connection,
+        "INSERT INTO waiting_runs (tenant, place) SELECT tenant, place FROM runs WHERE place = ?1",
+        &[&place],
     )?;
     Ok(())
 }
@@ -288,6 +319,18 @@ fn one(
                 &[&MAX_BURIED],
             )?;
         }
+        Change::SetRunCheckpoint { run_id, checkpoint: Some(checkpoint) } => {
+            run(
+                "INSERT OR REPLACE INTO run_checkpoints (run, checkpoint) SELECT place, ?2 FROM runs WHERE run_id = ?1",
+                &[&run_id.as_str(), &&**checkpoint],
+            )?;
+        }
+        Change::SetRunCheckpoint { run_id, checkpoint: None } => {
+            run(
+                "DELETE FROM run_checkpoints WHERE run = (SELECT place FROM runs WHERE run_id = ?1)",
+                &[&run_id.as_str()],
+            )?;
+        }
         Change::PutCheckpoint { tenant, at_sequence, document } => {
             run(
                 "INSERT OR IGNORE INTO checkpoints (tenant, at_sequence, document) VALUES (?1, ?2, ?3)",
@@ -320,5 +363,24 @@ fn refuse_active(connection: &Connection, tenant: &Tenant, scope_id: Option<&str
     match statement.query_row(params![tenant.as_str(), scope_id], |row| id(row, 0, RunId::new)).optional()? {
         Some(active_run_id) => Err(CommitError::ScopeActive { active_run_id }.into()),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A partial index with a list in its condition made SQLite open a temporary b-tree for every row.
+    #[test]
+    fn runs_are_written_without_temporary_tables() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        super::super::schema::migrate(&mut connection).unwrap();
+        for sql in [INSERT_RUN, UPDATE_RUN] {
+            let mut statement = connection.prepare(&format!("EXPLAIN {sql}")).unwrap();
+            let operations = statement.raw_query().mapped(|row| row.get::<_, String>(1));
+            let operations: Vec<String> = operations.collect::<rusqlite::Result<_>>().unwrap();
+            assert!(operations.iter().any(|name| name == "OpenWrite"), "{operations:?}");
+            assert!(!operations.iter().any(|name| name.contains("Ephemeral")), "{sql}: {operations:?}");
+        }
     }
 }

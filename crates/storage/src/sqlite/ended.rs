@@ -107,6 +107,7 @@ impl EndedRuns {
                 | Change::PutDelivery { .. }
                 | Change::DeleteDelivery { .. }
                 | Change::BuryDelivery { .. }
+                | Change::SetRunCheckpoint { .. }
                 | Change::PutCheckpoint { .. }
                 | Change::Audit { .. }
                 | Change::SetListening { .. }

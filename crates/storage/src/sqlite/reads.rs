@@ -21,6 +21,7 @@ macro_rules! delegate {
     () => {
         $crate::sqlite::reads::delegate! {
             appends(run_id: &flow::id::RunId, from: u64, max_events: usize, max_bytes: usize) -> Vec<flow::store::StoredAppend>;
+            run_checkpoint(run_id: &flow::id::RunId) -> Option<flow::store::Bytes>;
             runs(tenant: &flow::id::Tenant, filter: &flow::store::RunFilter, limit: usize) -> Vec<flow::store::ListedRun>;
             open_runs(after: Option<&flow::id::RunId>, limit: usize) -> Vec<flow::id::RunId>;
             children(run_id: &flow::id::RunId) -> Vec<flow::id::RunId>;
@@ -119,6 +120,11 @@ pub(super) fn run(
     })
 }
 
+pub(super) fn run_checkpoint(connection: &Connection, run_id: &RunId) -> Result<Option<Bytes>> {
+    let sql = "SELECT checkpoint FROM run_checkpoints WHERE run = (SELECT place FROM runs WHERE run_id = ?1)";
+    one(connection, sql, &[&run_id.as_str()], |row| bytes(row, 0))
+}
+
 pub(super) fn appends(
     connection: &Connection,
     run_id: &RunId,
@@ -152,21 +158,21 @@ pub(super) fn runs(
     limit: usize,
 ) -> Result<Vec<ListedRun>> {
     // One statement per combination of what is asked for, so that each has the index that fits it.
-    let mut sql = String::from("SELECT place, snapshot FROM runs WHERE tenant = ?1 AND place < ?2");
+    let is_waiting = filter.waiting || filter.status.is_some_and(RunStatus::is_waiting);
+    let from = if is_waiting { "waiting_runs CROSS JOIN runs USING (place)" } else { "runs" };
+    let key = if is_waiting { "waiting_runs" } else { "runs" };
+    let mut sql =
+        format!("SELECT runs.place, snapshot FROM {from} WHERE {key}.tenant = ?1 AND {key}.place < ?2");
     let before = filter.before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
     let limit = at_most(limit);
     let (tenant, workflow_id) = (tenant.as_str(), filter.workflow_id.as_ref().map(WorkflowId::as_str));
     let mut values: Vec<&dyn ToSql> = vec![&tenant, &before, &limit];
     if let Some(status) = filter.status {
-        // Written out, because an index of some states is used only where the state is no parameter.
+        // Written out, because an index of some states is used only where the state is not a parameter.
         sql.push_str(&format!(" AND status = '{status}'"));
         if !status.is_terminal() {
             sql.push_str(" AND open = 1");
         }
-    }
-    if filter.waiting {
-        // Word for word the condition of its index.
-        sql.push_str(" AND status IN ('waiting-approval', 'waiting-input', 'waiting-external')");
     }
     if let Some(workflow_id) = &workflow_id {
         values.push(workflow_id);
@@ -175,11 +181,11 @@ pub(super) fn runs(
     if let Some(tag) = &filter.tag {
         values.push(tag);
         sql.push_str(&format!(
-            " AND place IN (SELECT run FROM tags WHERE tenant = ?1 AND tag = ?{})",
+            " AND runs.place IN (SELECT run FROM tags WHERE tenant = ?1 AND tag = ?{})",
             values.len()
         ));
     }
-    sql.push_str(" ORDER BY place DESC LIMIT ?3");
+    sql.push_str(&format!(" ORDER BY {key}.place DESC LIMIT ?3"));
     many(connection, &sql, &values, |row| Ok(ListedRun { place: row.get(0)?, snapshot: bytes(row, 1)? }))
 }
 

@@ -49,6 +49,7 @@ pub(super) fn delete_run(connection: &Connection, run_id: &RunId) -> Result<()> 
     for sql in [
         "DELETE FROM tags WHERE run = ?1",
         "DELETE FROM appends WHERE run = ?1",
+        "DELETE FROM run_checkpoints WHERE run = ?1",
         "DELETE FROM runs WHERE place = ?1",
     ] {
         connection.prepare_cached(sql)?.execute([place])?;

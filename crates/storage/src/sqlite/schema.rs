@@ -198,6 +198,25 @@ const STEPS: &[&str] = &[
         PRIMARY KEY (tenant, workflow_id, consumer)
     ) STRICT, WITHOUT ROWID;
     ",
+    // A table in place of a partial index. To decide whether a row belongs into an index with `status IN (…)`, SQLite fills a temporary
+    // b-tree with the list, once for each row that is inserted and twice for each that is updated.
+    "
+    CREATE TABLE waiting_runs (
+        tenant TEXT NOT NULL,
+        place INTEGER NOT NULL,
+        PRIMARY KEY (tenant, place)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO waiting_runs SELECT tenant, place FROM runs INDEXED BY runs_waiting
+        WHERE status IN ('waiting-approval', 'waiting-input', 'waiting-external');
+    DROP INDEX runs_waiting;
+    ",
+    "
+    -- The folded state of long runs that have not ended. A cache: the appends are the truth.
+    CREATE TABLE run_checkpoints (
+        run INTEGER PRIMARY KEY,
+        checkpoint BLOB NOT NULL
+    ) STRICT;
+    ",
 ];
 
 /// How many steps the newest version has.
@@ -223,7 +242,7 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
 mod tests {
     use canon::digest::Digest;
     use flow::id::Tenant;
-    use flow::store::AnswerKey;
+    use flow::store::{AnswerKey, RunFilter};
 
     use super::super::reads;
     use super::*;
@@ -269,6 +288,26 @@ mod tests {
             assert!(found(&place.to_string()).is_some(), "{place}");
         }
         assert!(found("another").is_none());
+    }
+
+    #[test]
+    fn waiting_runs_of_an_older_version_are_listed() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        for step in &STEPS[..5] {
+            connection.execute_batch(step).unwrap();
+        }
+        connection.pragma_update(None, "user_version", 5).unwrap();
+        for (place, status) in
+            [(1, "running"), (2, "waiting-input"), (3, "completed"), (4, "waiting-approval")]
+        {
+            let sql =
+                "INSERT INTO runs VALUES (?1, 'run_' || ?1, 't', 'w', ?2, 1, 0, NULL, NULL, 0, 0, x'', x'')";
+            connection.execute(sql, rusqlite::params![place, status]).unwrap();
+        }
+        migrate(&mut connection).unwrap();
+        let filter = RunFilter { waiting: true, ..RunFilter::default() };
+        let listed = reads::runs(&connection, &Tenant::new("t"), &filter, 10).unwrap();
+        assert_eq!(listed.iter().map(|run| run.place).collect::<Vec<_>>(), [4, 2]);
     }
 
     #[test]

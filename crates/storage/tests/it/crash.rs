@@ -1,10 +1,44 @@
 //! A crash before every write, with everything a disk may make of it.
 
+use guide::record::EventIndex;
 use storage::StoreError;
-use storage::disk::{Fault, FaultyDisk, Survival};
-use storage::files::{Retention, SessionFiles};
+use storage::disk::{Disk as _, DiskPath, Fault, FaultyDisk, Survival};
+use storage::files::{ChainState, Retention, SessionFiles};
 
 use crate::support::{Step, Walk, events, open, session};
+
+/// A session that was written before there were chains begins one, and no crash in between reads as tampering.
+#[test]
+fn a_chain_that_begins_late_is_whole_or_absent_at_every_crash_point() {
+    let disk = FaultyDisk::default();
+    let mut walk = session(&disk, "late", 2);
+    let old = walk.events.len() as u64;
+    let chain = DiskPath::parse(&format!("sessions/{}/chain.jsonl", walk.session)).unwrap();
+    disk.remove_file(&chain).unwrap();
+    disk.sync_dir(Some(&DiskPath::parse(&format!("sessions/{}", walk.session)).unwrap())).unwrap();
+    let step = walk.advance("begins the chain");
+    let next = walk.advance("the one after");
+    let begun = ChainState::Intact { begun_at: EventIndex(old) };
+    crash_everywhere(
+        &disk,
+        |files| step.append(files, None).map(drop),
+        |disk, done, name| {
+            let files = open(disk);
+            let found = files.verify(&walk.session).unwrap();
+            assert!(
+                found.chain == begun || (!done && found.chain == ChainState::Missing),
+                "{name}: {found:?}"
+            );
+            if found.events as u64 == old {
+                step.append(&files, None).unwrap_or_else(|error| panic!("{name}: {error}"));
+            }
+            next.append(&files, None).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let after = open(&disk.surviving(Survival::OnlySynced)).verify(&walk.session).unwrap();
+            assert_eq!(after.chain, begun, "{name}");
+            assert!(after.is_sound(), "{name}: {after:?}");
+        },
+    );
+}
 
 /// Crashes `operation` before each of its writes, and shows what survives in each way.
 fn crash_everywhere(
@@ -43,12 +77,15 @@ fn is_whole(before: &FaultyDisk, walk: &Walk, step: &Step, next: &Step) {
             assert!(!done || seen.len() == new, "{name}: an acknowledged append is lost");
             assert_eq!(seen, walk.events[..seen.len()], "{name}");
             let files = open(disk);
+            let unmended = files.verify(&walk.session).unwrap();
+            assert!(unmended.chain.covers_everything(), "{name}: a crash is not tampering: {unmended:?}");
             if seen.len() == old {
                 step.append(&files, None).unwrap_or_else(|error| panic!("{name}: {error}"));
             }
             next.append(&files, None).unwrap_or_else(|error| panic!("{name}, the append after: {error}"));
             let verified = open(disk).verify(&walk.session).unwrap();
             assert!(verified.is_sound(), "{name}: {verified:?}");
+            assert!(verified.chain.covers_everything(), "{name}: {verified:?}");
             // And that was durable, whatever the crash had left unsynced.
             let again = events(&disk.surviving(Survival::OnlySynced), &walk.session);
             assert_eq!(again.as_ref(), Some(&walk.events), "{name}, after a second crash");
@@ -100,6 +137,7 @@ fn a_start_is_whole_or_absent_at_every_crash_point() {
                 None => drop(start.create(&files).unwrap_or_else(|error| panic!("{name}: {error}"))),
             }
             next.append(&files, None).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(files.verify(&walk.session).unwrap().chain.covers_everything(), "{name}");
             let again = events(&disk.surviving(Survival::OnlySynced), &walk.session);
             assert_eq!(again.as_ref(), Some(&walk.events), "{name}, after a second crash");
         },
@@ -120,7 +158,10 @@ fn an_import_of_many_plans_is_whole_or_absent_at_every_crash_point() {
         &FaultyDisk::default(),
         |files| files.create(&plans, &attachments).map(drop),
         |disk, done, name| match events(disk, &walk.session) {
-            Some(seen) => assert_eq!(seen, walk.events, "{name}"),
+            Some(seen) => {
+                assert_eq!(seen, walk.events, "{name}");
+                assert!(open(disk).verify(&walk.session).unwrap().chain.covers_everything(), "{name}");
+            }
             None => assert!(!done, "{name}: an acknowledged import is lost"),
         },
     );

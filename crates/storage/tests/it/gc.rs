@@ -28,7 +28,7 @@ fn old_sessions_go_with_everything_that_only_they_needed() {
     assert_eq!(report, expected);
     assert_eq!(would, GcReport { outcome: GcOutcome::DryRun, ..expected });
     let left: Vec<_> = disk.files().into_keys().filter(|path| !path.contains("lock")).collect();
-    assert_eq!(left, ["format.json"]);
+    assert_eq!(left, ["format.json", "keys/integrity.json"]);
 }
 
 #[test]

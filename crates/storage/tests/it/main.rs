@@ -1,6 +1,7 @@
 //! The store as its users meet it, and as the disk treats it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod chain;
 mod contract;
 mod corruption;
 mod crash;

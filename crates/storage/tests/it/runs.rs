@@ -158,6 +158,25 @@ fn runs_are_listed_newest_first_and_by_what_is_asked_for(store: &dyn RunStore) {
     assert_eq!(list(RunFilter { tag: Some("u".into()), ..all() }, 9), [""; 0]);
 }
 
+fn a_run_is_listed_as_waiting_for_as_long_as_it_waits(store: &dyn RunStore) {
+    use RunStatus::{Completed, Running, WaitingApproval, WaitingExternal, WaitingInput};
+    let tenant = Tenant::new("waiter");
+    let count = |filter: &RunFilter| store.runs(&tenant, filter, 10).unwrap().len();
+    let waiting = RunFilter { waiting: true, ..RunFilter::default() };
+    let steps = [Running, WaitingApproval, WaitingInput, Running, WaitingExternal, Completed];
+    for (number, status) in (0..).zip(steps) {
+        let begins = (number == 0).then(|| create("waits", "waiter", None));
+        commit(store, begins.into_iter().chain([append("waits", number, number, status)])).unwrap();
+        assert_eq!(count(&waiting), usize::from(status.is_waiting()), "{status}");
+        assert_eq!(count(&RunFilter { status: Some(status), ..RunFilter::default() }), 1, "{status}");
+    }
+    commit(store, [create("begins", "waiter", None), append("begins", 0, 0, WaitingInput)]).unwrap();
+    let other = RunFilter { workflow_id: Some(WorkflowId::new("v")), ..waiting.clone() };
+    let tagged = RunFilter { tag: Some("t".into()), ..waiting.clone() };
+    assert_eq!((count(&waiting), count(&other), count(&tagged)), (1, 0, 1));
+    assert!(store.runs(&Tenant::new("another"), &waiting, 10).unwrap().is_empty());
+}
+
 fn timers_come_in_the_order_of_their_moments(store: &dyn RunStore) {
     let set =
         |run: &str, at| Change::SetTimer { run_id: RunId::new(run), key: "k".into(), at: Timestamp(at) };
@@ -513,6 +532,27 @@ fn an_ended_run_is_deleted_with_what_belongs_to_it(store: &dyn RunStore) {
     assert_eq!(store.activity(&EffectId::new("act-d-2")).unwrap(), Some(None));
 }
 
+fn the_state_of_a_run_is_replaced_and_deleted_with_it(store: &dyn RunStore) {
+    let set = |run_id: &str, checkpoint: Option<&str>| Change::SetRunCheckpoint {
+        run_id: RunId::new(run_id),
+        checkpoint: checkpoint.map(bytes),
+    };
+    let found = |run_id: &str| store.run_checkpoint(&RunId::new(run_id)).unwrap();
+    for run_id in ["s-1", "s-2", "s-3"] {
+        commit(store, [create(run_id, "acme", None), append(run_id, 0, 0, RunStatus::Completed)]).unwrap();
+    }
+    assert_eq!(found("s-1"), None);
+    commit(store, [set("s-1", Some("first")), set("s-2", Some("two")), set("no-run", Some("x"))]).unwrap();
+    commit(store, [set("s-1", Some("second")), set("s-3", None)]).unwrap();
+    assert_eq!(found("s-1"), Some(bytes("second")));
+    assert_eq!(found("no-run"), None);
+    commit(store, [set("s-1", None), Change::DeleteRun { run_id: RunId::new("s-2") }]).unwrap();
+    assert_eq!((found("s-1"), found("s-2")), (None, None));
+    // What is refused leaves nothing.
+    commit(store, [set("s-3", Some("x")), append("s-3", 7, 7, RunStatus::Running)]).unwrap_err();
+    assert_eq!(found("s-3"), None);
+}
+
 fn the_oldest_answers_are_deleted_first(store: &dyn RunStore) {
     let key = |name: &str| AnswerKey {
         tenant: Tenant::new("acme"),
@@ -537,13 +577,14 @@ fn the_oldest_answers_are_deleted_first(store: &dyn RunStore) {
 
 type Law = (&'static str, fn(&dyn RunStore));
 
-const CONTRACT: [Law; 21] = [
+const CONTRACT: [Law; 23] = [
     ("a run is read as it was committed", a_run_is_read_as_it_was_committed),
     ("another tenant finds nothing", another_tenant_finds_nothing),
     ("sequences are dense", sequences_are_dense_and_a_refused_commit_leaves_no_trace),
     ("one run of a scope at a time", one_run_of_a_scope_at_a_time),
     ("a key is answered once", a_key_is_answered_once),
     ("runs are listed newest first", runs_are_listed_newest_first_and_by_what_is_asked_for),
+    ("a run is listed as waiting while it waits", a_run_is_listed_as_waiting_for_as_long_as_it_waits),
     ("timers are in order", timers_come_in_the_order_of_their_moments),
     ("an effect is claimed once", an_effect_is_claimed_once),
     ("a message is claimed once with its run", a_message_is_claimed_once_with_its_run),
@@ -558,6 +599,7 @@ const CONTRACT: [Law; 21] = [
     ("open runs page by page", open_runs_are_found_page_by_page),
     ("runs of one commit", runs_of_one_commit_are_created_and_taken_further),
     ("an ended run is deleted whole", an_ended_run_is_deleted_with_what_belongs_to_it),
+    ("the state of a run", the_state_of_a_run_is_replaced_and_deleted_with_it),
     ("old answers are deleted", the_oldest_answers_are_deleted_first),
 ];
 

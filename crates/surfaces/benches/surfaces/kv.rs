@@ -2,14 +2,14 @@
 //!
 //! `get` by one caller is compared with one thread, and by 64 callers with as many threads as the runtime has, each with a connection.
 //! `set` by one caller is compared with a transaction for each statement, and by 64 callers with transactions of 64 statements: the
-//! least that can be done for 64 callers of whom each is told when its value is on the disk.
+//! least that can be done for 64 callers each of which waits until its value is durable.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
-use surfaces::{Call, Surfaces};
+use surfaces::{SurfaceCall, Surfaces};
 
 use super::figures::{Limit, Table, median, ratio, timed};
 use super::raw::{Raw, Rows};
@@ -56,7 +56,7 @@ pub(crate) fn gets(bench: &Bench, table: &mut Table) {
                 }
             });
         }));
-        let calls: Vec<Call> = (0..COUNT).map(get).collect();
+        let calls: Vec<SurfaceCall> = (0..COUNT).map(get).collect();
         door.push(timed(|| {
             bench.runtime.block_on(async {
                 for call in calls {
@@ -93,7 +93,7 @@ pub(crate) fn sets(bench: &Bench, table: &mut Table) {
             move |n: usize| call("set", json!({"key": key(n), "value": value(n + round * ROUND)}))
         };
         raw.push(timed(|| bench.raw.sets(&one)));
-        let calls: Vec<Call> = (0..ALONE).map(set(1 + 2 * round)).collect();
+        let calls: Vec<SurfaceCall> = (0..ALONE).map(set(1 + 2 * round)).collect();
         alone.push(timed(|| {
             bench.runtime.block_on(async {
                 for call in calls {
@@ -113,10 +113,10 @@ pub(crate) fn sets(bench: &Bench, table: &mut Table) {
 }
 
 /// Calls by 64 callers, of whom each makes the next when the one before was answered.
-fn by_many(bench: &Bench, count: usize, of: impl Fn(usize) -> Call) -> Duration {
-    let calls: Vec<Vec<Call>> =
+fn by_many(bench: &Bench, count: usize, of: impl Fn(usize) -> SurfaceCall) -> Duration {
+    let calls: Vec<Vec<SurfaceCall>> =
         (0..CALLERS).map(|caller| (caller..count).step_by(CALLERS).map(&of).collect()).collect();
-    let one = |surfaces: Arc<Surfaces>, calls: Vec<Call>| async move {
+    let one = |surfaces: Arc<Surfaces>, calls: Vec<SurfaceCall>| async move {
         for call in calls {
             surfaces.call(call).await.unwrap();
         }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use canon::time::Timestamp;
 use serde_json::{Value, json};
-use surfaces::{Call, Options, Scope, Surface, Surfaces, Tenant};
+use surfaces::{Options, Scope, Surface, SurfaceCall, Surfaces, Tenant};
 use tokio::runtime::Runtime;
 
 use self::figures::Table;
@@ -43,7 +43,7 @@ struct Bench {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // Somebody who only wants to know whether it builds.
+    // `cargo test` only checks that it builds.
     if arguments.iter().any(|argument| argument == "--test" || argument == "--list") {
         return ExitCode::SUCCESS;
     }
@@ -83,9 +83,9 @@ fn scope() -> Scope {
     Scope::new(tenant(), NOW)
 }
 
-fn call(op: &str, args: Value) -> Call {
+fn call(op: &str, args: Value) -> SurfaceCall {
     let Value::Object(args) = args else { unreachable!("arguments are an object") };
-    Call { tenant: tenant(), surface: Surface::Kv, op: op.to_owned(), args, effect: None, now: NOW }
+    SurfaceCall { tenant: tenant(), surface: Surface::Kv, op: op.to_owned(), args, effect: None, now: NOW }
 }
 
 fn key(n: usize) -> String {

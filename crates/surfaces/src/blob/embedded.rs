@@ -1,12 +1,13 @@
 //! Objects as rows in the shared database and files beside it.
 //!
 //! ```text
-//!   put     the content is announced (row) ─► its file is on the disk ─► the object has it (row, effect), one commit
-//!   delete  the object is gone (row, effect), one commit ─► the file is removed ─► the content is forgotten (row)
+//!   put     announce the content (row) ─► write the file durably ─► reference it (row, effect), one commit
+//!   delete  remove the reference (row, effect), one commit ─► remove the file ─► forget the content (row)
 //! ```
 //!
-//! The commit in the middle is the change. What comes before it can be done any number of times, and what comes after it can be done later:
-//! contents that no object has are found again by their rows. So an effect is made once, though a file is no part of a transaction.
+//! The middle commit is the change. The steps before it are idempotent, and the steps after it can be done later:
+//! unreferenced contents are found by their rows. An effect is therefore applied once, although a file is not part of a
+//! transaction.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,19 +21,21 @@ use tokio::sync::RwLock;
 use super::contents::Contents;
 use super::objects::{self, Stored};
 use super::presign::Signer;
-use super::{Blobs, MAX_LISTED, MAX_PRESIGN_SECONDS, Method, Object, ObjectPage, Objects, Place, Presigned};
+use super::{
+    Blobs, MAX_LISTED, MAX_PRESIGN_SECONDS, Method, Object, ObjectAddress, ObjectPage, Objects, Presigned,
+};
 use crate::args::{check_name, refuse, shown};
 use crate::call::{Scope, Tenant};
 use crate::embedded::{Database, OpenError};
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
-use crate::served::Answer;
+use crate::served::PortFuture;
 
-/// How many locks tenants share.
+/// The number of locks that tenants share.
 const LOCKS: usize = 64;
-/// How many contents that no object has are looked for when the program starts. The rest is found the next time.
+/// The maximum number of unreferenced contents found at startup. The rest is found at the next start.
 const FOUND_AT_ONCE: usize = 10_000;
-/// How many of them a call removes.
+/// The maximum number of unreferenced contents that one call removes.
 const CLEANED_AT_ONCE: usize = 16;
 
 /// The embedded adapter.
@@ -42,24 +45,25 @@ pub struct EmbeddedBlobs {
     contents: Arc<Contents>,
     signer: Signer,
     buckets: Vec<String>,
-    /// Shared by those who write or read files, alone for whoever removes one: no file is removed that somebody is about to have.
+    /// Shared for reading and writing files, exclusive for removing one: no file is removed while a task is about to
+    /// reference it.
     locks: Vec<Arc<RwLock<()>>>,
-    /// Contents that perhaps no object has.
+    /// Contents that may be unreferenced.
     unused: Arc<Mutex<Vec<(Tenant, Digest)>>>,
 }
 
 impl EmbeddedBlobs {
-    /// Objects in that database and directory.
+    /// Opens the objects in the database and directory.
     ///
     /// # Errors
-    /// When the directory cannot be used.
+    /// The directory cannot be used.
     pub fn open(
         database: Arc<Database>,
         limits: Arc<Limits>,
         directory: &Path,
         buckets: Vec<String>,
     ) -> Result<Self, OpenError> {
-        let io = |cause| OpenError::Io { what: "the folder of blobs cannot be used".to_owned(), cause };
+        let io = |cause| OpenError::Io { what: "cannot open the blob folder".to_owned(), cause };
         let contents = Arc::new(Contents::open(directory.join("blobs")).map_err(io)?);
         let signer = Signer::open(directory).map_err(io)?;
         let found = database
@@ -77,7 +81,7 @@ impl EmbeddedBlobs {
         Arc::clone(&self.locks[place % LOCKS])
     }
 
-    fn check(&self, at: &Place) -> Result<(), SurfaceError> {
+    fn check(&self, at: &ObjectAddress) -> Result<(), SurfaceError> {
         self.check_bucket(&at.bucket)?;
         check_name("key", &at.key, self.limits.key_bytes, Code::InvalidArgument)
     }
@@ -87,36 +91,37 @@ impl EmbeddedBlobs {
             return Ok(());
         }
         let known = self.buckets.join(", ");
-        let message = format!("there is no bucket `{}`; there are {known}", shown(bucket));
+        let message = format!("unknown bucket `{}`; the buckets are {known}", shown(bucket));
         Err(SurfaceError::new(Code::BlobBucketNotFound, message))
     }
 
-    /// Stores an object. Whatever comes of it, files that nobody has go: one that was refused late leaves its file behind.
-    async fn store(&self, scope: &Scope, at: Place, object: Object) -> Result<(), SurfaceError> {
+    /// Stores an object, then removes unreferenced files: a put that fails late leaves its file behind.
+    async fn store(&self, scope: &Scope, at: ObjectAddress, object: Object) -> Result<(), SurfaceError> {
         let stored = self.put_object(scope, at, object).await;
         self.clean().await;
         stored
     }
 
-    async fn put_object(&self, scope: &Scope, at: Place, object: Object) -> Result<(), SurfaceError> {
+    async fn put_object(&self, scope: &Scope, at: ObjectAddress, object: Object) -> Result<(), SurfaceError> {
         self.check(&at)?;
         super::check_content_type(&object.content_type)?;
         let (size, most) = (object.content.len(), self.limits.object_bytes);
         if size > most {
-            let message = format!("the object has {size} bytes, and at most {most} are allowed");
+            let message = format!("the object is {size} bytes; the limit is {most}");
             return Err(SurfaceError::new(Code::BlobObjectTooLarge, message));
         }
         if self.database.stored::<Option<Digest>>(scope, "blob.put")?.is_some() {
             return Ok(());
         }
         let tenant = scope.tenant.clone();
-        // Moves along with the work, so that it is held as long as a file is being written, even when the caller has gone away.
+        // Moves into the blocking task, so the lock is held while the file is written even if the caller is gone.
         let shared = self.lock(&tenant).read_owned().await;
         let contents = Arc::clone(&self.contents);
         let hashed = tokio::task::spawn_blocking(move || (Digest::of_bytes(&object.content), object)).await;
-        let (digest, object) = hashed.map_err(|_| broken("the content could not be read"))?;
-        // Looked at again by whoever comes next, unless all goes well.
-        let mut doubt = Doubt { unused: Arc::clone(&self.unused), content: Some((tenant.clone(), digest)) };
+        let (digest, object) = hashed.map_err(|_| broken("cannot read the content"))?;
+        // Checked again by the next call, unless the put succeeds.
+        let mut doubt =
+            UnusedOnDrop { unused: Arc::clone(&self.unused), content: Some((tenant.clone(), digest)) };
         let plain = Scope { effect: None, ..scope.clone() };
         let (of, limits, to) = (tenant.clone(), Arc::clone(&self.limits), at.clone());
         let announce =
@@ -128,8 +133,8 @@ impl EmbeddedBlobs {
             (written, shared, object.content_type)
         });
         let (written, shared, content_type) =
-            written.await.map_err(|_| broken("the content could not be written"))?;
-        written.map_err(|cause| broken(&format!("the content could not be written: {cause}")))?;
+            written.await.map_err(|_| broken("cannot write the content"))?;
+        written.map_err(|cause| broken(&format!("cannot write the content: {cause}")))?;
         let (of, limits) = (scope.clone(), Arc::clone(&self.limits));
         let stored = Stored { digest, content_type };
         let put = move |connection: &Connection| objects::put(connection, &of, &limits, &at, &stored, size);
@@ -140,7 +145,7 @@ impl EmbeddedBlobs {
         Ok(())
     }
 
-    async fn load(&self, tenant: &Tenant, at: &Place) -> Result<Option<Object>, SurfaceError> {
+    async fn load(&self, tenant: &Tenant, at: &ObjectAddress) -> Result<Option<Object>, SurfaceError> {
         self.check(at)?;
         let shared = self.lock(tenant).read_owned().await;
         let stored = self.database.read(|connection| objects::get(connection, tenant, at))?;
@@ -151,12 +156,12 @@ impl EmbeddedBlobs {
             drop(shared);
             content
         });
-        let content = read.await.map_err(|_| broken("the content could not be read"))?;
-        let content = content.map_err(|cause| broken(&format!("the content could not be read: {cause}")))?;
+        let content = read.await.map_err(|_| broken("cannot read the content"))?;
+        let content = content.map_err(|cause| broken(&format!("cannot read the content: {cause}")))?;
         Ok(Some(Object { content, content_type }))
     }
 
-    /// Once a change is on the disk, the content that no object has any more is to be removed.
+    /// Schedules removal of a content that became unreferenced, once the change is durable.
     fn clean_later(&self, tenant: &Tenant) -> impl FnOnce(Option<Digest>) + Send + 'static {
         let (unused, tenant) = (Arc::clone(&self.unused), tenant.clone());
         move |gone| {
@@ -166,7 +171,7 @@ impl EmbeddedBlobs {
         }
     }
 
-    /// Removes the files of some contents that no object has. What fails is tried again later.
+    /// Removes the files of some unreferenced contents. Failures are retried later.
     async fn clean(&self) {
         for _ in 0..CLEANED_AT_ONCE {
             let next = self.unused.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -185,8 +190,8 @@ impl EmbeddedBlobs {
         }
         let (contents, of) = (Arc::clone(&self.contents), tenant.clone());
         let removed = tokio::task::spawn_blocking(move || (contents.remove(&of, digest), alone)).await;
-        let (removed, alone) = removed.map_err(|_| broken("a content could not be removed"))?;
-        removed.map_err(|cause| broken(&format!("a content could not be removed: {cause}")))?;
+        let (removed, alone) = removed.map_err(|_| broken("cannot remove an unreferenced content"))?;
+        removed.map_err(|cause| broken(&format!("cannot remove an unreferenced content: {cause}")))?;
         let (scope, of) = (Scope::new(tenant.clone(), Timestamp(0)), tenant.clone());
         let forget = move |connection: &Connection| objects::forget(connection, &of, digest);
         let forgotten = self.database.change(&scope, "blob.forget", forget).await;
@@ -195,13 +200,13 @@ impl EmbeddedBlobs {
     }
 }
 
-/// A content that is to be looked at again when whoever writes it fails or goes away.
-struct Doubt {
+/// A content to check again if the task that writes it fails or is dropped.
+struct UnusedOnDrop {
     unused: Arc<Mutex<Vec<(Tenant, Digest)>>>,
     content: Option<(Tenant, Digest)>,
 }
 
-impl Drop for Doubt {
+impl Drop for UnusedOnDrop {
     fn drop(&mut self) {
         if let Some(content) = self.content.take() {
             later(&self.unused, content);
@@ -218,35 +223,36 @@ fn broken(what: &str) -> SurfaceError {
 }
 
 impl Blobs for EmbeddedBlobs {
-    fn put<'a>(&'a self, scope: &'a Scope, at: Place, object: Object) -> Answer<'a, ()> {
+    fn put<'a>(&'a self, scope: &'a Scope, at: ObjectAddress, object: Object) -> PortFuture<'a, ()> {
         self.store(scope, at, object).boxed()
     }
 
-    fn get<'a>(&'a self, scope: &'a Scope, at: &'a Place) -> Answer<'a, Option<Object>> {
+    fn get<'a>(&'a self, scope: &'a Scope, at: &'a ObjectAddress) -> PortFuture<'a, Option<Object>> {
         self.load(&scope.tenant, at).boxed()
     }
 
-    fn delete<'a>(&'a self, scope: &'a Scope, at: Place) -> Answer<'a, bool> {
+    fn delete<'a>(&'a self, scope: &'a Scope, at: ObjectAddress) -> PortFuture<'a, bool> {
         async move {
             self.check(&at)?;
             let tenant = scope.tenant.clone();
             let change = move |connection: &Connection| objects::delete(connection, &tenant, &at);
             let clean = self.clean_later(&scope.tenant);
-            let told = self.database.change_then(scope, "blob.delete", change, move |told| clean(told.1));
-            let (existed, _) = told.await?;
+            let deleted =
+                self.database.change_then(scope, "blob.delete", change, move |deleted| clean(deleted.1));
+            let (existed, _) = deleted.await?;
             self.clean().await;
             Ok(existed)
         }
         .boxed()
     }
 
-    fn list<'a>(&'a self, scope: &'a Scope, mut page: ObjectPage) -> Answer<'a, Objects> {
+    fn list<'a>(&'a self, scope: &'a Scope, mut page: ObjectPage) -> PortFuture<'a, Objects> {
         async move {
             self.check_bucket(&page.bucket)?;
             page.limit = page.limit.clamp(1, MAX_LISTED);
             let tenant = scope.tenant.clone();
             let read = move |connection: &Connection| Ok(objects::list(connection, &tenant, &page)?);
-            self.database.read_apart(read).await
+            self.database.read_blocking(read).await
         }
         .boxed()
     }
@@ -254,15 +260,15 @@ impl Blobs for EmbeddedBlobs {
     fn presign<'a>(
         &'a self,
         scope: &'a Scope,
-        at: &'a Place,
+        at: &'a ObjectAddress,
         method: Method,
         expires_in_ms: u64,
-    ) -> Answer<'a, Option<Presigned>> {
+    ) -> PortFuture<'a, Option<Presigned>> {
         async move {
             self.check(at)?;
             if !(1..=MAX_PRESIGN_SECONDS * 1000).contains(&expires_in_ms) {
                 let message = format!(
-                    "a signed address is good for more than 0 and at most {MAX_PRESIGN_SECONDS} seconds"
+                    "a signed URL must be valid for more than 0 and at most {MAX_PRESIGN_SECONDS} seconds"
                 );
                 return Err(refuse(message));
             }
@@ -277,11 +283,11 @@ impl Blobs for EmbeddedBlobs {
         .boxed()
     }
 
-    fn redeem<'a>(&'a self, token: &'a str, now: Timestamp) -> Answer<'a, Object> {
+    fn redeem<'a>(&'a self, token: &'a str, now: Timestamp) -> PortFuture<'a, Object> {
         async move {
             let (tenant, at) = self.signer.verify(token, Method::Get, now)?;
             self.load(&tenant, &at).await?.ok_or_else(|| {
-                SurfaceError::new(Code::BlobObjectNotFound, "the object of this signed address was deleted")
+                SurfaceError::new(Code::BlobObjectNotFound, "the object of this signed URL was deleted")
             })
         }
         .boxed()
@@ -295,7 +301,7 @@ impl Blobs for EmbeddedBlobs {
         self.limits.object_bytes
     }
 
-    fn redeem_put<'a>(&'a self, token: &'a str, now: Timestamp, object: Object) -> Answer<'a, ()> {
+    fn redeem_put<'a>(&'a self, token: &'a str, now: Timestamp, object: Object) -> PortFuture<'a, ()> {
         async move {
             let (tenant, at) = self.signer.verify(token, Method::Put, now)?;
             self.store(&Scope::new(tenant, now), at, object).await

@@ -1,4 +1,4 @@
-//! Objects, as calls.
+//! The JSON interface of blobs.
 
 use std::sync::Arc;
 
@@ -7,19 +7,20 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value, json};
 
-use super::{Blobs, CONTENT_TYPE, MAX_LISTED, MAX_PRESIGN_SECONDS, Method, Object, ObjectPage, Place};
+use super::{
+    Blobs, CONTENT_TYPE, MAX_LISTED, MAX_PRESIGN_SECONDS, Method, Object, ObjectAddress, ObjectPage,
+};
 use crate::args::{Args, refuse};
 use crate::calendar;
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
-use crate::served::{Answer, Served, unknown_op};
+use crate::served::{PortFuture, Served, unknown_op};
 
 const OPS: &[&str] = &["put", "get", "delete", "list", "presign"];
-/// How long a signed address is good for where nothing is said: 15 minutes.
+/// The default validity of a signed URL: 15 minutes.
 const PRESIGN_MS: u64 = 15 * 60 * 1000;
 
-/// The surface `blob`.
 pub struct ServedBlobs {
     blobs: Arc<dyn Blobs>,
     limits: Limits,
@@ -27,7 +28,7 @@ pub struct ServedBlobs {
 }
 
 impl ServedBlobs {
-    /// The surface over that port. Signed addresses are `presigned` and a token.
+    /// Wraps the port. Signed URLs are `presigned` followed by a token.
     pub fn new(blobs: Arc<dyn Blobs>, limits: &Limits, presigned: String) -> Self {
         Self { blobs, limits: limits.clone(), presigned }
     }
@@ -103,7 +104,7 @@ impl ServedBlobs {
         let lifetime = lifetime.unwrap_or(PRESIGN_MS);
         let method = args.optional_text("method")?;
         let method = Method::parse(method.as_deref().unwrap_or("GET"))
-            .ok_or_else(|| refuse("`method` is GET or PUT"))?;
+            .ok_or_else(|| refuse("`method` must be GET or PUT"))?;
         let Some(presigned) = self.blobs.presign(scope, &at, method, lifetime).await? else {
             return Ok(json!({ "found": false }));
         };
@@ -118,31 +119,31 @@ impl ServedBlobs {
         }))
     }
 
-    fn place(&self, args: &mut Args) -> Result<Place, SurfaceError> {
-        Ok(Place { bucket: self.bucket(args)?, key: args.text("key")? })
+    fn place(&self, args: &mut Args) -> Result<ObjectAddress, SurfaceError> {
+        Ok(ObjectAddress { bucket: self.bucket(args)?, key: args.text("key")? })
     }
 
-    /// The first bucket is that of a call that names none.
+    /// The bucket; the first one by default.
     fn bucket(&self, args: &mut Args) -> Result<String, SurfaceError> {
         let named = args.optional_text("bucket")?;
         named
             .or_else(|| self.blobs.buckets().first().cloned())
-            .ok_or_else(|| refuse("`bucket` is needed, a text"))
+            .ok_or_else(|| refuse("`bucket` is required and must be a string"))
     }
 
     fn content(&self, encoded: &str) -> Result<Vec<u8>, SurfaceError> {
         let most = self.limits.object_bytes;
-        // Four characters for three bytes; measured before anything of that size is made.
+        // Four characters encode three bytes; checked before allocation.
         if encoded.len() / 4 * 3 > most + 3 {
-            let message = format!("an object has at most {most} bytes");
+            let message = format!("the object is larger than the limit of {most} bytes");
             return Err(SurfaceError::new(Code::BlobObjectTooLarge, message));
         }
-        STANDARD.decode(encoded).map_err(|_| refuse("`contentBase64` is base64 with padding"))
+        STANDARD.decode(encoded).map_err(|_| refuse("`contentBase64` must be padded base64"))
     }
 }
 
 impl Served for ServedBlobs {
-    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> Answer<'a, Value> {
+    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> PortFuture<'a, Value> {
         self.carry_out(scope, op, args).boxed()
     }
 

@@ -1,13 +1,13 @@
-//! The rows of objects, and of the contents that they have.
+//! Rows of objects and their contents.
 //!
-//! A content is a row before its file is there, and stays one until its file is gone. Rows that no object has are therefore a list of all
-//! files that may have to be removed, after a crash too.
+//! A content row exists before its file and until the file is gone. Unreferenced rows are therefore a list of all files
+//! that may have to be removed, also after a crash.
 
 use canon::digest::Digest;
 use canon::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Listed, ObjectPage, Objects, Place};
+use super::{Listed, ObjectAddress, ObjectPage, Objects};
 use crate::call::{Scope, Tenant};
 use crate::embedded::Refused;
 use crate::error::{Code, SurfaceError};
@@ -17,18 +17,18 @@ use crate::usage::{Usage, signed};
 
 const SURFACE: &str = "blob";
 
-/// What a row says of an object.
+/// The row of an object.
 pub(super) struct Stored {
     pub(super) digest: Digest,
     pub(super) content_type: String,
 }
 
-/// Makes a content known, unless there is no room for the object: nothing is written then.
+/// Creates the content row, unless the quota is exceeded: then nothing is written.
 pub(super) fn announce(
     connection: &Connection,
     tenant: &Tenant,
     limits: &Limits,
-    at: &Place,
+    at: &ObjectAddress,
     digest: Digest,
     size: usize,
 ) -> Result<(), Refused> {
@@ -43,12 +43,12 @@ pub(super) fn announce(
     Ok(())
 }
 
-/// Gives an object a content that is on the disk; the content that no object has any more, if there is one.
+/// References a durable content from an object; returns the content that became unreferenced, if any.
 pub(super) fn put(
     connection: &Connection,
     scope: &Scope,
     limits: &Limits,
-    at: &Place,
+    at: &ObjectAddress,
     stored: &Stored,
     size: usize,
 ) -> Result<Option<Digest>, Refused> {
@@ -80,7 +80,7 @@ pub(super) fn put(
     }
 }
 
-/// By how much the objects of a tenant grow when one of that size takes the place of what is there.
+/// The growth of a tenant's usage when an object of that size replaces the existing one.
 fn growth(old: Option<(i64, Digest)>, size: usize) -> Usage {
     match old {
         Some((old, _)) => Usage::new(0, signed(size) - old),
@@ -88,22 +88,22 @@ fn growth(old: Option<(i64, Digest)>, size: usize) -> Usage {
     }
 }
 
-/// Refuses what grows beyond what a tenant may have.
+/// Checks the quota of a tenant.
 fn admit(growth: Usage, after: Usage, limits: &Limits) -> Result<(), SurfaceError> {
     if growth.items <= 0 && growth.bytes <= 0 || after.within(limits.objects, limits.blob_bytes) {
         return Ok(());
     }
     let (objects, bytes) = (limits.objects, limits.blob_bytes);
     let message =
-        format!("a tenant has at most {objects} objects and {bytes} bytes of them; delete some first");
+        format!("the tenant's quota is {objects} objects and {bytes} bytes; delete some objects first");
     Err(SurfaceError::new(Code::BlobObjectTooLarge, message))
 }
 
-/// Whether the object was there, and the content that no object has any more.
+/// Whether the object existed, and the content that became unreferenced.
 pub(super) fn delete(
     connection: &Connection,
     tenant: &Tenant,
-    at: &Place,
+    at: &ObjectAddress,
 ) -> Result<(bool, Option<Digest>), Refused> {
     let Some((size, digest)) = size_and_digest(connection, tenant, at)? else { return Ok((false, None)) };
     connection
@@ -113,7 +113,11 @@ pub(super) fn delete(
     Ok((true, unshare(connection, tenant, digest)?))
 }
 
-pub(super) fn get(connection: &Connection, tenant: &Tenant, at: &Place) -> Result<Option<Stored>, Refused> {
+pub(super) fn get(
+    connection: &Connection,
+    tenant: &Tenant,
+    at: &ObjectAddress,
+) -> Result<Option<Stored>, Refused> {
     let found = connection
         .prepare_cached(
             "SELECT digest, content_type FROM objects WHERE tenant = ?1 AND bucket = ?2 AND key = ?3",
@@ -146,7 +150,7 @@ pub(super) fn list(connection: &Connection, tenant: &Tenant, page: &ObjectPage) 
     Ok(Objects { objects, more })
 }
 
-/// Some contents that no object has.
+/// Some unreferenced contents.
 pub(super) fn unused(connection: &Connection, most: usize) -> rusqlite::Result<Vec<(String, Digest)>> {
     let mut statement =
         connection.prepare("SELECT tenant, digest FROM contents WHERE objects = 0 LIMIT ?1")?;
@@ -154,7 +158,7 @@ pub(super) fn unused(connection: &Connection, most: usize) -> rusqlite::Result<V
     rows.collect()
 }
 
-/// Whether no object has that content.
+/// Whether a content is unreferenced.
 pub(super) fn is_unused(connection: &Connection, tenant: &Tenant, digest: Digest) -> Result<bool, Refused> {
     let objects: Option<i64> = connection
         .prepare_cached("SELECT objects FROM contents WHERE tenant = ?1 AND digest = ?2")?
@@ -163,7 +167,7 @@ pub(super) fn is_unused(connection: &Connection, tenant: &Tenant, digest: Digest
     Ok(objects == Some(0))
 }
 
-/// Forgets a content whose file is gone.
+/// Removes the row of a content whose file is gone.
 pub(super) fn forget(connection: &Connection, tenant: &Tenant, digest: Digest) -> Result<(), Refused> {
     connection
         .prepare_cached("DELETE FROM contents WHERE tenant = ?1 AND digest = ?2 AND objects = 0")?
@@ -174,7 +178,7 @@ pub(super) fn forget(connection: &Connection, tenant: &Tenant, digest: Digest) -
 fn size_and_digest(
     connection: &Connection,
     tenant: &Tenant,
-    at: &Place,
+    at: &ObjectAddress,
 ) -> rusqlite::Result<Option<(i64, Digest)>> {
     connection
         .prepare_cached("SELECT size, digest FROM objects WHERE tenant = ?1 AND bucket = ?2 AND key = ?3")?

@@ -1,7 +1,6 @@
-//! Signed addresses: `<claims>.<HMAC-SHA256 of the claims>`, both in base64url.
+//! Signed URLs: `<claims>.<HMAC-SHA256 of the claims>`, both in base64url.
 //!
-//! The key never leaves the directory of the surfaces. Nothing is stored for an address, so giving many away costs nothing, and none can
-//! be used after its time: the moment is inside what is signed.
+//! The key never leaves the surfaces directory. URLs are stateless, and the expiry is part of the signed claims.
 
 use std::fs;
 use std::io;
@@ -14,19 +13,18 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use super::{Method, Place};
+use super::{Method, ObjectAddress};
+use crate::atomic_file::write_atomically;
 use crate::call::Tenant;
-use crate::durable::write_whole;
 use crate::error::{Code, SurfaceError};
 
 const FILE: &str = "presign.key";
-/// Longer than any token that is made here. What is longer is not looked at.
+/// Longer than any token created here. Longer tokens are rejected without decoding.
 const MAX_TOKEN_BYTES: usize = 8192;
 
-/// What signs.
 pub(super) struct Signer([u8; 32]);
 
-/// What an address says.
+/// The signed claims.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claims {
@@ -38,27 +36,36 @@ struct Claims {
 }
 
 impl Signer {
-    /// The key of a directory, which is made where there is none.
+    /// Reads the key of a directory, or creates one.
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
         let path = directory.join(FILE);
         match fs::read(&path) {
             Ok(bytes) => {
                 let key = bytes.try_into().map_err(|_| {
-                    io::Error::new(io::ErrorKind::InvalidData, format!("{} has not 32 bytes", path.display()))
+                    io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        format!("{} must have 32 bytes", path.display()),
+                    )
                 })?;
                 Ok(Self(key))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let mut key = [0; 32];
                 getrandom::fill(&mut key).map_err(|cause| io::Error::other(cause.to_string()))?;
-                write_whole(&directory.join("presign.key.new"), &path, &key)?;
+                write_atomically(&directory.join("presign.key.new"), &path, &key)?;
                 Ok(Self(key))
             }
             Err(error) => Err(error),
         }
     }
 
-    pub(super) fn sign(&self, tenant: &Tenant, at: &Place, method: Method, expires_at: Timestamp) -> String {
+    pub(super) fn sign(
+        &self,
+        tenant: &Tenant,
+        at: &ObjectAddress,
+        method: Method,
+        expires_at: Timestamp,
+    ) -> String {
         let claims = Claims {
             t: tenant.as_str().to_owned(),
             b: at.bucket.clone(),
@@ -66,31 +73,30 @@ impl Signer {
             m: method.as_str().to_owned(),
             e: expires_at.0,
         };
-        let claims = serde_json::to_vec(&claims).expect("texts and a number always serialise");
+        let claims = serde_json::to_vec(&claims).expect("strings and numbers always serialize");
         let claims = URL_SAFE_NO_PAD.encode(claims);
         let signature = URL_SAFE_NO_PAD.encode(self.mac(&claims).finalize().into_bytes());
         format!("{claims}.{signature}")
     }
 
-    /// What a token is good for at that moment.
+    /// Checks a token at a point in time.
     pub(super) fn verify(
         &self,
         token: &str,
         method: Method,
         now: Timestamp,
-    ) -> Result<(Tenant, Place), SurfaceError> {
+    ) -> Result<(Tenant, ObjectAddress), SurfaceError> {
         let claims = self.claims(token).filter(|claims| claims.m == method.as_str());
         let tenant = claims.as_ref().and_then(|claims| Tenant::new(&claims.t).ok());
         let (Some(claims), Some(tenant)) = (claims, tenant) else {
-            let message = "there is no such signed address; ask for one with presign";
+            let message = "signed URL not found; create one with `presign`";
             return Err(SurfaceError::new(Code::BlobPresignNotFound, message));
         };
         if now.0 >= claims.e {
-            let message =
-                "the signed address was good for a while, which is over; ask for another with presign";
+            let message = "the signed URL expired; create a new one with `presign`";
             return Err(SurfaceError::new(Code::BlobPresignExpired, message));
         }
-        Ok((tenant, Place { bucket: claims.b, key: claims.k }))
+        Ok((tenant, ObjectAddress { bucket: claims.b, key: claims.k }))
     }
 
     fn claims(&self, token: &str) -> Option<Claims> {
@@ -99,13 +105,13 @@ impl Signer {
         }
         let (claims, signature) = token.split_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        // In constant time.
+        // Constant time.
         self.mac(claims).verify_slice(&signature).ok()?;
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
     }
 
     fn mac(&self, claims: &str) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC accepts keys of any length");
         mac.update(b"interlock.surfaces.presign.v1\0");
         mac.update(claims.as_bytes());
         mac

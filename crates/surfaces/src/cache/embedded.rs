@@ -1,4 +1,4 @@
-//! Cached values in the shared database, in a table of their own.
+//! Cached values in a table of the shared database.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::error::{Code, SurfaceError};
 use crate::keyed::{Keyed, keyed};
 use crate::kv::Entry;
 use crate::limits::Limits;
-use crate::served::Answer;
+use crate::served::PortFuture;
 use crate::usage::Usage;
 use crate::value::bytes_of;
 
 const TABLE: Keyed = keyed!("cache");
-/// How many values one that is put may push out. All surfaces wait for the thread on which this happens.
+/// The maximum number of evictions per put. All surfaces share the writer thread on which this runs.
 const ROOM: usize = 256;
 
 /// The embedded adapter.
@@ -30,7 +30,6 @@ pub struct EmbeddedCache {
 }
 
 impl EmbeddedCache {
-    /// Values in that database.
     pub const fn new(database: Arc<Database>, limits: Arc<Limits>) -> Self {
         Self { database, limits }
     }
@@ -41,7 +40,7 @@ impl EmbeddedCache {
 }
 
 impl Cache for EmbeddedCache {
-    fn get<'a>(&'a self, scope: &'a Scope, key: &'a str) -> Answer<'a, Option<Entry>> {
+    fn get<'a>(&'a self, scope: &'a Scope, key: &'a str) -> PortFuture<'a, Option<Entry>> {
         async move {
             self.check_key(key)?;
             let stored = self.database.read(|connection| Ok(TABLE.get(connection, scope, key)?))?;
@@ -50,18 +49,18 @@ impl Cache for EmbeddedCache {
         .boxed()
     }
 
-    fn put<'a>(&'a self, scope: &'a Scope, key: String, value: Value, ttl_ms: u64) -> Answer<'a, ()> {
+    fn put<'a>(&'a self, scope: &'a Scope, key: String, value: Value, ttl_ms: u64) -> PortFuture<'a, ()> {
         async move {
             self.check_key(&key)?;
             let (value, most) = (bytes_of(&value), self.limits.value_bytes);
             if value.len() > most {
                 let size = value.len();
-                let message = format!("the value has {size} bytes as JSON, and at most {most} are allowed");
+                let message = format!("the value is {size} bytes as JSON; the limit is {most}");
                 return Err(SurfaceError::new(Code::CacheValueTooLarge, message));
             }
             let most = self.limits.cache_ttl_seconds;
             if ttl_ms > most.saturating_mul(1000) {
-                let message = format!("a cached value lives at most {most} seconds");
+                let message = format!("the time to live of a cached value is limited to {most} seconds");
                 return Err(SurfaceError::new(Code::CacheTtlExceedsMax, message));
             }
             let (at, limits) = (scope.clone(), Arc::clone(&self.limits));
@@ -72,7 +71,7 @@ impl Cache for EmbeddedCache {
         .boxed()
     }
 
-    fn evict<'a>(&'a self, scope: &'a Scope, key: String) -> Answer<'a, bool> {
+    fn evict<'a>(&'a self, scope: &'a Scope, key: String) -> PortFuture<'a, bool> {
         async move {
             self.check_key(&key)?;
             let at = scope.clone();
@@ -102,13 +101,14 @@ fn put(
         usage = Usage::of(connection, scope.tenant.as_str(), TABLE.surface)?;
     }
     if !usage.within(limits.cache_keys, limits.cache_bytes) {
-        // Too many small ones are in the way. A cache may forget, so the new value is not kept, and the next finds more room.
+        // Many small values fill the quota. A cache may drop values, so the new value is not stored; the next put
+        // evicts more.
         TABLE.remove(connection, scope, key)?;
     }
     Ok(())
 }
 
-/// Removes some of what is over; says whether there may be more.
+/// Removes some expired values; returns whether more may be left.
 pub(crate) fn sweep(connection: &Connection, now: i64, most: usize) -> rusqlite::Result<bool> {
     TABLE.sweep(connection, now, most)
 }

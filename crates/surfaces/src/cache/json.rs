@@ -1,4 +1,4 @@
-//! Values that may be forgotten, as calls.
+//! The JSON interface of the cache.
 
 use std::sync::Arc;
 
@@ -10,18 +10,16 @@ use crate::args::Args;
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
-use crate::served::{Answer, Served, unknown_op};
+use crate::served::{PortFuture, Served, unknown_op};
 
 const OPS: &[&str] = &["get", "put", "set", "evict", "delete"];
 
-/// The surface `cache`.
 pub struct ServedCache {
     cache: Arc<dyn Cache>,
     limits: Limits,
 }
 
 impl ServedCache {
-    /// The surface over that port.
     pub fn new(cache: Arc<dyn Cache>, limits: &Limits) -> Self {
         Self { cache, limits: limits.clone() }
     }
@@ -64,7 +62,7 @@ impl ServedCache {
 }
 
 impl Served for ServedCache {
-    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> Answer<'a, Value> {
+    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> PortFuture<'a, Value> {
         self.carry_out(scope, op, args).boxed()
     }
 

@@ -1,4 +1,4 @@
-//! Identities under which changes were made, and what was answered.
+//! Effect ids and their results.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
@@ -8,14 +8,13 @@ use super::Refused;
 use crate::call::Tenant;
 use crate::error::{Code, SurfaceError};
 
-/// How long an identity is kept, by the clock of the calls: 14 days. A run that is carried on later than that after a crash is older
-/// than any retry that the host makes.
+/// How long effect ids are kept, by call time: 14 days. No retry of the host happens later.
 pub const RETENTION_MS: u64 = 14 * 24 * 60 * 60 * 1000;
 
-/// How many bytes an effect's identity may have.
+/// The maximum length of an effect id, in bytes.
 pub const MAX_EFFECT_BYTES: usize = 512;
 
-/// How many identities one step of the sweep removes.
+/// The maximum number of ids removed by one sweep step.
 const SWEPT_AT_ONCE: usize = 256;
 
 pub(super) const STEP: &str = "
@@ -32,13 +31,13 @@ pub(super) const STEP: &str = "
 
 pub(super) fn check(effect: &str) -> Result<(), SurfaceError> {
     if effect.is_empty() || effect.len() > MAX_EFFECT_BYTES || effect.contains('\0') {
-        let message = format!("an effect's identity is 1 to {MAX_EFFECT_BYTES} bytes without NUL");
+        let message = format!("an effect id must be 1 to {MAX_EFFECT_BYTES} bytes without NUL");
         return Err(SurfaceError::new(Code::InvalidArgument, message));
     }
     Ok(())
 }
 
-/// The answer under that identity.
+/// The result for that id.
 pub(super) fn find<T: DeserializeOwned>(
     connection: &Connection,
     tenant: &Tenant,
@@ -51,13 +50,11 @@ pub(super) fn find<T: DeserializeOwned>(
         .optional()?;
     let Some((by, answer)) = found else { return Ok(None) };
     if by != op {
-        let message = format!(
-            "the effect `{effect}` was made by {by}, and {op} cannot have it too; use another identity"
-        );
+        let message = format!("effect id `{effect}` was already used by {by}; use a different id for {op}");
         return Err(SurfaceError::new(Code::InvalidArgument, message).into());
     }
     serde_json::from_slice(&answer).map(Some).map_err(|_| {
-        let message = format!("the answer stored for the effect `{effect}` cannot be read");
+        let message = format!("the stored result of effect `{effect}` is unreadable");
         SurfaceError::new(Code::SurfaceUnavailable, message).into()
     })
 }
@@ -71,7 +68,7 @@ pub(super) fn store<T: Serialize>(
     answer: &T,
 ) -> Result<(), Refused> {
     let answer = serde_json::to_vec(answer).map_err(|_| {
-        let message = "the answer has no JSON form, so it cannot be stored with its effect";
+        let message = "the result cannot be serialized and stored with its effect id";
         SurfaceError::new(Code::SurfaceUnavailable, message)
     })?;
     connection
@@ -80,7 +77,7 @@ pub(super) fn store<T: Serialize>(
     Ok(())
 }
 
-/// Forgets some of those that are old enough; says whether there may be more.
+/// Removes some expired ids; returns whether more may be left.
 pub(super) fn sweep(connection: &Connection, now: i64) -> rusqlite::Result<bool> {
     let before = now.saturating_sub(i64::try_from(RETENTION_MS).unwrap_or(i64::MAX));
     let removed = connection

@@ -1,20 +1,21 @@
-//! When the write-ahead log is copied into the file.
+//! When the write-ahead log is checkpointed.
 //!
-//! Left to itself, SQLite copies the log inside the commit that makes it long, and whoever waits for that commit waits for the copy. Here
-//! it is copied after the answers are out: as soon as nobody came for a few milliseconds, or, under a load that never pauses, once for
-//! every [`LONG`] frames.
+//! By default SQLite checkpoints inside the commit that makes the log long, which delays the callers of that commit.
+//! Here it runs after the replies are sent: once no change arrived for a few milliseconds, or under constant load every
+//! [`LONG`] frames.
 
 use disk::sqlite::{LogFrames, copy_log};
 use rusqlite::Connection;
 
-/// From how many frames on the log is copied when nobody waits: 4 MiB.
+/// Log size in frames from which an idle checkpoint is worthwhile: 4 MiB.
 const WORTH_IT: u32 = 1024;
-/// From how many frames on the log is copied in any case: 32 MiB, which is read back in well under a second after a crash.
+/// Log size in frames from which a checkpoint runs in any case: 32 MiB, which is recovered in well under a second after
+/// a crash.
 const LONG: u32 = 8192;
 
 pub(super) struct Log {
     frames: LogFrames,
-    /// How many frames it had when it was copied last, as long as it has not begun anew since.
+    /// The log size at the last checkpoint, until the log restarts.
     tried_at: u32,
 }
 
@@ -24,29 +25,28 @@ impl Log {
         Ok(Self { frames, tried_at: 0 })
     }
 
-    /// How many frames it has that were not tried to be copied.
+    /// The number of frames since the last checkpoint attempt.
     fn new_frames(&mut self) -> u32 {
         let frames = self.frames.get();
-        // The log began anew since.
+        // The log was restarted.
         if frames < self.tried_at {
             self.tried_at = 0;
         }
         frames - self.tried_at
     }
 
-    /// Whether it is copied once nobody waits.
+    /// Whether to checkpoint when idle.
     pub(super) fn is_worth_copying(&mut self) -> bool {
         self.new_frames() >= WORTH_IT
     }
 
-    /// Whether it is copied though somebody waits.
+    /// Whether to checkpoint even if callers wait.
     pub(super) fn is_long(&mut self) -> bool {
         self.new_frames() >= LONG
     }
 
-    /// Copies what it has.
     pub(super) fn copy(&mut self, writer: &Connection) {
-        // A copy that fails, or that a reader of an old snapshot holds back, is made again when the log is longer.
+        // A checkpoint that fails, or is blocked by an old snapshot, is retried when the log is longer.
         copy_log(writer);
         self.tried_at = self.frames.get();
     }

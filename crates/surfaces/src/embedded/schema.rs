@@ -1,4 +1,4 @@
-//! How a file is opened, and the steps from one version of its tables to the next.
+//! Opening and migrating a database file.
 
 use std::path::Path;
 
@@ -7,21 +7,21 @@ use rusqlite::Connection;
 
 use super::OpenError;
 
-/// What is in a file.
+/// The schema of a file.
 #[derive(Debug)]
 pub struct Schema {
-    /// What the file holds, for messages and the name of the thread.
+    /// Used in messages and as the thread name.
     pub name: &'static str,
-    /// The steps that make the tables. Steps are only ever added; `PRAGMA user_version` counts those taken, with the one in front of
-    /// these, which makes the table of effects.
+    /// The migrations. They are append-only; `PRAGMA user_version` counts the applied ones, including a first one that
+    /// creates the effects table.
     pub steps: &'static [&'static str],
     /// Called for every connection, before its first statement.
     pub prepare: fn(&Connection) -> rusqlite::Result<()>,
-    /// Removes some of what has expired at that moment, in one bounded step; says whether more is left. Called by the writer, now and then.
+    /// Removes some expired rows in one bounded step; returns whether more are left. Called periodically by the writer.
     pub sweep: fn(&Connection, i64) -> rusqlite::Result<bool>,
 }
 
-/// Opens the connection that writes, and brings the tables up to date.
+/// Opens the writer connection and runs the migrations.
 pub(super) fn open_writer(path: &Path, schema: &Schema) -> Result<Connection, OpenError> {
     let named = |error| OpenError::named(schema.name, error);
     let mut connection = sqlite::open_writer(path, &settings(schema)).map_err(named)?;

@@ -1,4 +1,4 @@
-//! A change on its way through the writer.
+//! A change in the writer queue.
 
 use rusqlite::Connection;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use super::effects;
 use crate::call::{Scope, Tenant};
 use crate::error::{Code, SurfaceError};
 
-/// Why a change or a read did not happen.
+/// Why a change or a read failed.
 pub type Refused = disk::sqlite::Refused<SurfaceError>;
 
 impl From<SurfaceError> for Refused {
@@ -18,18 +18,18 @@ impl From<SurfaceError> for Refused {
     }
 }
 
-/// What the writer sees of a change.
+/// A change as seen by the writer.
 pub(super) trait Job: Send {
-    /// Makes the change inside the transaction. It may be made again after the transaction was rolled back.
+    /// Applies the change inside the transaction. May be called again after a rollback.
     fn apply(&mut self, connection: &Connection) -> Result<(), Refused>;
 
     /// The error of a change that panicked.
     fn panicked(&self) -> SurfaceError;
 
-    /// Answers the caller, once the transaction is on the disk or given up.
+    /// Replies to the caller, once the transaction is durable or abandoned.
     fn done(self: Box<Self>, outcome: Result<(), SurfaceError>);
 
-    /// When the call was made.
+    /// The time of the call.
     fn now(&self) -> i64;
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Task<T, F, A> {
     answer: oneshot::Sender<Result<T, SurfaceError>>,
 }
 
-type Answer<T> = oneshot::Receiver<Result<T, SurfaceError>>;
+type Reply<T> = oneshot::Receiver<Result<T, SurfaceError>>;
 
 impl<T, F, A> Task<T, F, A>
 where
@@ -57,7 +57,7 @@ where
         op: &'static str,
         change: F,
         then: A,
-    ) -> Result<(Self, Answer<T>), SurfaceError> {
+    ) -> Result<(Self, Reply<T>), SurfaceError> {
         if let Some(effect) = &scope.effect {
             effects::check(effect)?;
         }
@@ -105,23 +105,23 @@ where
     }
 
     fn panicked(&self) -> SurfaceError {
-        let message = format!("{} met a mistake of this program, and changed nothing", self.op);
+        let message = format!("{} failed with an internal error; nothing was changed", self.op);
         SurfaceError::new(Code::SurfaceUnavailable, message)
     }
 
     fn done(mut self: Box<Self>, outcome: Result<(), SurfaceError>) {
-        let told = match (outcome, self.made.take()) {
+        let reply = match (outcome, self.made.take()) {
             (Ok(()), Some(answer)) => Ok(answer),
             (Err(error), _) => Err(error),
             (Ok(()), None) => Err(self.panicked()),
         };
-        if let Ok(answer) = &told
+        if let Ok(answer) = &reply
             && !self.is_old
         {
             (self.then)(answer);
         }
-        // Whoever asked may have gone away; what was done is done.
-        let _ = self.answer.send(told);
+        // The caller may be gone; the change is done anyway.
+        let _ = self.answer.send(reply);
     }
 
     fn now(&self) -> i64 {

@@ -1,4 +1,4 @@
-//! What the writer does with changes of the embedded surfaces.
+//! The writer of the embedded surfaces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use super::task::Job;
 use super::{Refused, effects, failure};
 use crate::error::SurfaceError;
 
-/// How many changes may wait. Callers beyond that wait before they are queued, so a flood costs time and not memory.
+/// The maximum number of queued changes. Further callers wait before they are queued, so a flood does not use memory.
 const QUEUE: usize = 4096;
-/// How long the sweep rests, by the clock of the calls, once nothing was left to remove.
+/// The pause of the sweep after nothing was left to remove, by call time.
 const SWEEP_EVERY_MS: i64 = 10_000;
-/// For how long no change has to come before the log is copied.
+/// How long no change must arrive before the log is checkpointed.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The handle of the writer. Dropping it writes what was handed over, and ends.
+/// The writer handle. Dropping it commits the submitted changes and stops the thread.
 pub(super) struct Writer {
     jobs: sqlite::Writer<Changes>,
     room: Arc<Semaphore>,
@@ -36,7 +36,7 @@ impl Writer {
     }
 
     pub(super) async fn submit(&self, job: Box<dyn Job>) -> Result<(), ()> {
-        // Given back by the thread when it takes the job.
+        // Released by the thread when it takes the job.
         self.room.acquire().await.map_err(|_| ())?.forget();
         self.jobs.submit(job).map_err(|_| ())
     }
@@ -46,10 +46,10 @@ struct Changes {
     schema: &'static Schema,
     log: Log,
     room: Arc<Semaphore>,
-    /// When the last call was made.
+    /// The time of the last call.
     now: i64,
     sweep_at: i64,
-    /// Whether the sweep of this transaction left something, where it swept.
+    /// Whether the sweep of this transaction left expired rows; `None` if it did not run.
     is_left: Option<bool>,
 }
 
@@ -82,9 +82,9 @@ impl Work for Changes {
             let others = (self.schema.sweep)(connection, self.now)?;
             Ok(effects || others)
         })?;
-        // A sweep that failed is made again later; the changes beside it are worth more.
+        // A failed sweep is retried later and does not affect the changes.
         self.is_left = Some(swept.unwrap_or_else(|error| {
-            tracing::warn!(store = self.schema.name, %error, "what has expired could not be removed");
+            tracing::warn!(store = self.schema.name, %error, "cannot remove expired rows");
             false
         }));
         Ok(())

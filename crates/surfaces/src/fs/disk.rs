@@ -1,4 +1,4 @@
-//! The folders of the tenants, and the one in which files wait until they are moved to their place.
+//! The tenant folders, and the staging folder for unfinished files.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
@@ -6,21 +6,20 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::beneath::Folder;
-use super::quota::Held;
+use super::quota::FolderUsage;
+use super::tenant_folder::Folder;
 use super::{Kind, RelativePath, Stat, Written};
+use crate::atomic_file::make_folder;
 use crate::call::Tenant;
-use crate::durable::make_folder;
 use crate::error::{Code, SurfaceError};
 use crate::folder::folder_of;
 use crate::limits::Limits;
 
-/// Files that are on their way. No tenant begins with a dot.
+/// Unfinished files. Tenant names do not start with a dot.
 const STAGING: &str = ".staging";
-/// The end of the year 9999; a later moment is more than some file systems can keep.
+/// The end of the year 9999; some file systems cannot store later times.
 const LATEST_MS: i64 = 253_402_300_799_000;
 
-/// The two folders.
 #[derive(Debug)]
 pub(super) struct Disk {
     root: Folder,
@@ -28,13 +27,13 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Opens the root, and removes what is staged for no effect that is carried on.
+    /// Opens the root and removes staged files that do not belong to a resumable effect.
     pub(super) fn open(path: &Path, begun: &BTreeSet<String>) -> io::Result<(PathBuf, Self)> {
         make_folder(&path.join(STAGING))?;
         let path = path.canonicalize()?;
         let root = Folder::open_root(&path)?;
         let staging = root.folder(STAGING)?;
-        // What was on its way when the program ended was never said to be there.
+        // An unfinished write was never acknowledged.
         for (name, kind) in staging.names(usize::MAX)? {
             if !begun.contains(&name) {
                 staging.remove(&name, kind)?;
@@ -43,45 +42,50 @@ impl Disk {
         Ok((path, Self { root, staging }))
     }
 
-    /// The folder of a tenant, where it is there.
+    /// The folder of a tenant, if it exists.
     pub(super) fn tenant(&self, tenant: &Tenant) -> io::Result<Folder> {
         self.root.folder(&folder_of(tenant))
     }
 
-    /// What the tenant has, counted where it was not.
-    pub(super) fn held(&self, held: &Option<Held>, tenant: &Tenant, limits: &Limits) -> io::Result<Held> {
+    /// The usage of a tenant, counted if unknown.
+    pub(super) fn held(
+        &self,
+        held: &Option<FolderUsage>,
+        tenant: &Tenant,
+        limits: &Limits,
+    ) -> io::Result<FolderUsage> {
         match (held, self.tenant(tenant)) {
             (Some(held), _) => Ok(*held),
-            (None, Ok(folder)) => Held::count(&folder, limits.files),
-            (None, Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(Held::default()),
+            (None, Ok(folder)) => FolderUsage::count(&folder, limits.files),
+            (None, Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(FolderUsage::default()),
             (None, Err(error)) => Err(error),
         }
     }
 
-    /// Refuses a file that is beyond what the tenant may have.
+    /// Checks the quota for a file.
     pub(super) fn admit(
         &self,
-        held: &mut Option<Held>,
+        held: &mut Option<FolderUsage>,
         tenant: &Tenant,
         limits: &Limits,
         path: &RelativePath,
         size: u64,
     ) -> Result<(), SurfaceError> {
-        let counted = self.held(held, tenant, limits).map_err(|cause| told(&cause))?;
+        let counted = self.held(held, tenant, limits).map_err(|cause| error_of(&cause))?;
         *held = Some(counted);
         let (folder, name) = path.split();
         let found = match self.tenant(tenant).and_then(|root| root.folder(folder)) {
-            Ok(folder) => folder.stat(name).map_err(|cause| told(&cause))?,
+            Ok(folder) => folder.stat(name).map_err(|cause| error_of(&cause))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(told(&error)),
+            Err(error) => return Err(error_of(&error)),
         };
         let old = found.filter(|stat| stat.kind == Kind::File).map(|stat| stat.size);
-        // The folders that the path may need are names too; a few that are there already do not matter.
+        // Missing parent folders count too; counting a few existing ones does not matter.
         let names = if old.is_some() { 0 } else { 1 + path.as_str().matches('/').count() as u64 };
         counted.admit(limits, names, size.saturating_sub(old.unwrap_or(0)))
     }
 
-    /// Puts bytes on the disk, under a name that nobody sees.
+    /// Writes bytes durably to a staged file.
     pub(super) fn stage(&self, name: &str, content: &[u8], at: i64) -> io::Result<()> {
         let mut file = self.staging.make_file(name)?;
         file.write_all(content)?;
@@ -90,15 +94,15 @@ impl Disk {
         self.staging.sync()
     }
 
-    /// Moves what is staged to its place, and says what the tenant has then. Nothing is staged any more where it was moved before.
+    /// Moves the staged file to its path and returns the new usage. If nothing is staged, it was moved before.
     pub(super) fn publish(
         &self,
         tenant: &Tenant,
         staged: &str,
         path: &RelativePath,
         create_only: bool,
-        mut held: Held,
-    ) -> io::Result<(Written, Held)> {
+        mut held: FolderUsage,
+    ) -> io::Result<(Written, FolderUsage)> {
         let Some(new) = self.staging.stat(staged)? else { return Ok((Written::Done, held)) };
         let (folder, name) = path.split();
         let (root, _) = self.root.make_folders(&folder_of(tenant))?;
@@ -127,7 +131,7 @@ impl Disk {
         Ok((Written::Done, held))
     }
 
-    /// What was removed. A file is moved aside first, so that it is known afterwards whether it was there.
+    /// Removes an entry. A file is first moved to staging, which records after a crash that it existed.
     pub(super) fn remove(
         &self,
         tenant: &Tenant,
@@ -154,25 +158,25 @@ impl Disk {
     }
 }
 
-/// What the system said, as a refusal. Paths of the host are not in it.
-pub(super) fn told(cause: &io::Error) -> SurfaceError {
+/// Converts a system error. Host paths are not included.
+pub(super) fn error_of(cause: &io::Error) -> SurfaceError {
     let (code, message) = match Errno::from_io_error(cause) {
         Some(Errno::LOOP | Errno::XDEV) => {
-            (Code::PathOutsideSandbox, "the path leads through a link".to_owned())
+            (Code::PathOutsideSandbox, "the path contains a symbolic link".to_owned())
         }
-        Some(Errno::NOENT) => (Code::FileNotFound, "there is no such file".to_owned()),
-        Some(Errno::NOTDIR) => (Code::FileNotFound, "a file is where the path needs a folder".to_owned()),
+        Some(Errno::NOENT) => (Code::FileNotFound, "file not found".to_owned()),
+        Some(Errno::NOTDIR) => {
+            (Code::FileNotFound, "a component of the path is a file, not a folder".to_owned())
+        }
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => {
-            (Code::FsPermissionDenied, "the host may not touch that file".to_owned())
+            (Code::FsPermissionDenied, "the host has no permission for this file".to_owned())
         }
-        Some(Errno::ISDIR) => (Code::InvalidArgument, "`path` is a folder, and a file is needed".to_owned()),
+        Some(Errno::ISDIR) => (Code::InvalidArgument, "`path` is a folder; a file is required".to_owned()),
         Some(Errno::NOTEMPTY | Errno::EXIST) => (Code::InvalidArgument, "the folder is not empty".to_owned()),
         Some(Errno::NAMETOOLONG | Errno::INVAL) => {
-            (Code::InvalidArgument, "`path` is none that the file system knows".to_owned())
+            (Code::InvalidArgument, "`path` is not a valid file name".to_owned())
         }
-        Some(Errno::TOOBIG) => {
-            (Code::InvalidArgument, "the folder has too many entries to be listed".to_owned())
-        }
+        Some(Errno::TOOBIG) => (Code::InvalidArgument, "the folder has too many entries to list".to_owned()),
         _ => (Code::SurfaceUnavailable, format!("the file system failed: {cause}")),
     };
     SurfaceError::new(code, message)

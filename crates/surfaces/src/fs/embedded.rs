@@ -1,4 +1,4 @@
-//! Files below `<root>/<tenant>/`.
+//! Files in `<root>/<tenant>/`.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _};
@@ -11,17 +11,17 @@ use rusqlite::Connection;
 use rustix::io::Errno;
 use tokio::sync::OwnedMutexGuard;
 
-use super::disk::{Disk, told};
-use super::quota::Held;
+use super::disk::{Disk, error_of};
+use super::quota::FolderUsage;
 use super::{Entries, Files, Kind, MAX_LISTED, RelativePath, Stat, Written, intent};
 use crate::args::refuse;
 use crate::call::{Scope, Tenant};
 use crate::embedded::{Database, OpenError};
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
-use crate::served::Answer;
+use crate::served::PortFuture;
 
-/// What the names of staged files without an effect begin with.
+/// The name prefix of staged files without an effect id.
 const PASSING: &str = "t";
 
 /// The embedded adapter.
@@ -32,27 +32,26 @@ pub struct EmbeddedFiles {
     path: PathBuf,
     disk: Arc<Disk>,
     count: AtomicU64,
-    tenants: Mutex<HashMap<Tenant, Turn>>,
+    tenants: Mutex<HashMap<Tenant, TenantLock>>,
 }
 
-/// Whose turn it is to change the files of a tenant, and what they come to, once they were counted.
-type Turn = Arc<tokio::sync::Mutex<Option<Held>>>;
+/// Serializes changes to a tenant's files and caches their usage, once counted.
+type TenantLock = Arc<tokio::sync::Mutex<Option<FolderUsage>>>;
 
 impl EmbeddedFiles {
-    /// Files below that folder, which is made where it is not there.
+    /// Opens the folder and creates it if it does not exist.
     ///
     /// # Errors
-    /// When the folder cannot be used.
+    /// The folder cannot be used.
     pub fn open(database: Arc<Database>, limits: Arc<Limits>, path: &Path) -> Result<Self, OpenError> {
-        let io =
-            |cause| OpenError::Io { what: format!("{} cannot be used for files", path.display()), cause };
+        let io = |cause| OpenError::Io { what: format!("cannot use {} for files", path.display()), cause };
         let begun = database.read(intent::all_begun).map_err(|refused| io(io::Error::other(refused)))?;
         let (path, disk) = Disk::open(path, &begun).map_err(io)?;
         let (disk, tenants) = (Arc::new(disk), Mutex::default());
         Ok(Self { database, limits, path, disk, count: AtomicU64::new(0), tenants })
     }
 
-    async fn turn(&self, tenant: &Tenant) -> OwnedMutexGuard<Option<Held>> {
+    async fn turn(&self, tenant: &Tenant) -> OwnedMutexGuard<Option<FolderUsage>> {
         let turn = {
             let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(tenants.entry(tenant.clone()).or_default())
@@ -60,7 +59,7 @@ impl EmbeddedFiles {
         turn.lock_owned().await
     }
 
-    /// The name under which a file is staged, and whether its effect was begun before.
+    /// The name of the staged file, and whether its effect was already started.
     fn staged(&self, scope: &Scope, op: &str) -> Result<(String, bool), SurfaceError> {
         match &scope.effect {
             Some(effect) => {
@@ -100,7 +99,7 @@ impl EmbeddedFiles {
         const OP: &str = "fs.write";
         let (size, most) = (content.len(), self.limits.file_bytes);
         if size > most {
-            let message = format!("the file has {size} bytes, and at most {most} are allowed");
+            let message = format!("the file is {size} bytes; the limit is {most}");
             return Err(SurfaceError::new(Code::FileTooLarge, message));
         }
         let mut turn = self.turn(&scope.tenant).await;
@@ -113,7 +112,7 @@ impl EmbeddedFiles {
             let (name, to) = (staged.clone(), path.clone());
             let staging = self.blocking(turn, move |disk, held| {
                 disk.admit(held, &tenant, &limits, &to, content.len() as u64)?;
-                disk.stage(&name, &content, at).map_err(|cause| told(&cause))
+                disk.stage(&name, &content, at).map_err(|cause| error_of(&cause))
             });
             let done;
             (turn, done) = staging.await?;
@@ -126,17 +125,18 @@ impl EmbeddedFiles {
         let (tenant, name, limits) = (scope.tenant.clone(), staged.clone(), Arc::clone(&self.limits));
         let (turn, written) = self
             .blocking(turn, move |disk, held| {
-                let counted = disk.held(held, &tenant, &limits).map_err(|cause| told(&cause))?;
+                let counted = disk.held(held, &tenant, &limits).map_err(|cause| error_of(&cause))?;
                 let published = disk.publish(&tenant, &name, &path, create_only, counted);
-                // What is not sure any more is counted again.
+                // After a failure, the usage is counted again.
                 *held = published.as_ref().ok().map(|(_, counted)| *counted);
-                published.map(|(written, _)| written).map_err(|cause| told(&cause))
+                published.map(|(written, _)| written).map_err(|cause| error_of(&cause))
             })
             .await?;
         let written = match written {
             Ok(written) => written,
             Err(refusal) => {
-                // What was refused was not begun. The row goes first: without the staged file, it would say that it is done.
+                // A failed write was not started. The row is removed first: without the staged file, it would mean
+                // done.
                 self.give_up(scope).await?;
                 self.discard(turn, staged).await;
                 return Err(refusal);
@@ -176,7 +176,7 @@ impl EmbeddedFiles {
                     (Ok(None), _) => {}
                     (Ok(Some(_)) | Err(_), _) => *held = None,
                 }
-                removed.map(|removed| removed.is_some()).map_err(|cause| told(&cause))
+                removed.map(|removed| removed.is_some()).map_err(|cause| error_of(&cause))
             })
             .await?;
         let deleted = match deleted {
@@ -196,37 +196,38 @@ impl EmbeddedFiles {
         Ok(deleted)
     }
 
-    /// Removes a staged file that is needed no more. One that stays is removed at the next start.
-    async fn discard(&self, turn: OwnedMutexGuard<Option<Held>>, staged: String) {
-        let discard = move |disk: &Disk, _: &mut Option<Held>| {
+    /// Removes a staged file that is no longer needed. A leftover is removed at the next start.
+    async fn discard(&self, turn: OwnedMutexGuard<Option<FolderUsage>>, staged: String) {
+        let discard = move |disk: &Disk, _: &mut Option<FolderUsage>| {
             let _ = disk.staging.remove(&staged, Kind::File);
             Ok(())
         };
         let _ = self.blocking(turn, discard).await;
     }
 
-    /// Works on files in a thread of its own, which has the turn until it is done, even when the caller has gone away.
+    /// Runs file work on a blocking thread. The thread holds the tenant's lock until it is done, even if the caller is
+    /// gone.
     async fn blocking<T: Send + 'static>(
         &self,
-        mut turn: OwnedMutexGuard<Option<Held>>,
-        work: impl FnOnce(&Disk, &mut Option<Held>) -> Result<T, SurfaceError> + Send + 'static,
-    ) -> Result<(OwnedMutexGuard<Option<Held>>, Result<T, SurfaceError>), SurfaceError> {
+        mut turn: OwnedMutexGuard<Option<FolderUsage>>,
+        work: impl FnOnce(&Disk, &mut Option<FolderUsage>) -> Result<T, SurfaceError> + Send + 'static,
+    ) -> Result<(OwnedMutexGuard<Option<FolderUsage>>, Result<T, SurfaceError>), SurfaceError> {
         let disk = Arc::clone(&self.disk);
         let work = tokio::task::spawn_blocking(move || {
             let done = work(&disk, &mut turn);
             (turn, done)
         });
-        work.await.map_err(|_| unavailable("the work on a file was given up"))
+        work.await.map_err(|_| unavailable("the file operation was cancelled"))
     }
 
-    /// Reads in a thread of its own.
+    /// Reads on a blocking thread.
     async fn reading<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Disk) -> Result<T, SurfaceError> + Send + 'static,
     ) -> Result<T, SurfaceError> {
         let disk = Arc::clone(&self.disk);
         let read = tokio::task::spawn_blocking(move || read(&disk));
-        read.await.map_err(|_| unavailable("the work on a file was given up"))?
+        read.await.map_err(|_| unavailable("the file operation was cancelled"))?
     }
 }
 
@@ -235,21 +236,21 @@ fn unavailable(what: &str) -> SurfaceError {
 }
 
 impl Files for EmbeddedFiles {
-    fn read<'a>(&'a self, scope: &'a Scope, path: RelativePath) -> Answer<'a, Vec<u8>> {
+    fn read<'a>(&'a self, scope: &'a Scope, path: RelativePath) -> PortFuture<'a, Vec<u8>> {
         let (tenant, most) = (scope.tenant.clone(), self.limits.file_bytes as u64);
         self.reading(move |disk| {
             let open = disk.tenant(&tenant).and_then(|root| root.open_file(path.as_str()));
-            let (file, stat) = open.map_err(|cause| told(&cause))?;
+            let (file, stat) = open.map_err(|cause| error_of(&cause))?;
             let too_large = || {
-                let message = format!("the file has {} bytes, and at most {most} are read", stat.size);
+                let message = format!("the file is {} bytes; the read limit is {most}", stat.size);
                 SurfaceError::new(Code::FileTooLarge, message)
             };
             if stat.size > most {
                 return Err(too_large());
             }
             let mut content = Vec::new();
-            // It may grow while it is read, when somebody else writes below the folder.
-            file.take(most + 1).read_to_end(&mut content).map_err(|cause| told(&cause))?;
+            // The file may grow during the read if another process writes to it.
+            file.take(most + 1).read_to_end(&mut content).map_err(|cause| error_of(&cause))?;
             if content.len() as u64 > most {
                 return Err(too_large());
             }
@@ -264,15 +265,15 @@ impl Files for EmbeddedFiles {
         path: RelativePath,
         content: Vec<u8>,
         create_only: bool,
-    ) -> Answer<'a, Written> {
+    ) -> PortFuture<'a, Written> {
         self.put(scope, path, content, create_only).boxed()
     }
 
-    fn delete<'a>(&'a self, scope: &'a Scope, path: RelativePath) -> Answer<'a, bool> {
+    fn delete<'a>(&'a self, scope: &'a Scope, path: RelativePath) -> PortFuture<'a, bool> {
         self.remove(scope, path).boxed()
     }
 
-    fn stat<'a>(&'a self, scope: &'a Scope, path: RelativePath) -> Answer<'a, Option<Stat>> {
+    fn stat<'a>(&'a self, scope: &'a Scope, path: RelativePath) -> PortFuture<'a, Option<Stat>> {
         let tenant = scope.tenant.clone();
         self.reading(move |disk| {
             let (folder, name) = path.split();
@@ -281,11 +282,11 @@ impl Files for EmbeddedFiles {
                 .and_then(|root| root.folder(folder))
                 .and_then(|folder| folder.stat(name));
             match found {
-                // Nobody is told where a link leads, or whether that exists.
-                Ok(Some(Stat { kind: Kind::Other, .. })) => Err(told(&Errno::LOOP.into())),
+                // The target of a link and its existence are not disclosed.
+                Ok(Some(Stat { kind: Kind::Other, .. })) => Err(error_of(&Errno::LOOP.into())),
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTDIR) => Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                found => found.map_err(|cause| told(&cause)),
+                found => found.map_err(|cause| error_of(&cause)),
             }
         })
         .boxed()
@@ -296,7 +297,7 @@ impl Files for EmbeddedFiles {
         scope: &'a Scope,
         path: Option<RelativePath>,
         after: Option<String>,
-    ) -> Answer<'a, Entries> {
+    ) -> PortFuture<'a, Entries> {
         let tenant = scope.tenant.clone();
         // One more than a tenant can have itself.
         let most = usize::try_from(self.limits.files).unwrap_or(usize::MAX);
@@ -306,10 +307,11 @@ impl Files for EmbeddedFiles {
                 Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_none() => {
                     return Ok(Entries { entries: Vec::new(), more: false });
                 }
-                root => root.map_err(|cause| told(&cause))?,
+                root => root.map_err(|cause| error_of(&cause))?,
             };
             let folder = root.folder(path.as_ref().map_or("", RelativePath::as_str));
-            let mut entries = folder.and_then(|folder| folder.names(most)).map_err(|cause| told(&cause))?;
+            let mut entries =
+                folder.and_then(|folder| folder.names(most)).map_err(|cause| error_of(&cause))?;
             if let Some(after) = after {
                 entries.retain(|(name, _)| *name > after);
             }
@@ -326,7 +328,7 @@ impl Files for EmbeddedFiles {
     }
 }
 
-/// A text that is a path, or the folder of the tenant itself.
+/// Parses a path; `None` is the tenant's folder.
 pub(super) fn folder_path(text: Option<&str>) -> Result<Option<RelativePath>, SurfaceError> {
     match text {
         None | Some("" | "." | "./") => Ok(None),
@@ -334,7 +336,6 @@ pub(super) fn folder_path(text: Option<&str>) -> Result<Option<RelativePath>, Su
     }
 }
 
-/// Refuses what is no base64.
 pub(super) fn not_base64() -> SurfaceError {
-    refuse("`contentBase64` is base64 with padding")
+    refuse("`contentBase64` must be padded base64")
 }

@@ -1,14 +1,16 @@
-//! Effects that are made of files.
+//! Exactly-once effects on files.
 //!
-//! A file is no part of a transaction, so a change of one under an effect's identity takes these steps, each of them durable before the next:
+//! A file is not part of a transaction, so a file change with an effect id takes these steps, each durable before the
+//! next:
 //!
 //! ```text
-//!   write    1 the bytes are staged   2 it is begun (row)   3 staged ──rename──► path   4 the answer is stored, begun is forgotten
-//!   delete                            1 it is begun (row)   2 path ──rename──► staged   3 the answer is stored, begun is forgotten
+//!   write    1 stage the bytes   2 record the start (row)   3 rename staged ─► path   4 store the result, remove the row
+//!   delete                       1 record the start (row)   2 rename path ─► staged   3 store the result, remove the row
 //! ```
 //!
-//! A rename happens or does not, and the staged file says which: after a crash, a write that was begun is done exactly when nothing is staged
-//! any more, and a delete exactly when something is. So it is carried on where it stopped, and made once.
+//! A rename is atomic, and the staged file shows whether it happened: after a crash, a started write is done if nothing
+//! is staged, and a started delete is done if something is. The effect therefore resumes where it stopped and is
+//! applied once.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use sha2::{Digest as _, Sha256};
@@ -16,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use crate::call::Scope;
 use crate::embedded::{RETENTION_MS, Refused};
 
-/// The name under which the file of an effect is staged.
+/// The staged file name of an effect.
 pub(super) fn staged_name(scope: &Scope, op: &str, effect: &str) -> String {
     let mut hash = Sha256::new();
     for part in [scope.tenant.as_str(), op, effect] {
@@ -26,7 +28,7 @@ pub(super) fn staged_name(scope: &Scope, op: &str, effect: &str) -> String {
     canon::encoding::hex(&hash.finalize())
 }
 
-/// Whether the effect was begun.
+/// Whether the effect was started.
 pub(super) fn is_begun(connection: &Connection, scope: &Scope, staged: &str) -> Result<bool, Refused> {
     let found: Option<String> = connection
         .prepare_cached("SELECT staged FROM fs_begun WHERE tenant = ?1 AND effect = ?2")?
@@ -35,7 +37,7 @@ pub(super) fn is_begun(connection: &Connection, scope: &Scope, staged: &str) -> 
     Ok(found.as_deref() == Some(staged))
 }
 
-/// Notes that the effect is begun.
+/// Records the start of the effect.
 pub(super) fn begin(connection: &Connection, scope: &Scope, staged: &str) -> Result<(), Refused> {
     connection
         .prepare_cached(
@@ -45,7 +47,7 @@ pub(super) fn begin(connection: &Connection, scope: &Scope, staged: &str) -> Res
     Ok(())
 }
 
-/// Forgets that the effect was begun; its answer is stored in the same commit.
+/// Removes the start record; the result is stored in the same commit.
 pub(super) fn end(connection: &Connection, scope: &Scope) -> Result<(), Refused> {
     if scope.effect.is_some() {
         connection
@@ -55,14 +57,14 @@ pub(super) fn end(connection: &Connection, scope: &Scope) -> Result<(), Refused>
     Ok(())
 }
 
-/// The staged names of all effects that were begun and not ended.
+/// The staged names of all unfinished effects.
 pub(super) fn all_begun(connection: &Connection) -> Result<std::collections::BTreeSet<String>, Refused> {
     let mut statement = connection.prepare("SELECT staged FROM fs_begun")?;
     let rows = statement.query_map([], |row| row.get(0))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Forgets some that were begun so long ago that nobody comes back to them; says whether there may be more.
+/// Removes some start records that are too old to be resumed; returns whether more may be left.
 pub(crate) fn sweep(connection: &Connection, now: i64, most: usize) -> rusqlite::Result<bool> {
     let before = now.saturating_sub(i64::try_from(RETENTION_MS).unwrap_or(i64::MAX));
     let removed = connection

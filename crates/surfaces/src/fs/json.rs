@@ -1,4 +1,4 @@
-//! Files, as calls.
+//! The JSON interface of files.
 
 use std::sync::Arc;
 
@@ -13,18 +13,16 @@ use crate::args::{Args, refuse};
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
-use crate::served::{Answer, Served, unknown_op};
+use crate::served::{PortFuture, Served, unknown_op};
 
 const OPS: &[&str] = &["read", "write", "delete", "stat", "list"];
 
-/// The surface `fs`.
 pub struct ServedFiles {
     files: Arc<dyn Files>,
     limits: Limits,
 }
 
 impl ServedFiles {
-    /// The surface over that port.
     pub fn new(files: Arc<dyn Files>, limits: &Limits) -> Self {
         Self { files, limits: limits.clone() }
     }
@@ -90,15 +88,21 @@ impl ServedFiles {
 
     fn content(&self, encoded: &str) -> Result<Vec<u8>, SurfaceError> {
         let most = self.limits.file_bytes;
-        // Four characters for three bytes; measured before anything of that size is made.
+        // Four characters encode three bytes; checked before allocation.
         if encoded.len() / 4 * 3 > most + 3 {
-            return Err(SurfaceError::new(Code::FileTooLarge, format!("a file has at most {most} bytes")));
+            return Err(SurfaceError::new(
+                Code::FileTooLarge,
+                format!(
+                    "the file is larger than the limit \
+                of {most} bytes"
+                ),
+            ));
         }
         STANDARD.decode(encoded).map_err(|_| not_base64())
     }
 }
 
-/// What the content of a file is told as, where whoever reads it says so.
+/// The requested content encoding.
 enum Encoding {
     Base64,
     Utf8,
@@ -110,7 +114,7 @@ impl Encoding {
             None => Ok(None),
             Some("base64") => Ok(Some(Self::Base64)),
             Some("utf8" | "utf-8") => Ok(Some(Self::Utf8)),
-            Some(_) => Err(refuse("`encoding` is base64 or utf8")),
+            Some(_) => Err(refuse("`encoding` must be base64 or utf8")),
         }
     }
 
@@ -118,7 +122,7 @@ impl Encoding {
         match self {
             Self::Base64 => Ok(STANDARD.encode(&content)),
             Self::Utf8 => String::from_utf8(content)
-                .map_err(|_| refuse("the file is no text in UTF-8; read it with the `encoding` base64")),
+                .map_err(|_| refuse("the file is not valid UTF-8; read it with `encoding` base64")),
         }
     }
 }
@@ -128,7 +132,7 @@ fn path(args: &mut Args) -> Result<RelativePath, SurfaceError> {
 }
 
 impl Served for ServedFiles {
-    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> Answer<'a, Value> {
+    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> PortFuture<'a, Value> {
         self.carry_out(scope, op, args).boxed()
     }
 

@@ -1,74 +1,74 @@
-//! Paths that cannot lead out.
+//! Validated relative paths.
 
 use crate::args::refuse;
 use crate::error::{Code, SurfaceError};
 
-/// How many bytes a path may have.
+/// The maximum length of a path, in bytes.
 pub const MAX_PATH_BYTES: usize = 1024;
-/// How many folders deep a path may lead.
+/// The maximum number of path segments.
 pub const MAX_SEGMENTS: usize = 64;
-/// How many bytes a name may have; file systems have that bound too.
+/// The maximum length of a name, in bytes, as in most file systems.
 const MAX_NAME_BYTES: usize = 255;
 
-/// A path below the folder of a tenant: relative, `/`-separated, without `.` and `..`.
+/// A path in a tenant's folder: relative, `/`-separated, without `.` and `..`.
 ///
-/// What is absolute is refused and never read as something relative: whoever wrote it meant another place.
+/// An absolute path is an error and never reinterpreted as relative.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RelativePath(String);
 
 impl RelativePath {
-    /// Reads a path.
+    /// Parses a path.
     ///
     /// # Errors
-    /// `path_outside_sandbox`: it is absolute, on a drive, with a backslash or `..`. `invalid_argument`: it is empty, too long or too deep.
+    /// `path_outside_sandbox`: it is absolute, has a drive, a backslash or `..`. `invalid_argument`: it is empty, too
+    /// long or too deep.
     pub fn parse(text: &str) -> Result<Self, SurfaceError> {
         let outside = |why: &str| {
             let message =
-                format!("the path {why}; give one below the folder of the tenant, as in `reports/may.csv`");
+                format!("the path {why}; use a path in the tenant's folder, such as `reports/may.csv`");
             Err(SurfaceError::new(Code::PathOutsideSandbox, message))
         };
         if text.len() > MAX_PATH_BYTES {
-            return Err(refuse(format!("`path` has at most {MAX_PATH_BYTES} bytes")));
+            return Err(refuse(format!("`path` is longer than {MAX_PATH_BYTES} bytes")));
         }
         if text.contains('\0') {
-            return Err(refuse("`path` may not contain NUL"));
+            return Err(refuse("`path` must not contain NUL"));
         }
         if text.starts_with('/') {
             return outside("is absolute");
         }
         if text.contains('\\') {
-            return outside("has a backslash, which other systems take for a separator");
+            return outside("contains a backslash, which is a separator on other systems");
         }
         let bytes = text.as_bytes();
         if bytes.len() >= 2 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':' {
-            return outside("names a drive");
+            return outside("contains a drive letter");
         }
         let mut segments = Vec::new();
         for segment in text.split('/') {
             match segment {
                 "" | "." => {}
-                ".." => return outside("has `..` in it"),
+                ".." => return outside("contains `..`"),
                 name if name.len() > MAX_NAME_BYTES => {
-                    return Err(refuse(format!("a name in `path` has at most {MAX_NAME_BYTES} bytes")));
+                    return Err(refuse(format!("a name in `path` is longer than {MAX_NAME_BYTES} bytes")));
                 }
                 name => segments.push(name),
             }
         }
         if segments.is_empty() {
-            return Err(refuse("`path` names no file"));
+            return Err(refuse("`path` does not name a file"));
         }
         if segments.len() > MAX_SEGMENTS {
-            return Err(refuse(format!("`path` leads through at most {MAX_SEGMENTS} folders")));
+            return Err(refuse(format!("`path` has more than {MAX_SEGMENTS} segments")));
         }
         Ok(Self(segments.join("/")))
     }
 
-    /// Its text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The folder it is in, and its name there. The folder is empty for a name in the folder of the tenant itself.
+    /// The parent folder and the name. The parent is empty for a name in the tenant's folder.
     pub fn split(&self) -> (&str, &str) {
         self.0.rsplit_once('/').unwrap_or(("", &self.0))
     }
@@ -80,7 +80,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn paths_that_are_refused() {
+    fn rejects_unsafe_paths() {
         let deep = "a/".repeat(65);
         let long = "a".repeat(256);
         let cases = [
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_are_taken() {
+    fn accepts_relative_paths() {
         let cases = [
             ("a", "a"),
             ("./a//b/", "a/b"),
@@ -122,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_path_that_is_taken_climbs(text in "[./\\\\a:~ ]{0,12}") {
+        fn accepted_paths_stay_in_the_folder(text in "[./\\\\a:~ ]{0,12}") {
             if let Ok(path) = RelativePath::parse(&text) {
                 for component in std::path::Path::new(path.as_str()).components() {
                     prop_assert!(matches!(component, std::path::Component::Normal(_)), "{}", text);

@@ -14,14 +14,14 @@ use crate::error::{Code, SurfaceError};
 use crate::keyed::{Keyed, keyed};
 use crate::limits::Limits;
 use crate::prefix;
-use crate::served::Answer;
+use crate::served::PortFuture;
 use crate::usage::Usage;
 use crate::value::{bytes_of, same, value_of};
 
 const TABLE: Keyed = keyed!("kv");
-/// How many keys are listed at once.
+/// The maximum number of keys in one listing.
 pub const MAX_LISTED: usize = 1000;
-/// How many keys that are over are removed to make room in a tenant that is full.
+/// The maximum number of expired keys removed to make room for a tenant at its quota.
 const ROOM: usize = 1024;
 
 /// The embedded adapter.
@@ -32,7 +32,6 @@ pub struct EmbeddedKv {
 }
 
 impl EmbeddedKv {
-    /// Keys in that database.
     pub const fn new(database: Arc<Database>, limits: Arc<Limits>) -> Self {
         Self { database, limits }
     }
@@ -46,7 +45,7 @@ impl EmbeddedKv {
         if ttl_ms.is_some_and(|ttl| ttl > most.saturating_mul(1000)) {
             return Err(SurfaceError::new(
                 Code::KvTtlExceedsMax,
-                format!("a key lives at most {most} seconds"),
+                format!("the time to live of a key is limited to {most} seconds"),
             ));
         }
         Ok(())
@@ -54,7 +53,7 @@ impl EmbeddedKv {
 }
 
 impl Kv for EmbeddedKv {
-    fn get<'a>(&'a self, scope: &'a Scope, key: &'a str) -> Answer<'a, Option<Entry>> {
+    fn get<'a>(&'a self, scope: &'a Scope, key: &'a str) -> PortFuture<'a, Option<Entry>> {
         async move {
             self.check_key(key)?;
             let stored = self.database.read(|connection| Ok(TABLE.get(connection, scope, key)?))?;
@@ -63,7 +62,13 @@ impl Kv for EmbeddedKv {
         .boxed()
     }
 
-    fn set<'a>(&'a self, scope: &'a Scope, key: String, value: Value, ttl_ms: Option<u64>) -> Answer<'a, ()> {
+    fn set<'a>(
+        &'a self,
+        scope: &'a Scope,
+        key: String,
+        value: Value,
+        ttl_ms: Option<u64>,
+    ) -> PortFuture<'a, ()> {
         async move {
             self.check_key(&key)?;
             self.check_ttl(ttl_ms)?;
@@ -76,7 +81,7 @@ impl Kv for EmbeddedKv {
         .boxed()
     }
 
-    fn delete<'a>(&'a self, scope: &'a Scope, key: String) -> Answer<'a, bool> {
+    fn delete<'a>(&'a self, scope: &'a Scope, key: String) -> PortFuture<'a, bool> {
         async move {
             self.check_key(&key)?;
             let at = scope.clone();
@@ -86,12 +91,12 @@ impl Kv for EmbeddedKv {
         .boxed()
     }
 
-    fn list<'a>(&'a self, scope: &'a Scope, page: KeyPage) -> Answer<'a, Keys> {
+    fn list<'a>(&'a self, scope: &'a Scope, page: KeyPage) -> PortFuture<'a, Keys> {
         let at = scope.clone();
-        self.database.read_apart(move |connection| Ok(list(connection, &at, &page)?)).boxed()
+        self.database.read_blocking(move |connection| Ok(list(connection, &at, &page)?)).boxed()
     }
 
-    fn increment<'a>(&'a self, scope: &'a Scope, key: String, delta: i64) -> Answer<'a, i64> {
+    fn increment<'a>(&'a self, scope: &'a Scope, key: String, delta: i64) -> PortFuture<'a, i64> {
         async move {
             self.check_key(&key)?;
             let (at, limits) = (scope.clone(), Arc::clone(&self.limits));
@@ -100,13 +105,10 @@ impl Kv for EmbeddedKv {
                 let expires = stored.as_ref().and_then(|stored| stored.expires);
                 let before = stored.map_or(Ok(Value::from(0)), |stored| value_of(&stored.value))?;
                 let Some(before) = before.as_i64() else {
-                    return Err(refuse(
-                        "the value of `key` is no integer of 64 bits, so nothing can be added to it",
-                    )
-                    .into());
+                    return Err(refuse("the value of `key` is not a 64-bit integer").into());
                 };
                 let Some(after) = before.checked_add(delta) else {
-                    return Err(refuse("the sum is beyond 64 bits, so the value stays as it is").into());
+                    return Err(refuse("the sum exceeds 64 bits; the value was not changed").into());
                 };
                 put(connection, &at, &limits, &key, &bytes_of(&after.into()), expires)?;
                 Ok(after)
@@ -116,7 +118,7 @@ impl Kv for EmbeddedKv {
         .boxed()
     }
 
-    fn compare_and_swap<'a>(&'a self, scope: &'a Scope, key: String, swap: Swap) -> Answer<'a, Swapped> {
+    fn compare_and_swap<'a>(&'a self, scope: &'a Scope, key: String, swap: Swap) -> PortFuture<'a, Swapped> {
         async move {
             self.check_key(&key)?;
             self.check_ttl(swap.ttl_ms)?;
@@ -138,14 +140,13 @@ impl Kv for EmbeddedKv {
     }
 }
 
-/// The bytes of a value that is not too large.
+/// Serializes a value and checks its size.
 fn checked(limits: &Limits, value: &Value) -> Result<Vec<u8>, SurfaceError> {
     let bytes = bytes_of(value);
     if bytes.len() > limits.value_bytes {
         let (size, most) = (bytes.len(), limits.value_bytes);
-        let message = format!(
-            "the value has {size} bytes as JSON, and at most {most} are allowed; blob takes larger ones"
-        );
+        let message =
+            format!("the value is {size} bytes as JSON; the limit is {most}; use blob for larger values");
         return Err(SurfaceError::new(Code::KvValueTooLarge, message));
     }
     Ok(bytes)
@@ -174,13 +175,13 @@ fn put(
 fn exhausted(tenant: &Tenant, limits: &Limits) -> SurfaceError {
     let (keys, bytes) = (limits.kv_keys, limits.kv_bytes);
     let message =
-        format!("{} may have {keys} keys and {bytes} bytes of them; delete some first", tenant.as_str());
+        format!("the quota of {} is {keys} keys and {bytes} bytes; delete some keys first", tenant.as_str());
     SurfaceError::new(Code::KvQuotaExhausted, message)
 }
 
 fn list(connection: &Connection, scope: &Scope, page: &KeyPage) -> rusqlite::Result<Keys> {
     let limit = page.limit.clamp(1, MAX_LISTED);
-    // Behind the last key, and at or behind the prefix; a key is its own successor with a byte 0 less than anything else.
+    // Starts after the last key of the previous page, or at the prefix.
     let (from, is_behind) = match &page.after {
         Some(after) if after.as_str() >= page.prefix.as_str() => (after.as_str(), true),
         _ => (page.prefix.as_str(), false),
@@ -198,7 +199,7 @@ fn list(connection: &Connection, scope: &Scope, page: &KeyPage) -> rusqlite::Res
     Ok(Keys { keys, more })
 }
 
-/// Removes some of what is over; says whether there may be more.
+/// Removes some expired keys; returns whether more may be left.
 pub(crate) fn sweep(connection: &Connection, now: i64, most: usize) -> rusqlite::Result<bool> {
     TABLE.sweep(connection, now, most)
 }

@@ -1,4 +1,4 @@
-//! Keys and values, as calls.
+//! The JSON interface of kv.
 
 use std::sync::Arc;
 
@@ -10,18 +10,16 @@ use crate::args::Args;
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
-use crate::served::{Answer, Served, unknown_op};
+use crate::served::{PortFuture, Served, unknown_op};
 
 const OPS: &[&str] = &["get", "set", "put", "delete", "list", "atomicIncrement", "cas", "compareAndSwap"];
 
-/// The surface `kv`.
 pub struct ServedKv {
     kv: Arc<dyn Kv>,
     limits: Limits,
 }
 
 impl ServedKv {
-    /// The surface over that port.
     pub fn new(kv: Arc<dyn Kv>, limits: &Limits) -> Self {
         Self { kv, limits: limits.clone() }
     }
@@ -90,7 +88,7 @@ impl ServedKv {
 }
 
 impl Served for ServedKv {
-    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> Answer<'a, Value> {
+    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> PortFuture<'a, Value> {
         self.carry_out(scope, op, args).boxed()
     }
 

@@ -1,4 +1,4 @@
-//! What is with consumers of this process, and what was answered under identities.
+//! Messages held by consumers of this process, and results by effect id.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -10,43 +10,43 @@ use crate::args::refuse;
 use crate::call::Tenant;
 use crate::error::SurfaceError;
 
-/// How many deliveries, and how many answers, are remembered. Of more, the oldest are forgotten.
+/// The maximum number of remembered deliveries and of results. The oldest are dropped.
 const MOST: usize = 20_000;
 
-/// A message that is with a consumer.
+/// A message held by a consumer.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(super) struct HeldMessage {
     pub(super) tenant: Tenant,
     pub(super) subject: String,
     pub(super) id: String,
     pub(super) message: Arc<jetstream::Message>,
 }
 
-pub(super) enum Found {
-    Held(Held),
+pub(super) enum DeliveryLookup {
+    HeldMessage(HeldMessage),
     Unknown,
-    /// The message was handed over again.
+    /// The message was delivered again.
     Expired,
 }
 
 #[derive(Default)]
 pub(super) struct Deliveries {
-    held: HashMap<String, Held>,
-    /// When each message came first, and its tokens, the newest last.
+    held: HashMap<String, HeldMessage>,
+    /// The first delivery time and the tokens of each message, the newest last.
     messages: HashMap<String, (u64, Vec<String>)>,
     order: BTreeMap<u64, String>,
     count: u64,
     answers: HashMap<(Tenant, String), (&'static str, Value)>,
     answered: VecDeque<(Tenant, String)>,
-    /// How often a message came before it may be handed over.
+    /// How often a message arrived too early.
     early: HashMap<String, u64>,
-    /// What was acknowledged last.
+    /// Recently acknowledged messages.
     settled: HashSet<String>,
     settled_in_order: VecDeque<String>,
 }
 
 impl Deliveries {
-    pub(super) fn hold(&mut self, token: &str, held: Held) {
+    pub(super) fn hold(&mut self, token: &str, held: HeldMessage) {
         self.count += 1;
         let count = self.count;
         let (place, tokens) = self.messages.entry(held.id.clone()).or_insert_with(|| (count, Vec::new()));
@@ -61,27 +61,27 @@ impl Deliveries {
         }
     }
 
-    pub(super) fn find(&self, tenant: &Tenant, token: &str) -> Found {
+    pub(super) fn find(&self, tenant: &Tenant, token: &str) -> DeliveryLookup {
         match self.held.get(token).filter(|held| held.tenant == *tenant) {
-            None => Found::Unknown,
-            Some(held) if self.is_newest(held, token) => Found::Held(held.clone()),
-            Some(_) => Found::Expired,
+            None => DeliveryLookup::Unknown,
+            Some(held) if self.is_newest(held, token) => DeliveryLookup::HeldMessage(held.clone()),
+            Some(_) => DeliveryLookup::Expired,
         }
     }
 
-    /// The delivery under that token, if nobody has got the message since.
-    pub(super) fn current(&self, token: &str) -> Option<Held> {
+    /// The delivery of that token, if it is the newest.
+    pub(super) fn current(&self, token: &str) -> Option<HeldMessage> {
         self.held.get(token).filter(|held| self.is_newest(held, token)).cloned()
     }
 
-    fn is_newest(&self, held: &Held, token: &str) -> bool {
+    fn is_newest(&self, held: &HeldMessage, token: &str) -> bool {
         self.messages
             .get(&held.id)
             .and_then(|(_, tokens)| tokens.last())
             .is_some_and(|newest| newest == token)
     }
 
-    /// The message is done with, or back.
+    /// The message was settled or returned.
     pub(super) fn forget(&mut self, id: &str) {
         if let Some((place, tokens)) = self.messages.remove(id) {
             self.order.remove(&place);
@@ -91,7 +91,7 @@ impl Deliveries {
         }
     }
 
-    /// The message came too early, and was sent back.
+    /// Counts an early arrival.
     pub(super) fn too_early(&mut self, id: &str) {
         if self.early.len() >= MOST {
             self.early.clear();
@@ -99,12 +99,11 @@ impl Deliveries {
         *self.early.entry(id.to_owned()).or_default() += 1;
     }
 
-    /// How often that was.
     pub(super) fn times_early(&self, id: &str) -> u64 {
         self.early.get(id).copied().unwrap_or(0)
     }
 
-    /// The message was acknowledged, and never comes back.
+    /// Records an acknowledgement; the message must not return.
     pub(super) fn settle(&mut self, id: &str) {
         self.early.remove(id);
         if self.settled.insert(id.to_owned()) {
@@ -132,7 +131,7 @@ impl Deliveries {
             None => Ok(None),
             Some((by, answer)) if *by == op => Ok(Some(answer.clone())),
             Some((by, _)) => Err(refuse(format!(
-                "the effect `{effect}` was made by {by}, and {op} cannot have it too; use another identity"
+                "effect id `{effect}` was already used by {by}; use a different id for {op}"
             ))),
         }
     }

@@ -7,18 +7,17 @@ use sha2::{Digest as _, Sha256};
 use crate::call::Tenant;
 use crate::queue::Topic;
 
-/// Every subject of ours.
+/// All our subjects.
 pub(super) const EVERYTHING: &str = "interlock.>";
 
 const TENANT: &str = "Interlock-Tenant";
 const NAME: &str = "Interlock-Name";
 const STREAM: &str = "Interlock-Stream";
 
-/// What a queue or a stream of a tenant is called on the server.
+/// The server-side name of a tenant's queue or stream.
 pub(super) struct Name {
-    /// The name of the stream there.
+    /// The JetStream stream name.
     pub(super) stream: String,
-    /// The subject there.
     pub(super) subject: String,
     topic: Topic,
 }
@@ -33,7 +32,7 @@ impl Name {
     }
 
     fn of(tenant: &Tenant, name: &str, is_stream: bool) -> Self {
-        // A tenant has no NUL in its name, so no two pairs are written alike.
+        // Tenant names do not contain NUL, so the concatenation is unambiguous.
         let mut digest = Sha256::new();
         digest.update(tenant.as_str());
         digest.update([0]);
@@ -49,7 +48,7 @@ impl Name {
         }
     }
 
-    /// What says whose a message is. Names are in a form that fits into a header.
+    /// Headers that identify tenant and name, encoded for headers.
     pub(super) fn headers(&self) -> [(&'static str, String); 3] {
         let text = |text: &str| URL_SAFE_NO_PAD.encode(text);
         [
@@ -60,10 +59,10 @@ impl Name {
     }
 }
 
-/// Says when a message may be handed over that was published for later: milliseconds since 1970.
+/// The header with the due time of a delayed message, in milliseconds since 1970.
 pub(super) const NOT_BEFORE: &str = "Interlock-Not-Before";
 
-/// Where a message was published.
+/// The topic of a message.
 pub(super) fn topic(message: &async_nats::Message) -> Option<Topic> {
     let headers = message.headers.as_ref()?;
     let text = |name: &str| String::from_utf8(URL_SAFE_NO_PAD.decode(headers.get(name)?.as_str()).ok()?).ok();
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_legal_and_nobody_elses() {
+    fn names_are_valid_and_unique() {
         let tenants = ["a", "b", "a:b"].map(|name| Tenant::new(name).unwrap());
         let names = ["jobs", "jobs.>", "*", "a b\n", "", "ü"];
         let mut seen = std::collections::BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Records that stay.
+//! Streams: records that stay.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use super::{Inner, RECOGNISED, WAIT, unavailable};
 use crate::args::{check_name, refuse};
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
-use crate::queue::{From, MAX_RECORDS, MAX_SUBJECT_BYTES, Record, Records};
+use crate::queue::{MAX_RECORDS, MAX_SUBJECT_BYTES, ReadFrom, Record, Records};
 use crate::value::value_of;
 
-/// How long the server keeps a reader that has gone away.
+/// How long the server keeps an abandoned consumer.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
 
 impl Inner {
@@ -55,18 +55,18 @@ impl Inner {
         &self,
         scope: &Scope,
         stream: &str,
-        from: &From,
+        from: &ReadFrom,
         limit: usize,
     ) -> Result<Records, SurfaceError> {
         check_name("stream", stream, MAX_SUBJECT_BYTES, Code::InvalidArgument)?;
         let name = Name::stream(&scope.tenant, stream);
         let behind = match from {
-            From::Cursor(cursor) => Some(
+            ReadFrom::Cursor(cursor) => Some(
                 cursor
                     .parse::<u64>()
-                    .map_err(|_| refuse("`cursor` is what an earlier answer gave as `nextCursor`"))?,
+                    .map_err(|_| refuse("`cursor` must be the `nextCursor` of an earlier response"))?,
             ),
-            From::Beginning | From::Now => None,
+            ReadFrom::Beginning | ReadFrom::Now => None,
         };
         let found = match self.context.get_stream(&name.stream).await {
             Ok(found) => found,
@@ -83,9 +83,9 @@ impl Inner {
         };
         let last = found.cached_info().state.last_sequence;
         let behind = match from {
-            From::Beginning => 0,
-            From::Now => last,
-            From::Cursor(_) => behind.unwrap_or(0),
+            ReadFrom::Beginning => 0,
+            ReadFrom::Now => last,
+            ReadFrom::Cursor(_) => behind.unwrap_or(0),
         };
         if behind >= last || limit == 0 {
             return Ok(Records { records: Vec::new(), next: behind.to_string(), more: behind < last });
@@ -114,7 +114,7 @@ impl Inner {
                 next: next.to_string(),
             });
         }
-        // A reader that stays is forgotten by the server itself.
+        // The server removes a leftover consumer itself.
         let _ = found.delete_consumer(&reader.cached_info().name).await;
         Ok(Records { records, next: next.to_string(), more: next < last })
     }

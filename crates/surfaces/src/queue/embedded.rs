@@ -1,4 +1,4 @@
-//! Messages and streams in the shared database.
+//! Queues and streams in the shared database.
 
 use std::sync::Arc;
 
@@ -8,17 +8,19 @@ use rusqlite::Connection;
 use serde_json::Value;
 use tokio::sync::broadcast;
 
-use super::{Consume, Delivery, From, MAX_LEASE_MS, MAX_RECORDS, MAX_SUBJECT_BYTES, Queue, Records, Topic};
+use super::{
+    Consume, Delivery, MAX_LEASE_MS, MAX_RECORDS, MAX_SUBJECT_BYTES, Queue, ReadFrom, Records, Topic,
+};
 use super::{check_delay, check_reason, messages, streams};
 use crate::args::{check_name, refuse};
 use crate::call::{Scope, Tenant};
 use crate::embedded::Database;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
-use crate::served::Answer;
+use crate::served::PortFuture;
 use crate::value::bytes_of;
 
-/// How many topics may wait for a watcher before it is told that it fell behind.
+/// Buffered notifications per watcher before it lags.
 const WATCHED: usize = 1024;
 
 /// The embedded adapter.
@@ -30,24 +32,24 @@ pub struct EmbeddedQueue {
 }
 
 impl EmbeddedQueue {
-    /// Messages in that database.
     pub fn new(database: Arc<Database>, limits: Arc<Limits>) -> Self {
         Self { database, limits, topics: broadcast::Sender::new(WATCHED) }
     }
 
-    /// The bytes of a message that is not too large.
+    /// Serializes a message and checks its size.
     fn checked(&self, what: &str, payload: &Value) -> Result<Vec<u8>, SurfaceError> {
         let (bytes, most) = (bytes_of(payload), self.limits.message_bytes);
         if bytes.len() > most {
             let size = bytes.len();
             return Err(refuse(format!(
-                "`{what}` has {size} bytes as JSON, and at most {most} are allowed; put it into blob and send its key"
+                "`{what}` is {size} bytes as JSON; the limit is {most}; store it as a blob and send its \
+                    key"
             )));
         }
         Ok(bytes)
     }
 
-    /// Tells those who watch. Nobody may be there.
+    /// Notifies watchers, if any.
     fn teller(&self, tenant: &Tenant, name: &str, is_stream: bool) -> impl FnOnce() + Send + 'static {
         let topics = self.topics.clone();
         let topic = Topic { tenant: tenant.clone(), name: name.to_owned(), is_stream };
@@ -66,11 +68,11 @@ fn check_lease(lease_ms: u64) -> Result<(), SurfaceError> {
         return Ok(());
     }
     let most = MAX_LEASE_MS / 1000;
-    Err(refuse(format!("a delivery is kept for more than 0 and at most {most} seconds")))
+    Err(refuse(format!("a lease must be more than 0 and at most {most} seconds")))
 }
 
 impl Queue for EmbeddedQueue {
-    fn publish<'a>(&'a self, scope: &'a Scope, subject: String, payload: Value) -> Answer<'a, String> {
+    fn publish<'a>(&'a self, scope: &'a Scope, subject: String, payload: Value) -> PortFuture<'a, String> {
         self.publish_later(scope, subject, payload, 0)
     }
 
@@ -80,7 +82,7 @@ impl Queue for EmbeddedQueue {
         subject: String,
         payload: Value,
         delay_ms: u64,
-    ) -> Answer<'a, String> {
+    ) -> PortFuture<'a, String> {
         async move {
             check_subject("subject", &subject)?;
             check_delay(delay_ms)?;
@@ -96,7 +98,7 @@ impl Queue for EmbeddedQueue {
         .boxed()
     }
 
-    fn consume<'a>(&'a self, scope: &'a Scope, consume: Consume) -> Answer<'a, Option<Delivery>> {
+    fn consume<'a>(&'a self, scope: &'a Scope, consume: Consume) -> PortFuture<'a, Option<Delivery>> {
         async move {
             check_subject("subject", &consume.subject)?;
             if let Some(consumer) = &consume.consumer {
@@ -110,13 +112,13 @@ impl Queue for EmbeddedQueue {
         .boxed()
     }
 
-    fn ack<'a>(&'a self, scope: &'a Scope, token: String) -> Answer<'a, bool> {
+    fn ack<'a>(&'a self, scope: &'a Scope, token: String) -> PortFuture<'a, bool> {
         let at = scope.clone();
         let change = move |connection: &Connection| messages::ack(connection, &at, &token);
         self.database.change(scope, "queueBus.ack", change).boxed()
     }
 
-    fn nack<'a>(&'a self, scope: &'a Scope, token: String, requeue: bool) -> Answer<'a, bool> {
+    fn nack<'a>(&'a self, scope: &'a Scope, token: String, requeue: bool) -> PortFuture<'a, bool> {
         async move {
             let (at, topics) = (scope.clone(), self.topics.clone());
             let change = move |connection: &Connection| messages::nack(connection, &at, &token, requeue);
@@ -132,7 +134,7 @@ impl Queue for EmbeddedQueue {
         .boxed()
     }
 
-    fn postpone<'a>(&'a self, scope: &'a Scope, token: String, delay_ms: u64) -> Answer<'a, bool> {
+    fn postpone<'a>(&'a self, scope: &'a Scope, token: String, delay_ms: u64) -> PortFuture<'a, bool> {
         async move {
             check_lease(delay_ms)?;
             let at = scope.clone();
@@ -147,7 +149,7 @@ impl Queue for EmbeddedQueue {
         scope: &'a Scope,
         token: String,
         reason: String,
-    ) -> Answer<'a, Option<String>> {
+    ) -> PortFuture<'a, Option<String>> {
         async move {
             check_reason(&reason)?;
             let (at, topics) = (scope.clone(), self.topics.clone());
@@ -164,7 +166,7 @@ impl Queue for EmbeddedQueue {
         .boxed()
     }
 
-    fn release<'a>(&'a self, scope: &'a Scope, consumer: String) -> Answer<'a, u64> {
+    fn release<'a>(&'a self, scope: &'a Scope, consumer: String) -> PortFuture<'a, u64> {
         async move {
             check_subject("consumer", &consumer)?;
             let mut released = 0;
@@ -178,7 +180,7 @@ impl Queue for EmbeddedQueue {
                         let _ = topics.send(topic);
                     }
                 };
-                // Without an effect's identity: giving back what is not held changes nothing.
+                // Without an effect id: releasing messages is idempotent.
                 let plain = Scope { effect: None, ..scope.clone() };
                 let subjects = self.database.change_then(&plain, "queueBus.release", change, tell).await?;
                 if subjects.is_empty() {
@@ -190,11 +192,16 @@ impl Queue for EmbeddedQueue {
         .boxed()
     }
 
-    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> Answer<'a, Option<Timestamp>> {
+    fn due<'a>(&'a self, scope: &'a Scope, subject: &'a str) -> PortFuture<'a, Option<Timestamp>> {
         async move { self.database.read(|connection| Ok(messages::due(connection, scope, subject)?)) }.boxed()
     }
 
-    fn stream_publish<'a>(&'a self, scope: &'a Scope, stream: String, record: Value) -> Answer<'a, String> {
+    fn stream_publish<'a>(
+        &'a self,
+        scope: &'a Scope,
+        stream: String,
+        record: Value,
+    ) -> PortFuture<'a, String> {
         async move {
             check_subject("stream", &stream)?;
             let record = self.checked("record", &record)?;
@@ -211,14 +218,14 @@ impl Queue for EmbeddedQueue {
         &'a self,
         scope: &'a Scope,
         stream: String,
-        from: From,
+        from: ReadFrom,
         limit: usize,
-    ) -> Answer<'a, Records> {
+    ) -> PortFuture<'a, Records> {
         async move {
             check_subject("stream", &stream)?;
             let (tenant, limit) = (scope.tenant.clone(), limit.clamp(1, MAX_RECORDS));
             self.database
-                .read_apart(move |connection| streams::read(connection, &tenant, &stream, &from, limit))
+                .read_blocking(move |connection| streams::read(connection, &tenant, &stream, &from, limit))
                 .await
         }
         .boxed()
@@ -229,7 +236,7 @@ impl Queue for EmbeddedQueue {
     }
 
     fn backend(&self) -> &'static str {
-        // The closed list of the protocol has no word for a database in the same process that is durable.
+        // The protocol's closed list has no name for a durable in-process database.
         "in-memory"
     }
 }

@@ -1,26 +1,24 @@
-//! Messages and streams, as calls.
+//! The JSON interface of queues.
 
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value, json};
 
-use super::{Consume, From, LEASE_MS, MAX_DELAY_MS, MAX_LEASE_MS, MAX_RECORDS, Queue};
+use super::{Consume, LEASE_MS, MAX_DELAY_MS, MAX_LEASE_MS, MAX_RECORDS, Queue, ReadFrom};
 use crate::args::{Args, refuse};
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
-use crate::served::{Answer, Served, unknown_op};
+use crate::served::{PortFuture, Served, unknown_op};
 
 const OPS: &[&str] = &["publish", "consume", "ack", "nack", "deadLetter", "streamPublish", "streamSubscribe"];
 const UNKNOWN: &str = "unknown_delivery_token";
 
-/// The surface `queueBus`.
 pub struct ServedQueue {
     queue: Arc<dyn Queue>,
 }
 
 impl ServedQueue {
-    /// The surface over that port.
     pub fn new(queue: Arc<dyn Queue>) -> Self {
         Self { queue }
     }
@@ -82,7 +80,7 @@ impl ServedQueue {
         let lease = args.lifetime_ms("leaseSeconds", MAX_LEASE_MS / 1000, Code::InvalidArgument)?;
         let lease = match (lease, args.optional_count("durationMs", 1, MAX_LEASE_MS)?) {
             (Some(_), Some(_)) => {
-                return Err(refuse("`leaseSeconds` and `durationMs` mean the same; give one"));
+                return Err(refuse("`leaseSeconds` and `durationMs` are synonyms; use only one"));
             }
             (lease, None) | (None, lease) => lease,
         };
@@ -106,10 +104,10 @@ impl ServedQueue {
         let stream = args.text("stream")?;
         let is_beginning = args.flag("fromBeginning")?;
         let from = match (args.optional_text("cursor")?, is_beginning) {
-            (Some(_), true) => return Err(refuse("give `fromBeginning` or a `cursor`, not both")),
-            (Some(cursor), false) => From::Cursor(cursor),
-            (None, true) => From::Beginning,
-            (None, false) => From::Now,
+            (Some(_), true) => return Err(refuse("use either `fromBeginning` or `cursor`, not both")),
+            (Some(cursor), false) => ReadFrom::Cursor(cursor),
+            (None, true) => ReadFrom::Beginning,
+            (None, false) => ReadFrom::Now,
         };
         let limit = args.optional_count("limit", 1, MAX_RECORDS as u64)?;
         let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MAX_RECORDS);
@@ -133,12 +131,12 @@ impl ServedQueue {
 fn subject(args: &mut Args) -> Result<String, SurfaceError> {
     match args.one_of(&["subject", "topic"])? {
         Value::String(subject) => Ok(subject),
-        _ => Err(refuse("`subject` is a text")),
+        _ => Err(refuse("`subject` must be a string")),
     }
 }
 
 impl Served for ServedQueue {
-    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> Answer<'a, Value> {
+    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> PortFuture<'a, Value> {
         self.carry_out(scope, op, args).boxed()
     }
 

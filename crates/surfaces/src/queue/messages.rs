@@ -1,13 +1,14 @@
-//! The rows of messages.
+//! Rows of messages.
 //!
 //! ```text
 //!   published ──► ready ──consume──► leased ──ack──► gone
 //!                   ▲                  │ ├──dead letter──► ready under <subject>.dlq
-//!                   └──nack, release───┘ └──lease over──► may be consumed again
+//!                   └──nack, release───┘ └──lease expired──► may be consumed again
 //! ```
 //!
-//! A message that is published for later begins as leased, to nobody, until its delay is over. Ready rows are in one small index by place, leased ones in another by the end of their lease. Neither is ever scanned: the next
-//! message is the first entry of one of them, however many there are.
+//! A delayed message starts as leased, without a consumer, until it is due. Ready rows are in one partial index by
+//! position, leased ones in another by lease end. The next message is always the first entry of one of them, so nothing
+//! is scanned.
 
 use canon::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -22,7 +23,7 @@ use crate::usage::{Usage, signed};
 use crate::value::{bytes_of, value_of};
 
 const SURFACE: &str = "queue";
-/// How many messages are given back in one transaction.
+/// The maximum number of messages released in one transaction.
 const RELEASED_AT_ONCE: usize = 256;
 
 pub(super) fn publish(
@@ -36,14 +37,16 @@ pub(super) fn publish(
     let usage = Usage::new(1, signed(payload.len())).add(connection, &scope.tenant, SURFACE)?;
     if !usage.within(limits.messages, limits.queue_bytes) {
         let (messages, bytes) = (limits.messages, limits.queue_bytes);
-        let message =
-            format!("{messages} messages or {bytes} bytes of them wait already; consume some first");
+        let message = format!(
+            "the tenant's quota of {messages} waiting messages or {bytes} bytes is reached; \
+                consume some first"
+        );
         return Err(SurfaceError::new(Code::QueueBackendUnavailable, message).into());
     }
     Ok(insert(connection, scope, subject, payload, scope.expiry(delay_ms))?)
 }
 
-/// The salt is random, and made once for a tenant in a file. With it, an id is not given again by a file that was made anew.
+/// The salt is random and created once per tenant and file, so a recreated file does not reuse ids.
 fn insert(
     connection: &Connection,
     scope: &Scope,
@@ -82,7 +85,7 @@ pub(super) fn consume(
             None => statement.query_row(params![tenant, consume.subject], place).optional(),
         }
     };
-    // What comes back is older than what was never handed over.
+    // Returned messages are older than new ones.
     let over = place(
         "SELECT place FROM messages WHERE tenant = ?1 AND subject = ?2 AND lease_until <= ?3
          ORDER BY lease_until, place LIMIT 1",
@@ -121,7 +124,7 @@ pub(super) fn ack(connection: &Connection, scope: &Scope, token: &str) -> Result
     Ok(true)
 }
 
-/// The subject of the message, where the token was known.
+/// The subject of the message, if the token is known.
 pub(super) fn nack(
     connection: &Connection,
     scope: &Scope,
@@ -137,7 +140,7 @@ pub(super) fn nack(
     Ok(Some(held.subject))
 }
 
-/// Whether the token was known. The message stays with its consumer, by name, and comes back when the lease ends.
+/// Whether the token is known. The message stays assigned to its consumer and returns when the lease ends.
 pub(super) fn postpone(
     connection: &Connection,
     scope: &Scope,
@@ -151,7 +154,7 @@ pub(super) fn postpone(
     Ok(true)
 }
 
-/// The subject of the dead letter, where the token was known.
+/// The dead-letter subject, if the token is known.
 pub(super) fn dead_letter(
     connection: &Connection,
     scope: &Scope,
@@ -167,13 +170,13 @@ pub(super) fn dead_letter(
     let payload =
         [&b"{\"original\":"[..], &original, &b",\"deadLetterReason\":"[..], &reason, &b"}"[..]].concat();
     remove(connection, &scope.tenant, &held)?;
-    // Not held to the bound of the tenant: what is there already may always be put aside.
+    // Exempt from the quota: an existing message can always be moved.
     Usage::new(1, signed(payload.len())).add(connection, &scope.tenant, SURFACE)?;
     insert(connection, scope, &subject, &payload, None)?;
     Ok(Some(subject))
 }
 
-/// Gives back some of what a consumer holds; the subjects, one for each message.
+/// Releases some messages of a consumer; returns one subject per message.
 pub(super) fn release(
     connection: &Connection,
     scope: &Scope,
@@ -214,15 +217,15 @@ pub(super) fn due(
     Ok(over.map(|over| Timestamp(u64::try_from(over.max(scope.at())).unwrap_or(0))))
 }
 
-/// A message that is with the holder of a token.
-struct Held {
+/// A message held by the owner of a token.
+struct LeasedMessage {
     place: i64,
     subject: String,
     bytes: i64,
 }
 
-/// The message of a token: `<salt>-<place>.<delivery>`.
-fn held(connection: &Connection, tenant: &Tenant, token: &str) -> Result<Option<Held>, Refused> {
+/// Looks up a token: `<salt>-<place>.<delivery>`.
+fn held(connection: &Connection, tenant: &Tenant, token: &str) -> Result<Option<LeasedMessage>, Refused> {
     let parsed = token.rsplit_once('.').and_then(|(id, delivery)| {
         let place = id.rsplit_once('-')?.1.parse::<i64>().ok()?;
         Some((id, place, delivery.parse::<i64>().ok()?))
@@ -234,7 +237,7 @@ fn held(connection: &Connection, tenant: &Tenant, token: &str) -> Result<Option<
              WHERE tenant = ?1 AND place = ?2",
         )?
         .query_row(params![tenant.as_str(), place], |row| {
-            let held = Held { place, subject: row.get(1)?, bytes: row.get(4)? };
+            let held = LeasedMessage { place, subject: row.get(1)?, bytes: row.get(4)? };
             Ok((row.get::<_, String>(0)?, row.get::<_, i64>(2)?, row.get::<_, bool>(3)?, held))
         })
         .optional()?;
@@ -243,10 +246,10 @@ fn held(connection: &Connection, tenant: &Tenant, token: &str) -> Result<Option<
     };
     debug_assert_eq!(of, id);
     if delivery < deliveries && delivery > 0 {
-        let message = "the message was handed over again meanwhile; this delivery of it counts no more";
+        let message = "the message was delivered again; this delivery token is expired";
         return Err(SurfaceError::new(Code::QueueDeliveryTokenExpired, message).into());
     }
-    // The number 0 was never handed over: such a message is only kept back.
+    // Delivery 0 never happened: such a message is only delayed.
     Ok((delivery == deliveries && delivery > 0 && is_leased).then_some(held))
 }
 
@@ -259,7 +262,7 @@ fn give_back(connection: &Connection, tenant: &Tenant, place: i64) -> rusqlite::
     Ok(())
 }
 
-fn remove(connection: &Connection, tenant: &Tenant, held: &Held) -> rusqlite::Result<()> {
+fn remove(connection: &Connection, tenant: &Tenant, held: &LeasedMessage) -> rusqlite::Result<()> {
     connection
         .prepare_cached("DELETE FROM messages WHERE tenant = ?1 AND place = ?2")?
         .execute(params![tenant.as_str(), held.place])?;

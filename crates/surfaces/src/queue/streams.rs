@@ -1,8 +1,8 @@
-//! The rows of streams. A record is never changed; beyond the bound of its stream the oldest go.
+//! Rows of streams. Records are immutable; above the stream's limit the oldest are removed.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{From, Record, Records};
+use super::{ReadFrom, Record, Records};
 use crate::args::refuse;
 use crate::call::{Scope, Tenant};
 use crate::embedded::Refused;
@@ -12,7 +12,7 @@ use crate::usage::{Usage, signed};
 use crate::value::value_of;
 
 const SURFACE: &str = "stream";
-/// How many bytes of records one page has, beside its first record: enough for many, and little enough to be held in memory.
+/// The maximum size of a page besides its first record, in bytes.
 const PAGE_BYTES: usize = 8 << 20;
 
 pub(super) fn publish(
@@ -34,7 +34,7 @@ pub(super) fn publish(
             "INSERT INTO records (tenant, stream, place, published_at, payload) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
         .execute(params![tenant, stream, place, scope.at(), record])?;
-    // The name of the stream is counted with each record, so that many small streams are not for nothing.
+    // The stream name counts with each record, so many small streams are not free.
     let mut growth = Usage::new(1, signed(record.len() + stream.len()));
     if u64::try_from(place - oldest).unwrap_or(0) >= limits.stream_records {
         let gone: i64 = connection
@@ -48,12 +48,12 @@ pub(super) fn publish(
         growth = Usage::new(0, growth.bytes - gone - signed(stream.len()));
     }
     let usage = growth.add(connection, &scope.tenant, SURFACE)?;
-    // A record that takes the place of one as large always fits, whatever the bounds have become since.
+    // A record that replaces one of the same size always fits, even if the limits were lowered.
     let grows = growth.items > 0 || growth.bytes > 0;
     if grows && !usage.within(limits.records, limits.stream_bytes) {
         let (records, bytes) = (limits.records, limits.stream_bytes);
         let message = format!(
-            "the streams of the tenant may have {records} records and {bytes} bytes, and this record is beyond them"
+            "the tenant's stream quota is {records} records and {bytes} bytes; this record exceeds it"
         );
         return Err(SurfaceError::new(Code::QueueBackendUnavailable, message).into());
     }
@@ -64,7 +64,7 @@ pub(super) fn read(
     connection: &Connection,
     tenant: &Tenant,
     stream: &str,
-    from: &From,
+    from: &ReadFrom,
     limit: usize,
 ) -> Result<Records, Refused> {
     let head: Option<(i64, String)> = connection
@@ -73,9 +73,9 @@ pub(super) fn read(
         .optional()?;
     let (newest, salt) = head.unwrap_or_default();
     let after = match from {
-        From::Beginning => 0,
-        From::Now => newest,
-        From::Cursor(cursor) => place_of(cursor)?,
+        ReadFrom::Beginning => 0,
+        ReadFrom::Now => newest,
+        ReadFrom::Cursor(cursor) => place_of(cursor)?,
     };
     let mut statement = connection.prepare_cached(
         "SELECT place, payload FROM records WHERE tenant = ?1 AND stream = ?2 AND place > ?3 ORDER BY place LIMIT ?4",
@@ -104,5 +104,5 @@ fn place_of(cursor: &str) -> Result<i64, SurfaceError> {
     let place = cursor.strip_prefix('s').and_then(|digits| digits.parse::<i64>().ok());
     place
         .filter(|place| *place >= 0)
-        .ok_or_else(|| refuse("`cursor` is one that an earlier page of this stream gave as `nextCursor`"))
+        .ok_or_else(|| refuse("`cursor` must be the `nextCursor` of an earlier page of this stream"))
 }

@@ -1,4 +1,4 @@
-//! Texts in a SQLite file with FTS5.
+//! Full-text search with SQLite FTS5.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,9 @@ use crate::args::{check_name, refuse, shown};
 use crate::call::{Scope, Tenant};
 use crate::embedded::{Database, OpenError, Refused, Schema};
 use crate::error::{Code, SurfaceError};
-use crate::served::Answer;
+use crate::served::PortFuture;
 use crate::value::same;
 
-/// The name of the file.
 const FILE: &str = "search.sqlite3";
 
 static SCHEMA: Schema = Schema { name: "search", steps: STEPS, prepare, sweep: |_, _| Ok(false) };
@@ -39,20 +38,19 @@ const STEPS: &[&str] = &["
     ) STRICT;
 "];
 
-/// How much of the file is mapped instead of copied.
+/// The memory-mapped size of the file.
 const MAPPED_BYTES: i64 = 2 << 30;
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "mmap_size", MAPPED_BYTES)
 }
 
-/// Texts in a file.
 pub struct EmbeddedSearch {
     database: Arc<Database>,
     limits: Arc<SearchLimits>,
 }
 
-/// A document that may be kept.
+/// A validated document.
 struct Stored {
     id: String,
     fields: String,
@@ -65,11 +63,8 @@ impl Stored {
         let text = text_of(&document.fields);
         let fields = Value::Object(document.fields).to_string();
         if fields.len() > limits.document_bytes {
-            let message = format!(
-                "a document has {} bytes, and at most {} are kept",
-                fields.len(),
-                limits.document_bytes
-            );
+            let message =
+                format!("the document is {} bytes; the limit is {}", fields.len(), limits.document_bytes);
             return Err(refuse(message));
         }
         Ok(Self { id: document.id, fields, text })
@@ -81,10 +76,10 @@ impl Stored {
 }
 
 impl EmbeddedSearch {
-    /// Opens the file in that directory, which has to be there.
+    /// Opens the file in an existing directory.
     ///
     /// # Errors
-    /// When it cannot be opened, or is of a newer version.
+    /// The file cannot be opened or has a newer version.
     pub fn open(directory: &Path, limits: SearchLimits) -> Result<Self, OpenError> {
         let database = Database::open(&directory.join(FILE), &SCHEMA)?;
         Ok(Self { database: Arc::new(database), limits: Arc::new(limits) })
@@ -95,7 +90,7 @@ impl EmbeddedSearch {
         let (limits, tenant) = (Arc::clone(&self.limits), scope.tenant.clone());
         if documents.len() > limits.documents {
             let message = format!(
-                "{} documents were given, and one call takes at most {}",
+                "{} documents were given; the limit per call is {}",
                 documents.len(),
                 limits.documents
             );
@@ -130,13 +125,12 @@ impl EmbeddedSearch {
         let too_long = |what: String| SurfaceError::new(Code::SearchQuerySyntaxError, what);
         if query.text.len() > query_bytes {
             return Err(too_long(format!(
-                "the query has {} bytes, and at most {query_bytes} are read",
+                "the query is {} bytes; the limit is {query_bytes}",
                 query.text.len()
             )));
         }
-        let words = expression(&query.text, query_words).map_err(|count| {
-            too_long(format!("the query has {count} words, and at most {query_words} are looked for"))
-        })?;
+        let words = expression(&query.text, query_words)
+            .map_err(|count| too_long(format!("the query has {count} words; the limit is {query_words}")))?;
         let tenant = scope.tenant.clone();
         self.database
             .read_long(&scope.tenant, move |connection| {
@@ -185,7 +179,7 @@ fn find(connection: &Connection, tenant: &Tenant, name: &str) -> rusqlite::Resul
 
 fn existing(connection: &Connection, tenant: &Tenant, name: &str) -> Result<i64, Refused> {
     find(connection, tenant, name)?.ok_or_else(|| {
-        let message = format!("there is no index `{}`; the first document makes it", shown(name));
+        let message = format!("unknown index `{}`; the first document creates an index", shown(name));
         SurfaceError::new(Code::SearchIndexNotFound, message).into()
     })
 }
@@ -200,18 +194,20 @@ fn create(
         .prepare_cached("SELECT count(*) FILTER (WHERE tenant = ?1), count(*) FROM indexes")?
         .query_row([tenant.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     if count >= limits.indexes {
-        return Err(refuse(format!("a tenant has at most {} indexes", limits.indexes)).into());
+        return Err(refuse(format!("the tenant's quota of {} indexes is reached", limits.indexes)).into());
     }
     if of_all >= limits.indexes_of_all {
-        return Err(
-            refuse(format!("all tenants together have at most {} indexes", limits.indexes_of_all)).into()
-        );
+        return Err(refuse(format!(
+            "the quota of {} indexes for all tenants is reached",
+            limits.indexes_of_all
+        ))
+        .into());
     }
     connection
         .prepare_cached("INSERT INTO indexes (tenant, name, documents, bytes) VALUES (?1, ?2, 0, 0)")?
         .execute(params![tenant.as_str(), name])?;
     let number = connection.last_insert_rowid();
-    // Only where the words are; the documents themselves are in their own table.
+    // Contentless: the documents are in their own table.
     connection.execute_batch(&format!(
         "CREATE VIRTUAL TABLE texts_{number} USING fts5(
              body, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2')"
@@ -219,7 +215,7 @@ fn create(
     Ok(number)
 }
 
-/// Says whether it is new, and how many bytes it has more than the one before.
+/// Whether the document is new, and how many bytes it grew.
 fn put_one(connection: &Connection, number: i64, document: &Stored) -> rusqlite::Result<(bool, i64)> {
     let freed = remove_one(connection, number, &document.id)?;
     connection
@@ -231,7 +227,7 @@ fn put_one(connection: &Connection, number: i64, document: &Stored) -> rusqlite:
     Ok((freed.is_none(), document.bytes() - freed.unwrap_or(0)))
 }
 
-/// The bytes that are free now, if it was there.
+/// The freed bytes, if it existed.
 fn remove_one(connection: &Connection, number: i64, id: &str) -> rusqlite::Result<Option<i64>> {
     let old: Option<(i64, i64)> = connection
         .prepare_cached(
@@ -262,14 +258,14 @@ fn check_bytes(connection: &Connection, tenant: &Tenant, most: u64) -> Result<()
         .query_row([tenant.as_str()], |row| row.get(0))?;
     if bytes > most {
         return Err(refuse(format!(
-            "the documents of a tenant have at most {most} bytes, and these would make {bytes}"
+            "the tenant's quota is {most} bytes of documents; this call would need {bytes}"
         ))
         .into());
     }
     Ok(())
 }
 
-/// The best documents of all. The inner query is what FTS5 does best; only its few rows are looked up.
+/// The best documents. FTS5 ranks in the inner query; only its few rows are joined.
 fn best_of(connection: &Connection, number: i64, words: &str, hits: usize) -> rusqlite::Result<Vec<Hit>> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT documents.id, best.score, documents.fields
@@ -282,7 +278,7 @@ fn best_of(connection: &Connection, number: i64, words: &str, hits: usize) -> ru
     Ok(found)
 }
 
-/// The best documents among those whose fields have these values: from the best on, until there are enough.
+/// The best documents with these field values: checks all matches, best first, until there are enough.
 fn best_of_some(
     connection: &Connection,
     number: i64,
@@ -315,15 +311,15 @@ fn hit(row: &Row<'_>) -> rusqlite::Result<Hit> {
 }
 
 impl Search for EmbeddedSearch {
-    fn index<'a>(&'a self, scope: &'a Scope, index: String, documents: Vec<Document>) -> Answer<'a, u64> {
+    fn index<'a>(&'a self, scope: &'a Scope, index: String, documents: Vec<Document>) -> PortFuture<'a, u64> {
         self.put(scope, index, documents).boxed()
     }
 
-    fn query<'a>(&'a self, scope: &'a Scope, query: Query) -> Answer<'a, Vec<Hit>> {
+    fn query<'a>(&'a self, scope: &'a Scope, query: Query) -> PortFuture<'a, Vec<Hit>> {
         self.best(scope, query).boxed()
     }
 
-    fn delete<'a>(&'a self, scope: &'a Scope, index: String, ids: Vec<String>) -> Answer<'a, u64> {
+    fn delete<'a>(&'a self, scope: &'a Scope, index: String, ids: Vec<String>) -> PortFuture<'a, u64> {
         self.remove(scope, index, ids).boxed()
     }
 }

@@ -1,4 +1,4 @@
-//! Texts, as calls.
+//! The JSON interface of search.
 
 use std::sync::Arc;
 
@@ -9,19 +9,17 @@ use super::{DEFAULT_HITS, Document, Query, Search, SearchLimits};
 use crate::args::{Args, refuse};
 use crate::call::Scope;
 use crate::error::SurfaceError;
-use crate::served::{Answer, Served, unknown_op};
+use crate::served::{PortFuture, Served, unknown_op};
 use crate::vector::json::{filter, list, text};
 
 const OPS: &[&str] = &["index", "query", "delete"];
 
-/// The surface `search`.
 pub struct ServedSearch {
     search: Arc<dyn Search>,
     limits: SearchLimits,
 }
 
 impl ServedSearch {
-    /// The surface over that port.
     pub fn new(search: Arc<dyn Search>, limits: SearchLimits) -> Self {
         Self { search, limits }
     }
@@ -68,17 +66,17 @@ impl ServedSearch {
 }
 
 fn document(given: Value) -> Result<Document, SurfaceError> {
-    let Value::Object(given) = given else { return Err(refuse("a document is {id, fields}")) };
+    let Value::Object(given) = given else { return Err(refuse("a document must be {id, fields}")) };
     let mut args = Args::new(given, &["id", "fields"])?;
     Ok(Document { id: args.text("id")?, fields: args.object("fields")? })
 }
 
 impl Served for ServedSearch {
-    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> Answer<'a, Value> {
+    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> PortFuture<'a, Value> {
         self.carry_out(scope, op, args).boxed()
     }
 
-    /// The list of backends knows only products, and this is none of them; indexes are the tenants' own.
+    /// The protocol lists only products as backends, and this is not one of them; indexes belong to tenants.
     fn advertise(&self) -> (&'static str, Value) {
         ("searchIndex", json!({ "supported": true }))
     }

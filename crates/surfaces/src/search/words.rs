@@ -1,8 +1,8 @@
-//! Words of documents and of queries.
+//! Words of documents and queries.
 
 use serde_json::{Map, Value};
 
-/// The text of a document: whatever is not a name or a bracket.
+/// The searchable text of a document: its values without member names.
 pub(super) fn text_of(fields: &Map<String, Value>) -> String {
     let mut text = String::new();
     for value in fields.values() {
@@ -11,7 +11,7 @@ pub(super) fn text_of(fields: &Map<String, Value>) -> String {
     text
 }
 
-/// Arguments are not nested deep.
+/// Recursion is bounded by the argument depth.
 fn gather(value: &Value, text: &mut String) {
     match value {
         Value::Null => {}
@@ -27,8 +27,8 @@ fn line(part: &str, text: &mut String) {
     text.push('\n');
 }
 
-/// The words of a query for FTS5: each in quotes, joined by `OR`. Nothing of the user's text is outside of quotes, and no quote is inside, so it
-/// has no syntax. Nothing where there are no words; the count of words where there are more than `most`.
+/// Builds an FTS5 expression: quoted words joined by `OR`. User text is always quoted and contains no quote, so it
+/// cannot have syntax. Returns `None` without words, and the word count as an error if there are more than `most`.
 pub(super) fn expression(query: &str, most: usize) -> Result<Option<String>, usize> {
     let mut words: Vec<&str> =
         query.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
@@ -50,7 +50,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_query_is_words_and_nothing_else() {
+    fn queries_are_quoted_words() {
         let table = [
             ("durable workflow runs", Some("\"durable\" OR \"runs\" OR \"workflow\"")),
             ("a a", Some("\"a\"")),
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_document_is_its_values() {
+    fn text_has_all_values() {
         let fields = json!({"title": "One", "tags": ["two", {"deep": "three"}], "year": 2026, "open": true, "none": null});
         let Value::Object(fields) = fields else { unreachable!() };
         let text = text_of(&fields);
@@ -81,7 +81,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_a_fault_in_the_language_of_queries(query in "\\PC{0,60}") {
+        fn every_query_is_valid_fts5(query in "\\PC{0,60}") {
             let connection = rusqlite::Connection::open_in_memory().unwrap();
             connection.execute_batch("CREATE VIRTUAL TABLE texts USING fts5(body)").unwrap();
             if let Some(expression) = expression(&query, 64).unwrap() {

@@ -1,4 +1,4 @@
-//! What a statement brought, within bounds.
+//! Statement results, within limits.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -7,52 +7,51 @@ use super::SqlLimits;
 use crate::args::{refuse, shown};
 use crate::error::SurfaceError;
 
-/// A row: columns by name.
+/// A row: values by column name.
 pub type Row = Map<String, Value>;
 
-/// What a statement brought.
+/// The result of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Outcome {
-    /// The rows, where the statement has columns.
+pub struct StatementResult {
+    /// The rows, if the statement returns columns.
     pub rows: Option<Vec<Row>>,
-    /// How many rows were changed.
+    /// The number of changed rows.
     pub changes: u64,
-    /// The number of the last row that was added, where the database numbers rows.
+    /// The rowid of the last inserted row, if the database has rowids.
     pub last_insert_rowid: Option<i64>,
 }
 
-/// Rows that are gathered until a bound is met.
-pub(super) struct Gathered<'a> {
+/// Collects rows until a limit is reached.
+pub(super) struct RowCollector<'a> {
     limits: &'a SqlLimits,
     names: Vec<String>,
     rows: Vec<Row>,
     bytes: usize,
 }
 
-impl<'a> Gathered<'a> {
-    /// Rows of those columns.
+impl<'a> RowCollector<'a> {
     pub(super) fn new(limits: &'a SqlLimits, names: Vec<String>) -> Result<Self, SurfaceError> {
         for (place, name) in names.iter().enumerate() {
             if names[..place].contains(name) {
                 let shown = shown(name);
-                return Err(refuse(format!("two columns are called `{shown}`; give one of them an alias")));
+                return Err(refuse(format!("two columns are named `{shown}`; use an alias")));
             }
         }
         Ok(Self { limits, names, rows: Vec::new(), bytes: 0 })
     }
 
-    /// Refuses a row of so many bytes where it is beyond the bound: before a copy of it is made.
+    /// Checks the size of a row before it is copied.
     pub(super) fn admit(&self, row_bytes: usize) -> Result<(), SurfaceError> {
         let most = self.limits.bytes;
         if self.bytes.saturating_add(row_bytes) > most { Err(too_many_bytes(most)) } else { Ok(()) }
     }
 
-    /// Adds a row, whose values are in the order of the columns.
+    /// Adds a row with values in column order.
     pub(super) fn push(&mut self, values: impl IntoIterator<Item = Value>) -> Result<(), SurfaceError> {
         let SqlLimits { rows, bytes, .. } = *self.limits;
         if self.rows.len() == rows {
-            return Err(refuse(format!("the answer has more than {rows} rows; ask for a page with LIMIT")));
+            return Err(refuse(format!("the result has more than {rows} rows; use LIMIT to read pages")));
         }
         let mut row = Row::new();
         for (name, value) in self.names.iter().zip(values) {
@@ -71,13 +70,19 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// The bytes of a transaction's answer, about, with one more outcome. Statements are bounded one by one, and a transaction may have hundreds.
-pub(super) fn together(bytes: usize, more: &Outcome, limits: &SqlLimits) -> Result<usize, SurfaceError> {
+/// The approximate size of a transaction's results with one more. Each statement is limited, but a transaction may have
+/// hundreds.
+pub(super) fn together(
+    bytes: usize,
+    more: &StatementResult,
+    limits: &SqlLimits,
+) -> Result<usize, SurfaceError> {
     let members = more.rows.iter().flatten().flatten();
     let bytes = members.fold(bytes, |sum, (name, value)| sum.saturating_add(name.len() + size_of(value)));
     if bytes > limits.bytes {
         return Err(refuse(format!(
-            "the answers of the transaction have more than {} bytes together, and none of it happened; ask for fewer rows or columns",
+            "the results of the transaction exceed {} bytes in total; it was rolled back; select fewer \
+                rows or columns",
             limits.bytes
         )));
     }
@@ -85,10 +90,10 @@ pub(super) fn together(bytes: usize, more: &Outcome, limits: &SqlLimits) -> Resu
 }
 
 fn too_many_bytes(most: usize) -> SurfaceError {
-    refuse(format!("the answer has more than {most} bytes; ask for fewer rows or columns"))
+    refuse(format!("the result exceeds {most} bytes; select fewer rows or columns"))
 }
 
-/// The bytes of a value, about.
+/// The approximate size of a value.
 fn size_of(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,

@@ -1,17 +1,17 @@
-//! Which statements may reach a database at all: one statement, whose values are all bound, of a kind that is allowed.
+//! Decides which SQL may reach a database: one statement, of an allowed kind, with all values bound.
 //!
-//! The judgement is made on the parsed statement. The tokens are looked at as well, in the other direction: a literal counts as allowed
-//! only when the parsed statement names the place where it stands, so a construct that this module does not know hides nothing.
+//! The decision is made on the parsed statement. The tokens are also checked in the opposite direction: a literal is
+//! allowed only if the parsed statement has a known reason for it, so an unknown construct cannot hide a literal.
 //!
-//! | A literal may stand | because |
+//! | A literal is allowed | because |
 //! |---|---|
-//! | behind `LIMIT`, `OFFSET`, `FETCH FIRST` | it counts rows of the answer, and changes nothing else |
-//! | alone in `ORDER BY` and `GROUP BY` | it is the number of a column, which cannot be bound |
+//! | after `LIMIT`, `OFFSET`, `FETCH FIRST` | it only counts result rows |
+//! | alone in `ORDER BY` and `GROUP BY` | it is a column number, which cannot be bound |
 //! | in the type of a cast, such as `numeric(10, 2)` | types cannot be bound |
 //! | in `CREATE TABLE`, `CREATE INDEX`, `ALTER TABLE`, `CREATE SEQUENCE` | definitions cannot be bound |
 //!
-//! Everywhere else, inside the queries of `CREATE TABLE … AS` and of views too, a number or a text is refused. `NULL`, `TRUE` and `FALSE` are
-//! words of the language, but `OR TRUE` is refused: it is how a condition is switched off.
+//! Everywhere else a number or string is rejected, also in the queries of `CREATE TABLE … AS` and of views. `NULL`,
+//! `TRUE` and `FALSE` are keywords, but `OR TRUE` is rejected because it disables a condition.
 
 mod class;
 mod literals;
@@ -24,62 +24,57 @@ use sqlparser::parser::{Parser, ParserError};
 pub(super) use self::class::is_refused_in_sqlite;
 use crate::error::{Code, SurfaceError};
 
-/// How many bytes a statement may have.
+/// The maximum length of a statement, in bytes.
 pub const MAX_SQL_BYTES: usize = 64 * 1024;
-/// How many parameters a statement may have.
+/// The maximum number of parameters.
 pub const MAX_PARAMETERS: usize = 1_000;
-/// How many parentheses and brackets may be open at once.
+/// The maximum nesting of parentheses and brackets.
 pub const MAX_OPEN: usize = 24;
-/// How many words and operators a statement may have; parameters and commas do not count. It bounds how deep its tree can be.
+/// The maximum number of words and operators, without parameters and commas. Limits the depth of the syntax tree.
 pub const MAX_WORDS: usize = 1_000;
-/// How deep expressions and queries may nest.
+/// The maximum nesting of expressions and queries.
 const MAX_NESTING: usize = 40;
-/// What the host keeps for itself in a database begins so.
+/// The prefix of the host's own tables.
 pub const RESERVED_PREFIX: &str = "interlock_";
 
-/// Whose grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// That of SQLite.
     Sqlite,
-    /// That of PostgreSQL.
     Postgres,
 }
 
 /// What a statement does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// It reads.
     Read,
-    /// It adds rows, and does nothing else at its top.
+    /// Adds rows and nothing else at the top level.
     Insert,
-    /// It changes rows.
+    /// Changes rows.
     Write,
-    /// It changes tables.
+    /// Changes tables.
     Define,
 }
 
-/// What the statement does, when it may run.
+/// Classifies a statement if it is allowed.
 ///
 /// # Errors
-/// `sql_non_parametric`: it holds a value, a marker of a template, a comment, a condition that is always true, or a second statement.
-/// `sql_syntax_error`: it is not SQL. `datasource_access_denied`: it is of a kind, or calls a function, that no tenant may use.
+/// `sql_non_parametric`: it contains a value, a template marker, a comment, a condition that is always true, or a
+/// second statement. `sql_syntax_error`: it is not SQL. `datasource_access_denied`: its kind or a function is not
+/// allowed.
 pub fn check(sql: &str, dialect: Dialect) -> Result<Class, SurfaceError> {
     if sql.len() > MAX_SQL_BYTES {
-        return Err(syntax(format!(
-            "the statement has {} bytes; at most {MAX_SQL_BYTES} are read",
-            sql.len()
-        )));
+        return Err(syntax(format!("the statement is {} bytes; the limit is {MAX_SQL_BYTES}", sql.len())));
     }
     if let Some(marker) = ["${", "{{", "#{", "<%"].into_iter().find(|marker| sql.contains(marker)) {
         let message = format!(
-            "the statement holds the template marker `{marker}`; put a placeholder there and the value in `params`"
+            "the statement contains the template marker `{marker}`; use a placeholder and put the value \
+                in `params`"
         );
         return Err(non_parametric(message));
     }
     if dialect == Dialect::Postgres && sql.to_ascii_lowercase().contains("u&\"") {
-        // The parser takes it for an operator and a name, and the database for a name that may spell anything.
-        return Err(denied("names are written without escapes; `U&\"…\"` is not read here"));
+        // The parser reads an operator and a name; the database reads an escaped name that may spell anything.
+        return Err(denied("escaped names such as `U&\"…\"` are not supported"));
     }
     let tokens = match dialect {
         Dialect::Sqlite => tokens::read(sql, &SQLiteDialect {})?,
@@ -108,10 +103,10 @@ fn one(parsed: Result<Vec<Statement>, ParserError>) -> Result<Statement, Surface
     let mut statements = match parsed {
         Ok(statements) => statements,
         Err(ParserError::RecursionLimitExceeded) => {
-            return Err(syntax(format!("the statement nests more than {MAX_NESTING} deep")));
+            return Err(syntax(format!("the statement nests deeper than {MAX_NESTING} levels")));
         }
         Err(ParserError::ParserError(why) | ParserError::TokenizerError(why)) => {
-            return Err(syntax(format!("the statement cannot be read: {}", short(&why))));
+            return Err(syntax(format!("cannot parse the statement: {}", short(&why))));
         }
     };
     match (statements.pop(), statements.is_empty()) {
@@ -122,7 +117,7 @@ fn one(parsed: Result<Vec<Statement>, ParserError>) -> Result<Statement, Surface
 }
 
 fn stacked() -> SurfaceError {
-    non_parametric("there are several statements in one text; give each to a call, or to `transaction`")
+    non_parametric("only one statement per call is allowed; use `transaction` for several")
 }
 
 fn syntax(message: impl Into<String>) -> SurfaceError {
@@ -137,7 +132,7 @@ fn denied(message: impl Into<String>) -> SurfaceError {
     SurfaceError::new(Code::DatasourceAccessDenied, message)
 }
 
-/// The beginning of a text that may be long.
+/// The beginning of a long text.
 fn short(text: &str) -> String {
     const MOST: usize = 200;
     match text.char_indices().nth(MOST) {

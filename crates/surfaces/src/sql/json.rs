@@ -1,4 +1,4 @@
-//! Databases, as calls.
+//! The JSON interface of SQL databases.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,23 +8,20 @@ use futures_util::FutureExt as _;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Class, DEFAULT_DATASOURCE, Dialect, MAX_STATEMENTS, Outcome, Sql, Statement, Tenants, Work, guard,
+    Class, DEFAULT_DATASOURCE, Dialect, MAX_STATEMENTS, Sql, Statement, StatementResult, Tenants, Work, guard,
 };
 use crate::args::{Args, refuse, shown};
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
-use crate::served::{Answer, Served, unknown_op};
+use crate::served::{PortFuture, Served, unknown_op};
 
 const OPS: &[&str] = &["query", "execute", "transaction"];
 
-/// A database under a name.
+/// A named database.
 #[derive(Clone)]
 pub struct Datasource {
-    /// Its name in calls.
     pub name: String,
-    /// For whom it is.
     pub tenants: Tenants,
-    /// Where it is.
     pub database: Arc<dyn Sql>,
 }
 
@@ -38,13 +35,12 @@ impl fmt::Debug for Datasource {
     }
 }
 
-/// The surface `sql`.
 pub struct ServedSql {
     datasources: BTreeMap<String, Datasource>,
 }
 
 impl ServedSql {
-    /// The surface over those datasources. Of two with one name the later counts.
+    /// Wraps the datasources. If two have the same name, the later one is used.
     pub fn new(datasources: impl IntoIterator<Item = Datasource>) -> Self {
         Self {
             datasources: datasources
@@ -59,16 +55,18 @@ impl ServedSql {
             (Some(name), None) | (None, Some(name)) => name,
             (None, None) => DEFAULT_DATASOURCE.to_owned(),
             (Some(_), Some(_)) => {
-                return Err(refuse("`datasource` and `datasourceId` mean the same; give one"));
+                return Err(refuse("`datasource` and `datasourceId` are synonyms; use only one"));
             }
         };
         let Some(found) = self.datasources.get(&name) else {
-            let message =
-                format!("there is no datasource `{}`; the settings of the host name them", shown(&name));
+            let message = format!(
+                "unknown datasource `{}`; datasources are defined in the host settings",
+                shown(&name)
+            );
             return Err(SurfaceError::new(Code::DatasourceNotFound, message));
         };
         if !found.tenants.admits(&scope.tenant) {
-            let message = format!("the datasource `{}` is not for this tenant", shown(&name));
+            let message = format!("the tenant is not allowed to use the datasource `{}`", shown(&name));
             return Err(SurfaceError::new(Code::DatasourceAccessDenied, message));
         }
         Ok(found)
@@ -106,17 +104,17 @@ impl ServedSql {
 
 fn statements(args: &mut Args, dialect: Dialect) -> Result<Vec<Statement>, SurfaceError> {
     let Value::Array(given) = args.one_of(&["statements", "operations"])? else {
-        return Err(refuse("`statements` is a list of {sql, params}"));
+        return Err(refuse("`statements` must be a list of {sql, params}"));
     };
     if given.is_empty() || given.len() > MAX_STATEMENTS {
         return Err(refuse(format!(
-            "`statements` has 1 to {MAX_STATEMENTS} statements, and here are {}",
+            "`statements` must have 1 to {MAX_STATEMENTS} statements; {} were given",
             given.len()
         )));
     }
     let read = |(place, given): (usize, Value)| {
         let Value::Object(given) = given else {
-            return Err(refuse(format!("statement {place} is no {{sql, params}}")));
+            return Err(refuse(format!("statement {place} must be {{sql, params}}")));
         };
         let read = Args::new(given, &["sql", "params"]).and_then(|mut args| statement(&mut args, dialect));
         read.map_err(|refusal| SurfaceError {
@@ -127,17 +125,17 @@ fn statements(args: &mut Args, dialect: Dialect) -> Result<Vec<Statement>, Surfa
     given.into_iter().enumerate().map(read).collect()
 }
 
-/// A statement that the guard lets through.
+/// A statement accepted by the guard.
 fn statement(args: &mut Args, dialect: Dialect) -> Result<Statement, SurfaceError> {
     let sql = args.text("sql")?;
     let params = match args.optional("params") {
         None => Vec::new(),
         Some(Value::Array(params)) => params,
-        Some(_) => return Err(refuse("`params` is a list, with a value for each placeholder")),
+        Some(_) => return Err(refuse("`params` must be a list with one value per placeholder")),
     };
     if params.len() > guard::MAX_PARAMETERS {
         return Err(refuse(format!(
-            "`params` has {} values, and at most {} are bound",
+            "`params` has {} values; the limit is {}",
             params.len(),
             guard::MAX_PARAMETERS
         )));
@@ -150,38 +148,38 @@ fn reading(statement: Statement) -> Result<Statement, SurfaceError> {
     if statement.class == Class::Read {
         return Ok(statement);
     }
-    let message = "`query` only reads; give statements that change or lock something to `execute`";
+    let message = "`query` is read-only; use `execute` for statements that change or lock data";
     Err(SurfaceError::new(Code::DatasourceAccessDenied, message))
 }
 
-/// Both spellings: that of the seam, and that of the interface that packs are written for.
-fn answer(outcome: Outcome, is_query: bool) -> Value {
-    let mut told = Map::new();
+/// Both spellings: of the conformance interface, and of the interface for packs.
+fn answer(outcome: StatementResult, is_query: bool) -> Value {
+    let mut answer = Map::new();
     if is_query || outcome.rows.is_some() {
         let rows = outcome.rows.unwrap_or_default();
-        told.insert("count".into(), rows.len().into());
-        told.insert("rowCount".into(), rows.len().into());
-        told.insert("rows".into(), rows.into_iter().map(Value::Object).collect());
+        answer.insert("count".into(), rows.len().into());
+        answer.insert("rowCount".into(), rows.len().into());
+        answer.insert("rows".into(), rows.into_iter().map(Value::Object).collect());
     }
     if !is_query {
-        told.insert("changes".into(), outcome.changes.into());
-        told.insert("rowsAffected".into(), outcome.changes.into());
-        told.insert("lastInsertRowid".into(), outcome.last_insert_rowid.into());
+        answer.insert("changes".into(), outcome.changes.into());
+        answer.insert("rowsAffected".into(), outcome.changes.into());
+        answer.insert("lastInsertRowid".into(), outcome.last_insert_rowid.into());
     }
-    Value::Object(told)
+    Value::Object(answer)
 }
 
-fn transaction_answer(outcomes: Vec<Outcome>) -> Value {
+fn transaction_answer(outcomes: Vec<StatementResult>) -> Value {
     let results: Vec<Value> = outcomes.into_iter().map(|outcome| answer(outcome, false)).collect();
     json!({ "ok": true, "committed": true, "results": results })
 }
 
 impl Served for ServedSql {
-    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> Answer<'a, Value> {
+    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> PortFuture<'a, Value> {
         self.carry_out(scope, op, args).boxed()
     }
 
-    /// Datasources that are for some tenants only are not named: the document is for everybody.
+    /// Datasources for some tenants only are not listed: the document is public.
     fn advertise(&self) -> (&'static str, Value) {
         let driver = |datasource: &Datasource| match datasource.database.dialect() {
             Dialect::Sqlite => "sqlite",

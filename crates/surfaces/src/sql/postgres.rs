@@ -1,12 +1,14 @@
-//! PostgreSQL: a server that the installation has already.
+//! PostgreSQL datasources.
 //!
-//! Every call is one transaction: read-only for `query`, so that the server itself refuses changes. Statements are prepared, so the server
-//! infers the types of the placeholders and takes exactly one statement; values are sent as texts that the server reads as those types.
+//! Every call is one transaction, read-only for `query`, so the server itself rejects changes. Statements are prepared:
+//! the server infers placeholder types and accepts exactly one statement. Values are sent as text, which the server
+//! parses as those types.
 //!
 //! # Effects
-//! With [`PostgresOptions::records_effects`] the identity and the outcome of a change are kept in the table `interlock_effects`, which is made
-//! where it is missing, in the transaction of the change. Without it the role needs no right to make tables, and a change that is
-//! asked for again after a crash may be made again.
+//!
+//! With [`PostgresOptions::records_effects`], the effect id and result are stored in the table `interlock_effects` in
+//! the same transaction; the table is created if missing. Without it the role needs no right to create tables, and a
+//! change that is repeated after a crash may be applied twice.
 
 mod cells;
 mod connect;
@@ -21,39 +23,39 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
 use self::cells::Cell;
-use self::parameters::Bound;
-use super::answer::{self, Gathered};
-use super::{Class, Dialect, Outcome, Sql, SqlLimits, Statement, Work, blamed};
+use self::parameters::Parameter;
+use super::answer::{self, RowCollector};
+use super::{Class, Dialect, Sql, SqlLimits, Statement, StatementResult, Work, in_transaction};
 use crate::args::{refuse, shown};
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
-use crate::served::Answer;
+use crate::served::PortFuture;
 
 pub use self::connect::{ConnectError, PostgresOptions};
 
-/// How many rows are fetched at once.
+/// Rows fetched per round trip.
 const FETCHED_AT_ONCE: i32 = 256;
 
-/// A database of a PostgreSQL server.
+/// A PostgreSQL database.
 pub struct Postgres {
     pool: Pool,
     limits: SqlLimits,
     records_effects: bool,
-    /// Whether the table of effects is known to be there.
+    /// Whether the effects table is known to exist.
     table: OnceCell<()>,
 }
 
 impl Postgres {
-    /// The database at that address. Nothing is connected before the first call.
+    /// Creates the datasource. It connects at the first call.
     ///
     /// # Errors
-    /// When the address cannot be read.
+    /// The URL is invalid.
     pub fn new(options: &PostgresOptions, limits: SqlLimits) -> Result<Self, ConnectError> {
         let pool = connect::pool(options, &limits)?;
         Ok(Self { pool, limits, records_effects: options.records_effects, table: OnceCell::new() })
     }
 
-    async fn carry_out(&self, scope: &Scope, work: Work) -> Result<Vec<Outcome>, SurfaceError> {
+    async fn carry_out(&self, scope: &Scope, work: Work) -> Result<Vec<StatementResult>, SurfaceError> {
         if let Some(effect) = &scope.effect {
             super::sqlite::check_effect(effect)?;
         }
@@ -75,7 +77,7 @@ impl Postgres {
         let outcome = self.inside(&transaction, scope, effect, &work).await;
         let ended = match &outcome {
             Ok(_) => transaction.commit().await.map_err(|why| explain(&why, &self.limits)),
-            // What stopped it is told; that it is undone needs no answer.
+            // The original error is returned; the rollback result does not matter.
             Err(_) => transaction.rollback().await.or(Ok(())),
         };
         ended.and(outcome)
@@ -87,7 +89,7 @@ impl Postgres {
         scope: &Scope,
         effect: Option<&str>,
         work: &Work,
-    ) -> Result<Vec<Outcome>, SurfaceError> {
+    ) -> Result<Vec<StatementResult>, SurfaceError> {
         let failed = |why: tokio_postgres::Error| explain(&why, &self.limits);
         let bounds = format!(
             "SET LOCAL statement_timeout = {0}; SET LOCAL lock_timeout = {0}; SET LOCAL standard_conforming_strings = on",
@@ -106,7 +108,8 @@ impl Postgres {
         };
         let (mut outcomes, mut bytes) = (Vec::with_capacity(statements.len()), 0);
         for (place, statement) in statements.iter().enumerate() {
-            let outcome = self.one(transaction, statement).await.map_err(|why| blamed(work, place, why))?;
+            let outcome =
+                self.one(transaction, statement).await.map_err(|why| in_transaction(work, place, why))?;
             bytes = answer::together(bytes, &outcome, &self.limits)?;
             outcomes.push(outcome);
         }
@@ -116,32 +119,36 @@ impl Postgres {
         Ok(outcomes)
     }
 
-    async fn one(&self, transaction: &Transaction<'_>, given: &Statement) -> Result<Outcome, SurfaceError> {
+    async fn one(
+        &self,
+        transaction: &Transaction<'_>,
+        given: &Statement,
+    ) -> Result<StatementResult, SurfaceError> {
         let failed = |why: tokio_postgres::Error| explain(&why, &self.limits);
         let statement = transaction.prepare(&given.sql).await.map_err(failed)?;
         let places = statement.params().len();
         if places != given.params.len() {
             return Err(refuse(format!(
-                "the statement has {places} placeholders, and `params` has {} values",
+                "the statement has {places} placeholders, but `params` has {} values",
                 given.params.len()
             )));
         }
-        let bound: Vec<Bound<'_>> = given.params.iter().map(Bound).collect();
+        let bound: Vec<Parameter<'_>> = given.params.iter().map(Parameter).collect();
         let bound: Vec<&(dyn ToSql + Sync)> =
             bound.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
         if statement.columns().is_empty() {
             let changes = transaction.execute(&statement, &bound).await.map_err(failed)?;
-            return Ok(Outcome { changes, ..Outcome::default() });
+            return Ok(StatementResult { changes, ..StatementResult::default() });
         }
         let names = statement.columns().iter().map(|column| column.name().to_owned()).collect();
-        let mut gathered = Gathered::new(&self.limits, names)?;
+        let mut gathered = RowCollector::new(&self.limits, names)?;
         let portal = transaction.bind(&statement, &bound).await.map_err(failed)?;
         loop {
             let rows = transaction.query_portal(&portal, FETCHED_AT_ONCE).await.map_err(failed)?;
             for row in &rows {
                 let mut values = Vec::with_capacity(row.len());
                 for column in 0..row.len() {
-                    let Cell(value) = row.try_get(column).map_err(|_| uncarried(row, column))?;
+                    let Cell(value) = row.try_get(column).map_err(|_| no_json_form(row, column))?;
                     values.push(value);
                 }
                 gathered.push(values)?;
@@ -152,7 +159,7 @@ impl Postgres {
         }
         let rows = gathered.into_rows();
         let changes = if given.class == Class::Read { 0 } else { rows.len() as u64 };
-        Ok(Outcome { rows: Some(rows), changes, last_insert_rowid: None })
+        Ok(StatementResult { rows: Some(rows), changes, last_insert_rowid: None })
     }
 }
 
@@ -161,16 +168,21 @@ impl Sql for Postgres {
         Dialect::Postgres
     }
 
-    fn run<'a>(&'a self, scope: &'a Scope, _datasource: &'a str, work: Work) -> Answer<'a, Vec<Outcome>> {
+    fn run<'a>(
+        &'a self,
+        scope: &'a Scope,
+        _datasource: &'a str,
+        work: Work,
+    ) -> PortFuture<'a, Vec<StatementResult>> {
         self.carry_out(scope, work).boxed()
     }
 }
 
-/// The refusal of a column whose type has no form in JSON here.
-fn uncarried(row: &tokio_postgres::Row, column: usize) -> SurfaceError {
+/// The error for a column type without a JSON form.
+fn no_json_form(row: &tokio_postgres::Row, column: usize) -> SurfaceError {
     let column = &row.columns()[column];
     let message = format!(
-        "the column `{}` has the type {}, which JSON has no form for; cast it to text",
+        "the column `{}` has type {}, which has no JSON form; cast it to text",
         shown(column.name()),
         column.type_()
     );
@@ -178,18 +190,16 @@ fn uncarried(row: &tokio_postgres::Row, column: usize) -> SurfaceError {
 }
 
 fn unavailable() -> SurfaceError {
-    SurfaceError::new(
-        Code::SurfaceUnavailable,
-        "the database server does not answer; the call may be made again",
-    )
+    SurfaceError::new(Code::SurfaceUnavailable, "the database server is unreachable; retry later")
 }
 
-/// Why the server did not do it. Of what the server says only its first line is passed on: details and hints may hold values of rows.
+/// Converts a server error. Only the first line is forwarded: details and hints may contain row values.
 fn explain(why: &tokio_postgres::Error, limits: &SqlLimits) -> SurfaceError {
     let Some(said) = why.as_db_error() else {
-        // A value that could not be put on its way says so itself; everything else is the connection, and may name addresses.
+        // A parameter that cannot be encoded has its own error; all others are connection errors and may name
+        // addresses.
         use std::error::Error as _;
-        return match why.source().and_then(|source| source.downcast_ref::<parameters::Unfit>()) {
+        return match why.source().and_then(|source| source.downcast_ref::<parameters::InvalidParameter>()) {
             Some(unfit) => refuse(unfit.to_string()),
             None => unavailable(),
         };
@@ -198,23 +208,27 @@ fn explain(why: &tokio_postgres::Error, limits: &SqlLimits) -> SurfaceError {
     let state = said.code();
     let (code, message) = match (state, state.code().get(..2).unwrap_or_default()) {
         (&SqlState::INSUFFICIENT_PRIVILEGE | &SqlState::READ_ONLY_SQL_TRANSACTION, _) => {
-            (Code::DatasourceAccessDenied, format!("the database refuses the statement: {message}"))
+            (Code::DatasourceAccessDenied, format!("the database rejected the statement: {message}"))
         }
         (&SqlState::QUERY_CANCELED | &SqlState::LOCK_NOT_AVAILABLE, _) => (
             Code::InvalidArgument,
-            format!("the statement took or waited longer than {} ms", limits.statement_ms),
+            format!("the statement exceeded the time limit of {} ms", limits.statement_ms),
         ),
-        (_, "42") => {
-            (Code::SqlSyntaxError, format!("the database does not understand the statement: {message}"))
-        }
-        (_, "22") => (Code::InvalidArgument, format!("a value is not what the statement needs: {message}")),
+        (_, "42") => (Code::SqlSyntaxError, format!("SQL syntax error: {message}")),
+        (_, "22") => (Code::InvalidArgument, format!("invalid value: {message}")),
         (_, "08" | "53" | "57" | "58" | "XX") => return unavailable(),
-        _ => (Code::SqlTransactionAborted, format!("the statement failed, and nothing changed: {message}")),
+        _ => (
+            Code::SqlTransactionAborted,
+            format!(
+                "the statement failed and nothing was changed: \
+            {message}"
+            ),
+        ),
     };
     SurfaceError::new(code, message)
 }
 
-/// What a server says, bounded.
+/// The first line of a server message, shortened.
 fn shown_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().filter(|letter| !letter.is_control()).take(300).collect()
 }

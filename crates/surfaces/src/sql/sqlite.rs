@@ -1,8 +1,8 @@
-//! SQLite: a file for each tenant and datasource.
+//! SQLite datasources: a file per tenant and datasource.
 //!
-//! A tenant is a folder and a datasource is a file in it, so no statement can name another tenant's data: there is nothing of it in the
-//! file, and the authorizer refuses to attach another one. The file holds one table of the host, `interlock_effects`, which no statement of a
-//! workflow may read or change.
+//! Each tenant has a folder and each datasource a file in it, so no statement can reach another tenant's data: the file
+//! has none, and the authorizer denies attaching another. The file has one host table, `interlock_effects`, which
+//! workflow statements cannot access.
 
 mod authorizer;
 mod files;
@@ -16,20 +16,20 @@ use futures_util::FutureExt as _;
 
 use self::files::Files;
 pub(crate) use self::run::check_effect;
-use super::{Dialect, Outcome, Sql, SqlLimits, Work};
-use crate::apart;
+use super::{Dialect, Sql, SqlLimits, StatementResult, Work};
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
-use crate::served::Answer;
+use crate::scan_pool;
+use crate::served::PortFuture;
 
-/// Files of SQLite below a directory.
+/// SQLite files in a directory.
 pub struct SqliteFiles {
     files: Files,
     limits: Arc<SqlLimits>,
 }
 
 impl SqliteFiles {
-    /// Files below that directory, which are made when they are needed.
+    /// Creates the datasource. Files are created on demand.
     pub fn new(directory: impl Into<PathBuf>, limits: SqlLimits) -> Self {
         let limits = Arc::new(limits);
         Self { files: Files::new(directory.into(), limits.open_files), limits }
@@ -40,14 +40,14 @@ impl SqliteFiles {
         scope: &Scope,
         datasource: &str,
         work: Work,
-    ) -> Result<Vec<Outcome>, SurfaceError> {
+    ) -> Result<Vec<StatementResult>, SurfaceError> {
         let (slot, spare) = self.files.slot(&scope.tenant, datasource);
         let mut slot = slot.lock_owned().await;
         let (tenant, scope, limits) = (&scope.tenant, scope.clone(), Arc::clone(&self.limits));
         let path = self.files.path(tenant, datasource);
-        let done = apart::run(tenant, move || {
+        let done = scan_pool::run(tenant, move || {
             drop(spare);
-            // It goes back only when the work ends in order, so a connection that somebody left in the middle is never used again.
+            // It is returned only after the work ended normally, so an interrupted connection is never reused.
             let mut connection = match slot.take() {
                 Some(connection) => connection,
                 None => run::Connected::open(&path, &limits)?,
@@ -59,7 +59,7 @@ impl SqliteFiles {
             outcome
         });
         done.await.unwrap_or_else(|| {
-            let message = "the database met a mistake of this program; nothing changed";
+            let message = "the database failed with an internal error; nothing was changed";
             Err(SurfaceError::new(Code::SurfaceUnavailable, message))
         })
     }
@@ -70,7 +70,12 @@ impl Sql for SqliteFiles {
         Dialect::Sqlite
     }
 
-    fn run<'a>(&'a self, scope: &'a Scope, datasource: &'a str, work: Work) -> Answer<'a, Vec<Outcome>> {
+    fn run<'a>(
+        &'a self,
+        scope: &'a Scope,
+        datasource: &'a str,
+        work: Work,
+    ) -> PortFuture<'a, Vec<StatementResult>> {
         self.carry_out(scope, datasource, work).boxed()
     }
 }

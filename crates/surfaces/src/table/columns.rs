@@ -1,4 +1,4 @@
-//! The types of columns.
+//! Column types.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,19 @@ use super::{MAX_NAME_BYTES, Row};
 use crate::args::{check_name, shown};
 use crate::error::{Code, SurfaceError};
 
-/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Texts.
     String,
-    /// Numbers.
     Number,
-    /// Yes or no.
     Boolean,
     /// Objects and lists.
     Json,
 }
 
 impl Kind {
-    /// Every type.
     pub const ALL: [Self; 4] = [Self::String, Self::Number, Self::Boolean, Self::Json];
 
-    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::String => "string",
@@ -37,9 +31,9 @@ impl Kind {
         }
     }
 
-    /// The type of that name.
+    /// Parses a type name.
     pub fn parse(name: &str) -> Option<Self> {
-        // What other systems call it.
+        // A synonym in other systems.
         let name = if name == "object" { "json" } else { name };
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
@@ -62,12 +56,12 @@ impl Kind {
 pub(super) struct Columns(BTreeMap<String, Kind>);
 
 impl Columns {
-    /// The type of a column, where one is fixed.
+    /// The type of a column, if fixed.
     pub(super) fn kind(&self, name: &str) -> Option<Kind> {
         self.0.get(name).copied()
     }
 
-    /// Takes a row: each value has the type of its column, and new columns are added. Says whether any was.
+    /// Checks a row against the column types and adds new columns. Returns whether any were added.
     pub(super) fn admit(&mut self, row: &Row, most: usize) -> Result<bool, SurfaceError> {
         let before = self.0.len();
         for (name, value) in row {
@@ -76,7 +70,7 @@ impl Columns {
                 self.fix(name, kind, most)?;
             }
         }
-        // Columns that are null fix nothing, but a row of a million of them is not smaller for it.
+        // Null values fix no column, but the number of members is limited all the same.
         if row.len() > most {
             return Err(too_many(most));
         }
@@ -89,8 +83,7 @@ impl Columns {
             Some(fixed) if *fixed == kind => Ok(()),
             Some(fixed) => {
                 let (fixed, kind, name) = (fixed.as_str(), kind.as_str(), shown(name));
-                let message =
-                    format!("the column `{name}` has values of type {fixed}, and this one is a {kind}");
+                let message = format!("the column `{name}` has type {fixed}; the value has type {kind}");
                 Err(SurfaceError::new(Code::TableSchemaViolation, message))
             }
             None if self.0.len() >= most => Err(too_many(most)),
@@ -103,5 +96,5 @@ impl Columns {
 }
 
 fn too_many(most: usize) -> SurfaceError {
-    SurfaceError::new(Code::TableSchemaViolation, format!("a table has at most {most} columns"))
+    SurfaceError::new(Code::TableSchemaViolation, format!("a table can have at most {most} columns"))
 }

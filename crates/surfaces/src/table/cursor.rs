@@ -1,9 +1,8 @@
-//! Where a page ended, as a text that means nothing to anybody else.
+//! Opaque page cursors.
 //!
-//! It holds the place of the last row, which is its id or what the query orders by, and a checksum over that place, the table, the filter, the
-//! order and the tenant. A cursor that was made up, cut off or
-//! taken to another query is refused and not silently read as another place. It is no secret: it leads to nothing that the tenant could
-//! not ask for, and so it needs no key.
+//! A cursor has the position of the last row (its id or order values) and a checksum over position, table, filter,
+//! order and tenant. A forged, truncated or foreign cursor is rejected and never read as another position. It is not
+//! secret: it leads only to rows that the tenant may read, so it needs no key.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -24,7 +23,7 @@ pub(super) fn of(tenant: &Tenant, query: &Query, last: &str) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The place behind which the page begins.
+/// The position after which the page starts.
 pub(super) fn read(tenant: &Tenant, query: &Query, cursor: &str) -> Result<String, SurfaceError> {
     let parsed = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| {
         let (sum, last) = bytes.split_at_checked(CHECKSUM)?;
@@ -32,7 +31,10 @@ pub(super) fn read(tenant: &Tenant, query: &Query, cursor: &str) -> Result<Strin
         (sum == checksum(tenant, query, last)).then(|| last.to_owned())
     });
     parsed.ok_or_else(|| {
-        refuse("`cursor` is no cursor of this query; give the `nextCursor` of its last page, with the same table, filter and order")
+        refuse(
+            "`cursor` does not belong to this query; use the `nextCursor` of its last page with the \
+            same table, filter and order",
+        )
     })
 }
 
@@ -42,7 +44,7 @@ fn checksum(tenant: &Tenant, query: &Query, last: &str) -> [u8; CHECKSUM] {
     let order: Vec<_> = query.order.iter().map(|by| json!([by.column, by.descending])).collect();
     let order = bytes_of(&order.into());
     for part in [tenant.as_str().as_bytes(), query.table.as_bytes(), &filter, &order, last.as_bytes()] {
-        // Each with its length, so that no two lists of parts look alike.
+        // Each part with its length, so that the encoding is unambiguous.
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }

@@ -11,7 +11,7 @@ use crate::call::Scope;
 use crate::embedded::Database;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
-use crate::served::Answer;
+use crate::served::PortFuture;
 
 /// Tables in the shared database.
 #[derive(Debug)]
@@ -21,7 +21,6 @@ pub struct EmbeddedTables {
 }
 
 impl EmbeddedTables {
-    /// Tables in that database.
     pub const fn new(database: Arc<Database>, limits: Arc<Limits>) -> Self {
         Self { database, limits }
     }
@@ -41,7 +40,7 @@ impl Tables for EmbeddedTables {
         scope: &'a Scope,
         table: String,
         columns: Vec<(String, Kind)>,
-    ) -> Answer<'a, bool> {
+    ) -> PortFuture<'a, bool> {
         async move {
             check("table", &table)?;
             let (at, limits) = self.with(scope);
@@ -52,7 +51,7 @@ impl Tables for EmbeddedTables {
         .boxed()
     }
 
-    fn insert<'a>(&'a self, scope: &'a Scope, table: String, row: Row) -> Answer<'a, String> {
+    fn insert<'a>(&'a self, scope: &'a Scope, table: String, row: Row) -> PortFuture<'a, String> {
         async move {
             check("table", &table)?;
             let (at, limits) = self.with(scope);
@@ -62,7 +61,7 @@ impl Tables for EmbeddedTables {
         .boxed()
     }
 
-    fn upsert<'a>(&'a self, scope: &'a Scope, table: String, row: Row) -> Answer<'a, Upserted> {
+    fn upsert<'a>(&'a self, scope: &'a Scope, table: String, row: Row) -> PortFuture<'a, Upserted> {
         async move {
             check("table", &table)?;
             let (at, limits) = self.with(scope);
@@ -72,7 +71,7 @@ impl Tables for EmbeddedTables {
         .boxed()
     }
 
-    fn get<'a>(&'a self, scope: &'a Scope, table: String, id: String) -> Answer<'a, Option<Row>> {
+    fn get<'a>(&'a self, scope: &'a Scope, table: String, id: String) -> PortFuture<'a, Option<Row>> {
         async move {
             check("table", &table)?;
             self.database.read(|connection| rows::get(connection, &scope.tenant, &table, &id))
@@ -80,7 +79,7 @@ impl Tables for EmbeddedTables {
         .boxed()
     }
 
-    fn update<'a>(&'a self, scope: &'a Scope, table: String, id: String, patch: Row) -> Answer<'a, bool> {
+    fn update<'a>(&'a self, scope: &'a Scope, table: String, id: String, patch: Row) -> PortFuture<'a, bool> {
         async move {
             check("table", &table)?;
             let (at, limits) = self.with(scope);
@@ -91,7 +90,7 @@ impl Tables for EmbeddedTables {
         .boxed()
     }
 
-    fn delete<'a>(&'a self, scope: &'a Scope, table: String, id: String) -> Answer<'a, bool> {
+    fn delete<'a>(&'a self, scope: &'a Scope, table: String, id: String) -> PortFuture<'a, bool> {
         async move {
             check("table", &table)?;
             let at = scope.clone();
@@ -101,7 +100,7 @@ impl Tables for EmbeddedTables {
         .boxed()
     }
 
-    fn query<'a>(&'a self, scope: &'a Scope, query: Query) -> Answer<'a, Rows> {
+    fn query<'a>(&'a self, scope: &'a Scope, query: Query) -> PortFuture<'a, Rows> {
         async move {
             check("table", &query.table)?;
             let (tenant, limit) = (scope.tenant.clone(), query.limit.clamp(1, MAX_PAGE));
@@ -111,7 +110,7 @@ impl Tables for EmbeddedTables {
         .boxed()
     }
 
-    fn count<'a>(&'a self, scope: &'a Scope, table: String, filter: Row) -> Answer<'a, u64> {
+    fn count<'a>(&'a self, scope: &'a Scope, table: String, filter: Row) -> PortFuture<'a, u64> {
         async move {
             check("table", &table)?;
             let tenant = scope.tenant.clone();

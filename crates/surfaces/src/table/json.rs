@@ -1,4 +1,4 @@
-//! Tables, as calls.
+//! The JSON interface of tables.
 
 use std::sync::Arc;
 
@@ -10,20 +10,18 @@ use crate::args::{Args, check_name, refuse, shown};
 use crate::call::Scope;
 use crate::error::{Code, SurfaceError};
 use crate::limits::Limits;
-use crate::served::{Answer, Served, unknown_op};
+use crate::served::{PortFuture, Served, unknown_op};
 
 const OPS: &[&str] = &["createTable", "insert", "get", "query", "update", "upsert", "delete", "count"];
-/// How many rows a page has where nothing is said.
+/// The default page size.
 const PAGE: usize = 100;
 
-/// The surface `table`.
 pub struct ServedTables {
     tables: Arc<dyn Tables>,
     limits: Limits,
 }
 
 impl ServedTables {
-    /// The surface over that port.
     pub fn new(tables: Arc<dyn Tables>, limits: &Limits) -> Self {
         Self { tables, limits: limits.clone() }
     }
@@ -40,7 +38,7 @@ impl ServedTables {
                 let table = args.text("table")?;
                 let columns = match (args.optional("columns"), args.optional("schema")) {
                     (Some(_), Some(_)) => {
-                        return Err(refuse("`columns` and `schema` mean the same; give one"));
+                        return Err(refuse("`columns` and `schema` are synonyms; use only one"));
                     }
                     (columns, None) | (None, columns) => columns,
                 };
@@ -55,8 +53,8 @@ impl ServedTables {
             "upsert" => {
                 let mut args = Args::new(args, &["table", "row"])?;
                 let (table, row) = (args.text("table")?, args.object("row")?);
-                let told = self.tables.upsert(scope, table, row).await?;
-                Ok(json!({ "upserted": true, "created": told.created, "id": told.id }))
+                let upserted = self.tables.upsert(scope, table, row).await?;
+                Ok(json!({ "upserted": true, "created": upserted.created, "id": upserted.id }))
             }
             "get" => {
                 let mut args = Args::new(args, &["table", "id"])?;
@@ -99,15 +97,16 @@ fn filter(args: &mut Args) -> Result<Row, SurfaceError> {
     match args.optional("filter") {
         None => Ok(Row::new()),
         Some(Value::Object(filter)) => Ok(filter),
-        Some(_) => Err(refuse("`filter` is an object: columns, and what they say")),
+        Some(_) => Err(refuse("`filter` must be an object of columns and values")),
     }
 }
 
-/// `["column", "-column", …]`, the one with the sign from its largest value down.
+/// `["column", "-column", …]`; a minus sign means descending.
 fn order(args: &mut Args) -> Result<Vec<OrderBy>, SurfaceError> {
     let refusal = || {
         refuse(format!(
-            "`orderBy` is a list of at most {MAX_ORDER} columns, each a text; `-` stands for descending"
+            "`orderBy` must be a list of at most {MAX_ORDER} column names; prefix a name with `-` for \
+                descending order"
         ))
     };
     let list = match args.optional("orderBy") {
@@ -128,7 +127,10 @@ fn columns_of(columns: Option<Value>) -> Result<Vec<(String, Kind)>, SurfaceErro
     let kind = |name: &str, kind: Option<&Value>| {
         let found = kind.and_then(Value::as_str).and_then(Kind::parse);
         found.map(|kind| (name.to_owned(), kind)).ok_or_else(|| {
-            refuse(format!("the column `{}` has a type: string, number, boolean or json", shown(name)))
+            refuse(format!(
+                "the type of the column `{}` must be string, number, boolean or json",
+                shown(name)
+            ))
         })
     };
     match columns {
@@ -138,15 +140,15 @@ fn columns_of(columns: Option<Value>) -> Result<Vec<(String, Kind)>, SurfaceErro
             .iter()
             .map(|column| match column.get("name").and_then(Value::as_str) {
                 Some(name) => kind(name, column.get("type")),
-                None => Err(refuse("every column has a `name` and a `type`")),
+                None => Err(refuse("every column must have a `name` and a `type`")),
             })
             .collect(),
-        Some(_) => Err(refuse("`columns` is an object: names, and their types")),
+        Some(_) => Err(refuse("`columns` must be an object of names and types")),
     }
 }
 
 impl Served for ServedTables {
-    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> Answer<'a, Value> {
+    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> PortFuture<'a, Value> {
         self.carry_out(scope, op, args).boxed()
     }
 
@@ -155,7 +157,7 @@ impl Served for ServedTables {
             "supported": true,
             "maxRowsPerTable": self.limits.table_rows,
             "maxColumnsPerRow": self.limits.table_columns,
-            // Filters by columns other than `id` go through the rows of the table.
+            // Filters by columns other than `id` scan the table.
             "indexable": false,
             "fullTextSearch": false,
         });

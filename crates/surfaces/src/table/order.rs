@@ -1,7 +1,7 @@
-//! The order that a query asks for.
+//! Query order.
 //!
-//! Rows have no other order than that of their ids on the disk. A query that wants another goes through the table once and keeps the
-//! first rows of its page only, so what it holds in memory is one page, however large the table is.
+//! Rows are stored in id order. A query with another order scans the table once and keeps only the first rows of its
+//! page, so memory is bounded by one page.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,59 +14,57 @@ use crate::args::{refuse, shown};
 use crate::error::SurfaceError;
 use crate::value::compare_numbers;
 
-/// How many columns rows are ordered by at the most.
+/// The maximum number of order columns.
 pub const MAX_ORDER: usize = 8;
-/// How many bytes of a text count: they are in the cursor of the next page, and a cursor is no place for long texts.
+/// The compared prefix of a string, in bytes: it is part of the cursor, which must stay short.
 const COMPARED_BYTES: usize = 256;
 
-/// A column that rows are ordered by.
+/// An order column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderBy {
-    /// Which one.
     pub column: String,
-    /// Whether the largest comes first.
     pub descending: bool,
 }
 
 impl OrderBy {
-    /// `column`, or `-column` for the largest first.
+    /// Parses `column`, or `-column` for descending.
     pub fn parse(text: &str) -> Self {
         let (column, descending) = text.strip_prefix('-').map_or((text, false), |column| (column, true));
         Self { column: column.to_owned(), descending }
     }
 }
 
-/// Refuses an order by columns that have none.
+/// Rejects an order by columns that cannot be compared.
 pub(super) fn check(order: &[OrderBy], columns: &Columns) -> Result<(), SurfaceError> {
     match order.iter().find(|by| columns.kind(&by.column) == Some(Kind::Json)) {
         Some(by) => Err(refuse(format!(
-            "the column `{}` has objects or lists, and rows are ordered by texts, numbers or yes and no",
+            "the column `{}` has objects or lists; rows can be ordered by strings, numbers or booleans",
             shown(&by.column)
         ))),
         None => Ok(()),
     }
 }
 
-/// Where a row is among the others: what it says in the columns of the order, and then its id, so that no two rows are in one place.
+/// The position of a row in the order: its order values, then its id, so positions are unique.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct RowPosition {
     parts: Vec<(Value, bool)>,
     id: String,
 }
 
-impl Place {
+impl RowPosition {
     pub(super) fn of(order: &[OrderBy], row: &Row, id: &str) -> Self {
         let part = |by: &OrderBy| (compared(row.get(&by.column)), by.descending);
         Self { parts: order.iter().map(part).collect(), id: id.to_owned() }
     }
 
-    /// As a cursor holds it.
+    /// The cursor form.
     pub(super) fn text(&self) -> String {
         let parts: Vec<&Value> = self.parts.iter().map(|(value, _)| value).collect();
         serde_json::json!([parts, self.id]).to_string()
     }
 
-    /// The place that a cursor of this order holds.
+    /// Parses the cursor form.
     pub(super) fn read(order: &[OrderBy], text: &str) -> Option<Self> {
         let (values, id): (Vec<Value>, String) = serde_json::from_str(text).ok()?;
         if values.len() != order.len() {
@@ -76,7 +74,7 @@ impl Place {
     }
 }
 
-impl Ord for Place {
+impl Ord for RowPosition {
     fn cmp(&self, other: &Self) -> Ordering {
         for ((one, descending), (other, _)) in self.parts.iter().zip(&other.parts) {
             let compared = compare(one, other);
@@ -89,21 +87,21 @@ impl Ord for Place {
     }
 }
 
-impl PartialOrd for Place {
+impl PartialOrd for RowPosition {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Place {
+impl PartialEq for RowPosition {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Place {}
+impl Eq for RowPosition {}
 
-/// As much of a value as counts.
+/// The compared part of a value.
 fn compared(value: Option<&Value>) -> Value {
     match value {
         Some(Value::String(text)) => text[..text.floor_char_boundary(COMPARED_BYTES)].into(),
@@ -112,7 +110,7 @@ fn compared(value: Option<&Value>) -> Value {
     }
 }
 
-/// Nothing comes first; the values of one column are of one type otherwise.
+/// Null comes first; other values of one column have the same type.
 fn compare(one: &Value, other: &Value) -> Ordering {
     match (one, other) {
         (Value::Bool(one), Value::Bool(other)) => one.cmp(other),
@@ -131,14 +129,14 @@ const fn rank(value: &Value) -> u8 {
     }
 }
 
-/// The first rows of an order, within a count and a size. The first one is always among them.
+/// The first rows of an order, limited by count and size. It always has at least one row.
 pub(super) struct Page {
     limit: usize,
     most_bytes: usize,
     bytes: usize,
-    rows: BTreeMap<Place, (usize, Row)>,
-    /// The first row that had no room. What comes behind it has none either, or the page would have a gap.
-    beyond: Option<Place>,
+    rows: BTreeMap<RowPosition, (usize, Row)>,
+    /// The first row that did not fit. Later rows are left out too, otherwise the page would have a gap.
+    beyond: Option<RowPosition>,
 }
 
 impl Page {
@@ -146,7 +144,7 @@ impl Page {
         Self { limit, most_bytes, bytes: 0, rows: BTreeMap::new(), beyond: None }
     }
 
-    pub(super) fn offer(&mut self, place: Place, size: usize, row: Row) {
+    pub(super) fn offer(&mut self, place: RowPosition, size: usize, row: Row) {
         if self.beyond.as_ref().is_some_and(|beyond| place >= *beyond) {
             return;
         }
@@ -159,8 +157,8 @@ impl Page {
         }
     }
 
-    /// The last place of the page, where there are rows behind it.
-    pub(super) fn end(&self) -> Option<&Place> {
+    /// The last position of the page, if more rows follow.
+    pub(super) fn end(&self) -> Option<&RowPosition> {
         self.beyond.as_ref().and_then(|_| self.rows.last_key_value()).map(|(place, _)| place)
     }
 
@@ -180,16 +178,16 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_no_gap_whatever_the_order_of_arrival() {
+    fn pages_have_no_gaps() {
         let order = [OrderBy::parse("n")];
-        // The second is large: what arrives behind it would fit, and is left for the next page.
+        // The second row is large: later rows would fit, but are left for the next page.
         let rows = [("d", 4, 10), ("b", 2, 90), ("a", 1, 20), ("c", 3, 10)];
         for first in 0..rows.len() {
             let mut page = Page::new(10, 100);
             for place in 0..rows.len() {
                 let (id, n, size) = rows[(first + place) % rows.len()];
                 let row = row(&json!({"id": id, "n": n}));
-                page.offer(Place::of(&order, &row, id), size, row);
+                page.offer(RowPosition::of(&order, &row, id), size, row);
             }
             assert_eq!(page.end().unwrap().id, "a", "{first}");
             assert_eq!(page.into_rows().len(), 1, "{first}");
@@ -197,16 +195,16 @@ mod tests {
     }
 
     #[test]
-    fn a_place_survives_its_cursor() {
+    fn positions_round_trip() {
         let order = [OrderBy::parse("-s"), OrderBy::parse("n"), OrderBy::parse("none")];
         let long = "ü".repeat(400);
-        let place = Place::of(&order, &row(&json!({"s": long, "n": 1.5})), "a");
+        let place = RowPosition::of(&order, &row(&json!({"s": long, "n": 1.5})), "a");
         let text = place.text();
         assert!(text.len() < 400, "{}", text.len());
-        assert_eq!(Place::read(&order, &text), Some(place));
-        assert_eq!(Place::read(&order[..1], &text), None);
+        assert_eq!(RowPosition::read(&order, &text), Some(place));
+        assert_eq!(RowPosition::read(&order[..1], &text), None);
         for wrong in ["", "[]", "[[],\"a\"]", "a"] {
-            assert_eq!(Place::read(&order, wrong), None, "{wrong}");
+            assert_eq!(RowPosition::read(&order, wrong), None, "{wrong}");
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Tables and rows in the shared database.
 //!
-//! A row is one JSON document under (tenant, table, id). Its columns are not columns of SQLite: what a tenant calls a column never becomes
-//! part of a statement.
+//! A row is one JSON document under (tenant, table, id). Its columns are not SQLite columns: tenant-chosen names never
+//! become part of a statement.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
 
 use super::columns::Columns;
-use super::order::{self, Page, Place};
+use super::order::{self, Page, RowPosition};
 use super::{Kind, MAX_NAME_BYTES, Query, Row, Rows, Upserted, cursor};
 use crate::args::{check_name, refuse, shown};
 use crate::call::{Scope, Tenant};
@@ -18,10 +18,10 @@ use crate::usage::{Usage, signed};
 use crate::value::{bytes_of_object, same, value_of};
 
 const SURFACE: &str = "table";
-/// How many bytes of rows one page has, beside its first row.
+/// The maximum size of a page besides its first row, in bytes.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// A table as it is before a change.
+/// A table before a change.
 struct Table {
     columns: Columns,
     rows: i64,
@@ -58,7 +58,7 @@ pub(super) fn insert(
     let id = id_of(row)?;
     let old = document(connection, &scope.tenant, table, &id)?;
     if old.is_some() {
-        let message = format!("a row `{}` is there already; upsert replaces it", shown(&id));
+        let message = format!("the row `{}` already exists; use upsert to replace it", shown(&id));
         return Err(refuse(message).into());
     }
     write(connection, scope, limits, table, &id, row, None)?;
@@ -89,7 +89,7 @@ pub(super) fn update(
 ) -> Result<bool, Refused> {
     existing(connection, &scope.tenant, table)?;
     if patch.get("id").is_some_and(|new| new.as_str() != Some(id)) {
-        return Err(refuse("`patch` cannot change the `id` of a row").into());
+        return Err(refuse("`patch` cannot change the row's `id`").into());
     }
     let Some(old) = document(connection, &scope.tenant, table, id)? else { return Ok(false) };
     let mut row = row_of(&old)?;
@@ -148,7 +148,7 @@ pub(super) fn query(
     Ok(Rows { rows, next })
 }
 
-/// The rows behind a place, in the order of the query.
+/// The rows after a position, in query order.
 fn ordered(
     connection: &Connection,
     tenant: &Tenant,
@@ -159,12 +159,13 @@ fn ordered(
     order::check(&query.order, &existing(connection, tenant, &query.table)?.columns)?;
     let after = after
         .map(|text| {
-            Place::read(&query.order, text).ok_or_else(|| refuse("`cursor` is no cursor of this query"))
+            RowPosition::read(&query.order, text)
+                .ok_or_else(|| refuse("`cursor` does not belong to this query"))
         })
         .transpose()?;
     let mut page = Page::new(limit, PAGE_BYTES);
     each(connection, tenant, &query.table, &query.filter, None, |id, size, row| {
-        let place = Place::of(&query.order, &row, id);
+        let place = RowPosition::of(&query.order, &row, id);
         if after.as_ref().is_none_or(|after| place > *after) {
             page.offer(place, size, row);
         }
@@ -192,7 +193,7 @@ pub(super) fn count(
     Ok(count)
 }
 
-/// Goes through the rows of a filter in the order of their ids, until told to stop.
+/// Visits the rows that match a filter in id order, until the callback stops.
 fn each(
     connection: &Connection,
     tenant: &Tenant,
@@ -202,7 +203,7 @@ fn each(
     mut see: impl FnMut(&str, usize, Row) -> bool,
 ) -> Result<(), Refused> {
     existing(connection, tenant, table)?;
-    // A filter by id has one row, and finds it without going through the others.
+    // A filter by id matches at most one row, which is looked up directly.
     if let Some(Value::String(id)) = filter.get("id") {
         if after.is_none_or(|after| id.as_str() > after)
             && let Some(document) = document(connection, tenant, table, id)?
@@ -217,7 +218,7 @@ fn each(
     let mut statement = connection.prepare_cached(
         "SELECT id, document FROM table_rows WHERE tenant = ?1 AND name = ?2 AND id > ?3 ORDER BY id",
     )?;
-    // No id is empty, so everything is behind the empty one.
+    // Ids are not empty, so every id is greater than the empty string.
     let mut found = statement.query(params![tenant.as_str(), table, after.unwrap_or_default()])?;
     while let Some(row) = found.next()? {
         let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
@@ -235,7 +236,7 @@ fn matches(row: &Row, filter: &Row) -> bool {
     filter.iter().all(|(column, wanted)| same(row.get(column).unwrap_or(&Value::Null), wanted))
 }
 
-/// Writes a row over the one of so many bytes that is there.
+/// Stores a row over an existing one of that many bytes.
 fn write(
     connection: &Connection,
     scope: &Scope,
@@ -255,13 +256,14 @@ fn write(
     let document = bytes_of_object(row);
     if document.len() > limits.row_bytes {
         let (size, most) = (document.len(), limits.row_bytes);
-        let message = format!("the row has {size} bytes as JSON, and at most {most} are allowed");
+        let message = format!("the row is {size} bytes as JSON; the limit is {most}");
         return Err(SurfaceError::new(Code::TableSchemaViolation, message).into());
     }
     if old.is_none() {
         known.rows += 1;
         if u64::try_from(known.rows).unwrap_or(u64::MAX) > limits.table_rows {
-            let message = format!("a table has at most {} rows; delete some first", limits.table_rows);
+            let message =
+                format!("the table reached its limit of {} rows; delete some rows first", limits.table_rows);
             return Err(SurfaceError::new(Code::TableRowLimitReached, message).into());
         }
     }
@@ -279,7 +281,7 @@ fn write(
     let usage = growth.add(connection, &scope.tenant, SURFACE)?;
     if growth.bytes > 0 && !usage.within(u64::MAX, limits.table_bytes) {
         let message =
-            format!("the rows of the tenant have at most {} bytes; delete some first", limits.table_bytes);
+            format!("the tenant's quota is {} bytes of rows; delete some rows first", limits.table_bytes);
         return Err(SurfaceError::new(Code::TableRowLimitReached, message).into());
     }
     Ok(())
@@ -290,13 +292,13 @@ fn admit_table(connection: &Connection, scope: &Scope, limits: &Limits) -> Resul
     if usage.within(limits.tables, u64::MAX) {
         return Ok(());
     }
-    let message = format!("a tenant has at most {} tables", limits.tables);
+    let message = format!("the tenant's quota of {} tables is reached", limits.tables);
     Err(SurfaceError::new(Code::TableRowLimitReached, message).into())
 }
 
 fn id_of(row: &Row) -> Result<String, SurfaceError> {
     let Some(Value::String(id)) = row.get("id") else {
-        return Err(SurfaceError::new(Code::TableSchemaViolation, "`row` has an `id`, a text"));
+        return Err(SurfaceError::new(Code::TableSchemaViolation, "`row` must have a string `id`"));
     };
     check_name("id", id, MAX_NAME_BYTES, Code::TableSchemaViolation)?;
     Ok(id.clone())
@@ -309,20 +311,20 @@ fn find(connection: &Connection, tenant: &Tenant, table: &str) -> Result<Option<
         .optional()?;
     let Some((columns, rows)) = found else { return Ok(None) };
     let columns = serde_json::from_slice(&columns).map_err(|_| {
-        SurfaceError::new(Code::SurfaceUnavailable, "the columns of that table cannot be read any more")
+        SurfaceError::new(Code::SurfaceUnavailable, "the stored columns of the table are unreadable")
     })?;
     Ok(Some(Table { columns, rows }))
 }
 
 fn existing(connection: &Connection, tenant: &Tenant, table: &str) -> Result<Table, Refused> {
     find(connection, tenant, table)?.ok_or_else(|| {
-        let message = format!("there is no table `{}`; the first insert makes it", shown(table));
+        let message = format!("unknown table `{}`; the first insert creates a table", shown(table));
         SurfaceError::new(Code::TableNotFound, message).into()
     })
 }
 
 fn keep(connection: &Connection, tenant: &Tenant, table: &str, known: &Table) -> rusqlite::Result<()> {
-    let columns = serde_json::to_vec(&known.columns).expect("names and types always serialise");
+    let columns = serde_json::to_vec(&known.columns).expect("names and types always serialize");
     connection
         .prepare_cached(
             "INSERT INTO tables (tenant, name, columns, rows) VALUES (?1, ?2, ?3, ?4)
@@ -347,6 +349,6 @@ fn document(
 fn row_of(bytes: &[u8]) -> Result<Row, SurfaceError> {
     match value_of(bytes)? {
         Value::Object(row) => Ok(row),
-        _ => Err(SurfaceError::new(Code::SurfaceUnavailable, "a row of that table cannot be read any more")),
+        _ => Err(SurfaceError::new(Code::SurfaceUnavailable, "a stored row of the table is unreadable")),
     }
 }

@@ -1,4 +1,4 @@
-//! Vectors in a SQLite file with sqlite-vec.
+//! Vector search with sqlite-vec.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,10 +12,9 @@ use crate::args::{check_name, refuse, shown};
 use crate::call::{Scope, Tenant};
 use crate::embedded::{Database, OpenError, Refused, Schema};
 use crate::error::{Code, SurfaceError};
-use crate::served::Answer;
+use crate::served::PortFuture;
 use crate::value::same;
 
-/// The name of the file.
 const FILE: &str = "vectors.sqlite3";
 
 static SCHEMA: Schema = Schema { name: "vectors", steps: STEPS, prepare, sweep: |_, _| Ok(false) };
@@ -39,9 +38,9 @@ const STEPS: &[&str] = &["
     ) STRICT;
 "];
 
-/// Blocks of sqlite-vec are read whole; this many bytes are enough to make that cheap, and little enough for a collection of one vector.
+/// sqlite-vec reads whole blocks: large enough to be efficient, small enough for a collection of one vector.
 const BLOCK_BYTES: usize = 256 << 10;
-/// How much of the file is mapped instead of copied.
+/// The memory-mapped size of the file.
 const MAPPED_BYTES: i64 = 2 << 30;
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
@@ -49,23 +48,21 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     extension::join_sqlite_vec(connection)
 }
 
-/// Vectors in a file.
 pub struct EmbeddedVectors {
     database: Arc<Database>,
     limits: Arc<VectorLimits>,
 }
 
-/// A collection, as it is kept.
 struct Collection {
     number: i64,
     dimensions: usize,
 }
 
 impl EmbeddedVectors {
-    /// Opens the file in that directory, which has to be there.
+    /// Opens the file in an existing directory.
     ///
     /// # Errors
-    /// When it cannot be opened, or is of a newer version.
+    /// The file cannot be opened or has a newer version.
     pub fn open(directory: &Path, limits: VectorLimits) -> Result<Self, OpenError> {
         let database = Database::open(&directory.join(FILE), &SCHEMA)?;
         Ok(Self { database: Arc::new(database), limits: Arc::new(limits) })
@@ -76,7 +73,7 @@ impl EmbeddedVectors {
         let (limits, tenant) = (Arc::clone(&self.limits), scope.tenant.clone());
         if items.len() > limits.items {
             return Err(refuse(format!(
-                "{} vectors were given, and one call takes at most {}",
+                "{} vectors were given; the limit per call is {}",
                 items.len(),
                 limits.items
             )));
@@ -155,7 +152,7 @@ impl EmbeddedVectors {
     }
 }
 
-/// A vector that may be kept: of length 1, with its metadata as a text.
+/// A normalized vector with serialized metadata.
 struct Stored {
     id: String,
     vector: Vec<f32>,
@@ -168,11 +165,8 @@ impl Stored {
         let vector = unit(&item.vector, limits)?;
         let metadata = item.metadata.map(|metadata| Value::Object(metadata).to_string());
         if let Some(metadata) = metadata.as_ref().filter(|metadata| metadata.len() > limits.metadata_bytes) {
-            let message = format!(
-                "`metadata` has {} bytes, and at most {} are kept",
-                metadata.len(),
-                limits.metadata_bytes
-            );
+            let message =
+                format!("`metadata` is {} bytes; the limit is {}", metadata.len(), limits.metadata_bytes);
             return Err(refuse(message));
         }
         Ok(Self { id: item.id, vector, metadata })
@@ -184,20 +178,20 @@ impl Stored {
     }
 }
 
-/// The vector with length 1.
+/// The normalized vector.
 fn unit(vector: &[f32], limits: &VectorLimits) -> Result<Vec<f32>, SurfaceError> {
     if vector.is_empty() || vector.len() > limits.dimensions {
         return Err(refuse(format!(
-            "a vector has 1 to {} numbers, and here are {}",
+            "a vector must have 1 to {} numbers; this one has {}",
             limits.dimensions,
             vector.len()
         )));
     }
     let length = vector.iter().map(|part| f64::from(*part).powi(2)).sum::<f64>().sqrt();
     if !length.is_finite() || length == 0.0 {
-        return Err(refuse("a vector has a direction: its numbers are finite, and not all of them are 0"));
+        return Err(refuse("the numbers of a vector must be finite and not all 0"));
     }
-    #[expect(clippy::cast_possible_truncation, reason = "at most 1, rounded to what is kept")]
+    #[expect(clippy::cast_possible_truncation, reason = "at most 1, rounded to single precision")]
     Ok(vector.iter().map(|part| (f64::from(*part) / length) as f32).collect())
 }
 
@@ -206,7 +200,7 @@ fn raw(vector: &[f32]) -> Vec<u8> {
 }
 
 fn mismatch(expected: usize, found: usize) -> SurfaceError {
-    let message = format!("the vectors of this collection have {expected} numbers, and this one has {found}");
+    let message = format!("the collection has {expected} dimensions; this vector has {found}");
     SurfaceError::new(Code::VectorDimensionMismatch, message)
 }
 
@@ -221,7 +215,7 @@ fn find(connection: &Connection, tenant: &Tenant, name: &str) -> rusqlite::Resul
 
 fn existing(connection: &Connection, tenant: &Tenant, name: &str) -> Result<Collection, Refused> {
     find(connection, tenant, name)?.ok_or_else(|| {
-        let message = format!("there is no collection `{}`; the first vector makes it", shown(name));
+        let message = format!("unknown collection `{}`; the first vector creates a collection", shown(name));
         SurfaceError::new(Code::VectorCollectionNotFound, message).into()
     })
 }
@@ -238,7 +232,7 @@ fn create(
         .query_row([tenant.as_str()], |row| row.get(0))?;
     if count >= limits.collections {
         return Err(
-            refuse(format!("a tenant has at most {} collections of vectors", limits.collections)).into()
+            refuse(format!("the tenant's quota of {} collections is reached", limits.collections)).into()
         );
     }
     let block = (BLOCK_BYTES / (4 * dimensions) / 8 * 8).clamp(8, 1024);
@@ -254,7 +248,7 @@ fn create(
     Ok(Collection { number: connection.last_insert_rowid(), dimensions })
 }
 
-/// Says whether it is new, and how many bytes it has more than the one before.
+/// Whether the vector is new, and how many bytes it grew.
 fn put_one(connection: &Connection, collection: &Collection, item: &Stored) -> rusqlite::Result<(bool, i64)> {
     let dimensions = collection.dimensions;
     let old: Option<(i64, Option<i64>)> = connection
@@ -283,7 +277,7 @@ fn put_one(connection: &Connection, collection: &Collection, item: &Stored) -> r
     Ok((false, now - before))
 }
 
-/// The bytes that are free now, if it was there.
+/// The freed bytes, if it existed.
 fn remove_one(connection: &Connection, collection: &Collection, id: &str) -> rusqlite::Result<Option<i64>> {
     let dimensions = collection.dimensions;
     let old: Option<(i64, i64)> = connection
@@ -315,14 +309,14 @@ fn check_bytes(connection: &Connection, tenant: &Tenant, most: u64) -> Result<()
         .query_row([tenant.as_str()], |row| row.get(0))?;
     if bytes > most {
         return Err(refuse(format!(
-            "the vectors of a tenant have at most {most} bytes, and these would make {bytes}"
+            "the tenant's quota is {most} bytes of vectors; this call would need {bytes}"
         ))
         .into());
     }
     Ok(())
 }
 
-/// The numbers of the vectors whose metadata has these members, in order.
+/// The rowids of the vectors whose metadata has these members, in order.
 fn filtered(
     connection: &Connection,
     collection: &Collection,
@@ -369,15 +363,15 @@ fn knn(
 }
 
 impl Vectors for EmbeddedVectors {
-    fn upsert<'a>(&'a self, scope: &'a Scope, collection: String, items: Vec<Item>) -> Answer<'a, u64> {
+    fn upsert<'a>(&'a self, scope: &'a Scope, collection: String, items: Vec<Item>) -> PortFuture<'a, u64> {
         self.put(scope, collection, items).boxed()
     }
 
-    fn query<'a>(&'a self, scope: &'a Scope, query: Query) -> Answer<'a, Vec<Match>> {
+    fn query<'a>(&'a self, scope: &'a Scope, query: Query) -> PortFuture<'a, Vec<Match>> {
         self.nearest(scope, query).boxed()
     }
 
-    fn delete<'a>(&'a self, scope: &'a Scope, collection: String, ids: Vec<String>) -> Answer<'a, u64> {
+    fn delete<'a>(&'a self, scope: &'a Scope, collection: String, ids: Vec<String>) -> PortFuture<'a, u64> {
         self.remove(scope, collection, ids).boxed()
     }
 }

@@ -1,23 +1,24 @@
-//! The one place where sqlite-vec is joined to a connection.
+//! Loads sqlite-vec into a connection.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
 use rusqlite::{Connection, ffi};
 
-/// What every extension of SQLite is entered by.
+/// The entry point of an SQLite extension.
 type Entry =
     unsafe extern "C" fn(*mut ffi::sqlite3, *mut *mut c_char, *const ffi::sqlite3_api_routines) -> c_int;
 
-/// Makes `vec0` known to this connection, and to no other: databases of workflows do not have it.
+/// Registers `vec0` for this connection only: workflow databases do not have it.
 ///
 /// # Errors
-/// When sqlite-vec does not go with the SQLite of this program.
-#[expect(unsafe_code, reason = "extensions of SQLite are entered through its interface in C")]
+/// sqlite-vec is not compatible with the linked SQLite.
+#[expect(unsafe_code, reason = "the entry point of an SQLite extension is a C function")]
 pub fn join_sqlite_vec(connection: &Connection) -> rusqlite::Result<()> {
-    // SAFETY: the crate links the entry of sqlite-vec and declares it without its parameters; this is the type that its C source gives it.
-    // It is built into the program, so it takes no table of routines. It is called with the handle of an open connection, which outlives the
-    // call and is used by no other thread meanwhile, and with no place for a message.
+    // SAFETY: the crate links the entry point of sqlite-vec and declares it without parameters; this is the type in its
+    // C source. It is statically linked, so it takes no routine table. It is called with the handle of an open
+    // connection, which outlives the call and is not used by another thread meanwhile, and with a null error message
+    // pointer.
     let code = unsafe {
         let entry: Entry = std::mem::transmute::<*const (), Entry>(sqlite_vec::sqlite3_vec_init as *const ());
         entry(connection.handle(), ptr::null_mut(), ptr::null())
@@ -26,7 +27,7 @@ pub fn join_sqlite_vec(connection: &Connection) -> rusqlite::Result<()> {
         ffi::SQLITE_OK => Ok(()),
         code => Err(rusqlite::Error::SqliteFailure(
             ffi::Error::new(code),
-            Some("sqlite-vec cannot be joined".to_owned()),
+            Some("cannot load sqlite-vec".to_owned()),
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! Vectors, as calls.
+//! The JSON interface of vectors.
 
 use std::sync::Arc;
 
@@ -9,18 +9,16 @@ use super::{DEFAULT_MATCHES, Item, Query, VectorLimits, Vectors};
 use crate::args::{Args, refuse};
 use crate::call::Scope;
 use crate::error::SurfaceError;
-use crate::served::{Answer, Served, unknown_op};
+use crate::served::{PortFuture, Served, unknown_op};
 
 const OPS: &[&str] = &["upsert", "query", "delete"];
 
-/// The surface `vector`.
 pub struct ServedVectors {
     vectors: Arc<dyn Vectors>,
     limits: VectorLimits,
 }
 
 impl ServedVectors {
-    /// The surface over that port.
     pub fn new(vectors: Arc<dyn Vectors>, limits: VectorLimits) -> Self {
         Self { vectors, limits }
     }
@@ -50,7 +48,9 @@ impl ServedVectors {
                 let most = self.limits.matches as u64;
                 let matches =
                     match (args.optional_count("topK", 1, most)?, args.optional_count("k", 1, most)?) {
-                        (Some(_), Some(_)) => return Err(refuse("`topK` and `k` mean the same; give one")),
+                        (Some(_), Some(_)) => {
+                            return Err(refuse("`topK` and `k` are synonyms; use only one"));
+                        }
                         (matches, None) | (None, matches) => matches,
                     };
                 let matches =
@@ -77,22 +77,22 @@ impl ServedVectors {
 }
 
 fn item(given: Value) -> Result<Item, SurfaceError> {
-    let Value::Object(given) = given else { return Err(refuse("an item is {id, vector, metadata}")) };
+    let Value::Object(given) = given else { return Err(refuse("an item must be {id, vector, metadata}")) };
     let mut args = Args::new(given, &["id", "vector", "embedding", "metadata"])?;
     let metadata = match args.optional("metadata") {
         None => None,
         Some(Value::Object(metadata)) => Some(metadata),
-        Some(_) => return Err(refuse("`metadata` is an object")),
+        Some(_) => return Err(refuse("`metadata` must be an object")),
     };
     Ok(Item { id: args.text("id")?, vector: numbers(args.one_of(&["vector", "embedding"])?)?, metadata })
 }
 
 fn numbers(given: Value) -> Result<Vec<f32>, SurfaceError> {
-    let refusal = || refuse("a vector is a list of numbers");
+    let refusal = || refuse("a vector must be a list of numbers");
     let Value::Array(given) = given else { return Err(refusal()) };
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "vectors are kept in single precision; what is beyond it is refused as infinite"
+        reason = "vectors are stored in single precision; larger numbers become infinite and are rejected"
     )]
     given.iter().map(|number| number.as_f64().map(|number| number as f32).ok_or_else(refusal)).collect()
 }
@@ -100,7 +100,7 @@ fn numbers(given: Value) -> Result<Vec<f32>, SurfaceError> {
 pub(crate) fn text(given: Value, name: &str) -> Result<String, SurfaceError> {
     match given {
         Value::String(text) => Ok(text),
-        _ => Err(refuse(format!("`{name}` is a text"))),
+        _ => Err(refuse(format!("`{name}` must be a string"))),
     }
 }
 
@@ -108,27 +108,27 @@ pub(crate) fn list(given: Value, name: &str, most: usize) -> Result<Vec<Value>, 
     match given {
         Value::Array(given) if given.len() <= most => Ok(given),
         Value::Array(given) => {
-            Err(refuse(format!("`{name}` has {} entries, and one call takes at most {most}", given.len())))
+            Err(refuse(format!("`{name}` has {} entries; the limit per call is {most}", given.len())))
         }
-        _ => Err(refuse(format!("`{name}` is a list"))),
+        _ => Err(refuse(format!("`{name}` must be a list"))),
     }
 }
 
-/// Members that have to be there, none where nothing was said.
+/// The required metadata members; none by default.
 pub(crate) fn filter(args: &mut Args) -> Result<Map<String, Value>, SurfaceError> {
     match args.optional("filter") {
         None => Ok(Map::new()),
         Some(Value::Object(filter)) => Ok(filter),
-        Some(_) => Err(refuse("`filter` is an object: the members that have to be there")),
+        Some(_) => Err(refuse("`filter` must be an object of required metadata members")),
     }
 }
 
 impl Served for ServedVectors {
-    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> Answer<'a, Value> {
+    fn call<'a>(&'a self, scope: &'a Scope, op: &'a str, args: Map<String, Value>) -> PortFuture<'a, Value> {
         self.carry_out(scope, op, args).boxed()
     }
 
-    /// The list of backends knows only products, and this is none of them; collections are the tenants' own.
+    /// The protocol lists only products as backends, and this is not one of them; collections belong to tenants.
     fn advertise(&self) -> (&'static str, Value) {
         ("vectorStore", json!({ "supported": true }))
     }

@@ -1,49 +1,49 @@
-//! The nearest vectors of a collection, by a scan over its blocks.
+//! Nearest-neighbor scan over the blocks of a collection.
 //!
-//! sqlite-vec keeps vectors in blocks. A row of `<table>_chunks` says which vectors are in a block, and the row of the same number in
-//! `<table>_vector_chunks00` has their numbers, one vector after the other. Its own search adds up one number at a time; this one reads
-//! the same blocks and adds up sixteen, which is what processors are made for. The layout is that of the one version that is linked,
-//! and tests compare both searches.
+//! sqlite-vec stores vectors in blocks. A row of `<table>_chunks` lists the vectors of a block, and the row with the
+//! same id in `<table>_vector_chunks00` has their numbers. The search of sqlite-vec adds one product at a time; this
+//! one reads the same blocks and adds sixteen, which compiles to SIMD. The layout is that of the linked version, and
+//! tests compare both searches.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use rusqlite::{Connection, params};
 
-/// How many products are added up beside each other.
+/// The number of products added in parallel.
 const LANES: usize = 16;
 
-/// A vector and the cosine of its angle to the one that is looked for.
+/// A vector and its cosine similarity to the query.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Near {
+pub(super) struct Neighbor {
     pub(super) number: i64,
     pub(super) score: f32,
 }
 
-impl Ord for Near {
-    /// The nearer one is greater; of two that are equally near, the one that was there first.
+impl Ord for Neighbor {
+    /// The nearer one is greater; of two equally near, the older one.
     fn cmp(&self, other: &Self) -> Ordering {
         self.score.total_cmp(&other.score).then_with(|| other.number.cmp(&self.number))
     }
 }
 
-impl PartialOrd for Near {
+impl PartialOrd for Neighbor {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Near {
+impl PartialEq for Neighbor {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Near {}
+impl Eq for Neighbor {}
 
-/// The nearest vectors of a partition of the table, the nearest first; of all, or among those whose numbers are given in order.
+/// The nearest vectors of a partition, the nearest first; of all, or among the given sorted rowids.
 ///
-/// Both sides have length 1, so that the product of two is the cosine.
+/// Both sides are normalized, so the dot product is the cosine.
 pub(super) fn nearest(
     connection: &Connection,
     table: &str,
@@ -51,15 +51,15 @@ pub(super) fn nearest(
     wanted: &[f32],
     matches: usize,
     among: Option<&[i64]>,
-) -> rusqlite::Result<Vec<Near>> {
+) -> rusqlite::Result<Vec<Neighbor>> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT chunks.validity, chunks.rowids, blocks.vectors
          FROM {table}_chunks AS chunks JOIN {table}_vector_chunks00 AS blocks ON blocks.rowid = chunks.chunk_id
          WHERE chunks.partition00 = ?1"
     ))?;
     let mut rows = statement.query(params![partition])?;
-    // The least near of them is on top.
-    let mut best: BinaryHeap<Reverse<Near>> = BinaryHeap::with_capacity(matches + 1);
+    // The least near match is on top.
+    let mut best: BinaryHeap<Reverse<Neighbor>> = BinaryHeap::with_capacity(matches + 1);
     while let Some(row) = rows.next()? {
         let blob = |column: usize| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_blob()?);
         let (validity, numbers, vectors) = (blob(0)?, blob(1)?.as_chunks::<8>().0, blob(2)?);
@@ -69,7 +69,7 @@ pub(super) fn nearest(
             if !is_there || among.is_some_and(|among| among.binary_search(&number).is_err()) {
                 continue;
             }
-            let near = Near { number, score: product(vector, wanted) };
+            let near = Neighbor { number, score: product(vector, wanted) };
             if best.len() < matches {
                 best.push(Reverse(near));
             } else if let Some(mut least) = best.peek_mut()
@@ -82,8 +82,8 @@ pub(super) fn nearest(
     Ok(best.into_sorted_vec().into_iter().map(|Reverse(near)| near).collect())
 }
 
-/// The sum of the products of numbers in the same place. In lanes of its own each, so that the compiler may take them all at once:
-/// floating-point sums depend on their order, which it has to keep otherwise.
+/// The dot product, in independent lanes so that the compiler can vectorize it: floating-point sums depend on their
+/// order, which it must otherwise keep.
 fn product(vector: &[u8], wanted: &[f32]) -> f32 {
     let mut lanes = [0.0_f32; LANES];
     let (vector, vector_rest) = vector.as_chunks::<{ 4 * LANES }>();
@@ -106,7 +106,7 @@ mod tests {
 
     const DIMENSIONS: usize = 24;
 
-    /// Vectors of length 1, in partitions 1 and 2, of which every third of the first was removed again.
+    /// Normalized vectors in partitions 1 and 2; every third of the first was removed.
     fn filled(vectors: &[Vec<f32>]) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         super::super::extension::join_sqlite_vec(&connection).unwrap();
@@ -142,7 +142,7 @@ mod tests {
 
     fn vector() -> impl Strategy<Value = Vec<f32>> {
         proptest::collection::vec(-1.0_f32..1.0, DIMENSIONS)
-            .prop_filter("it has a direction", |vector| vector.iter().any(|part| part.abs() > 0.1))
+            .prop_filter("it is not zero", |vector| vector.iter().any(|part| part.abs() > 0.1))
             .prop_map(unit)
     }
 
@@ -150,7 +150,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn the_nearest_are_those_that_sqlite_vec_finds(
+        fn agrees_with_sqlite_vec(
             vectors in proptest::collection::vec(vector(), 1..60), wanted in vector(), matches in 0_usize..12
         ) {
             let connection = filled(&vectors);
@@ -166,7 +166,7 @@ mod tests {
                     .unwrap();
                 prop_assert_eq!(found.len(), theirs.len());
                 for (near, (_, distance)) in found.iter().zip(&theirs) {
-                    // Half the square of the distance is what the cosine lacks to 1. Rounding may turn two neighbours around.
+                    // The cosine is 1 minus half the squared distance. Rounding may swap two neighbors.
                     let score = 1.0 - distance * distance / 2.0;
                     prop_assert!((f64::from(near.score) - score).abs() < 1e-5, "{near:?} {score}");
                     prop_assert!(near.number % 3 != 0 || part == 2);
@@ -181,7 +181,7 @@ mod tests {
         }
 
         #[test]
-        fn a_product_is_that_of_the_numbers_whatever_their_count(
+        fn dot_product_of_any_length(
             pairs in proptest::collection::vec((-1.0_f32..1.0, -1.0_f32..1.0), 1..70)
         ) {
             let bytes: Vec<u8> = pairs.iter().flat_map(|(part, _)| part.to_le_bytes()).collect();

@@ -1,29 +1,31 @@
-//! The JSON of every operation, as node types and the conformance suite see it.
+//! The JSON of every operation, as seen by node types and the conformance suite.
 
 use serde_json::{Value, json};
 
 use crate::helper::{Host, NOW};
 
-/// Whatever is not told in advance.
+/// A placeholder for any value.
 const ANY: &str = "ANY";
 
-fn fits(told: &Value, expected: &Value) -> bool {
-    match (told, expected) {
+fn fits(result: &Value, expected: &Value) -> bool {
+    match (result, expected) {
         (_, Value::String(any)) if any == ANY => true,
-        (Value::Object(told), Value::Object(expected)) => {
-            told.len() == expected.len()
-                && expected.iter().all(|(key, value)| told.get(key).is_some_and(|told| fits(told, value)))
+        (Value::Object(result), Value::Object(expected)) => {
+            result.len() == expected.len()
+                && expected
+                    .iter()
+                    .all(|(key, value)| result.get(key).is_some_and(|result| fits(result, value)))
         }
-        (Value::Array(told), Value::Array(expected)) => {
-            told.len() == expected.len()
-                && told.iter().zip(expected).all(|(told, expected)| fits(told, expected))
+        (Value::Array(result), Value::Array(expected)) => {
+            result.len() == expected.len()
+                && result.iter().zip(expected).all(|(result, expected)| fits(result, expected))
         }
-        _ => told == expected,
+        _ => result == expected,
     }
 }
 
 #[tokio::test]
-async fn answers_have_the_members_that_the_protocol_names() {
+async fn results_match_the_protocol() {
     let host = Host::open();
     let cases = [
         ("kv.set", json!({"key": "k", "value": 1, "ttlSeconds": 60}), json!({"ok": true})),
@@ -173,13 +175,13 @@ async fn answers_have_the_members_that_the_protocol_names() {
         ("fs.delete", json!({"path": "d/f"}), json!({"deleted": false})),
     ];
     for (op, args, expected) in cases {
-        let told = host.call("acme", op, args.clone()).await;
-        assert!(fits(&told, &expected), "{op} {args}\n told {told}\n not  {expected}");
+        let result = host.call("acme", op, args.clone()).await;
+        assert!(fits(&result, &expected), "{op} {args}\n result {result}\n not  {expected}");
     }
 }
 
 #[tokio::test]
-async fn arguments_that_cannot_be_heeded_are_refused() {
+async fn rejects_conflicting_arguments() {
     let host = Host::open();
     host.call("acme", "table.insert", json!({"table": "t", "row": {"id": "a"}})).await;
     host.call("acme", "fs.write", json!({"path": "f", "contentBase64": "/w=="})).await;
@@ -202,7 +204,7 @@ async fn arguments_that_cannot_be_heeded_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_acknowledged_given_back_and_put_aside_is_told() {
+async fn settling_returns_whether_the_token_is_known() {
     let host = Host::open();
     for (op, extra, expected) in [
         ("queueBus.nack", json!({}), json!({"nacked": true, "requeued": true})),
@@ -219,14 +221,14 @@ async fn what_is_acknowledged_given_back_and_put_aside_is_told() {
 }
 
 #[tokio::test]
-async fn what_is_advertised_is_what_is_served() {
+async fn advertises_what_is_available() {
     let host = Host::open();
-    let told = host.surfaces.advertise();
-    let families: Vec<&String> = told.as_object().unwrap().keys().collect();
+    let result = host.surfaces.advertise();
+    let families: Vec<&String> = result.as_object().unwrap().keys().collect();
     assert_eq!(families, ["blobStorage", "cache", "fs", "kvStorage", "queueBus", "tableStorage"]);
-    assert!(told.as_object().unwrap().values().all(|block| block["supported"] == true));
+    assert!(result.as_object().unwrap().values().all(|block| block["supported"] == true));
     let root = host.folder.path().canonicalize().unwrap().join("surfaces/files");
-    assert_eq!(told["fs"]["sandboxRoot"], root.display().to_string());
-    assert_eq!(told["kvStorage"]["atomicIncrement"], true);
-    assert_eq!(told["queueBus"]["stream"], json!({"supported": true, "fromBeginning": true}));
+    assert_eq!(result["fs"]["sandboxRoot"], root.display().to_string());
+    assert_eq!(result["kvStorage"]["atomicIncrement"], true);
+    assert_eq!(result["queueBus"]["stream"], json!({"supported": true, "fromBeginning": true}));
 }

@@ -1,7 +1,7 @@
-//! The contracts of the ports, each one set of tests that every adapter passes.
+//! Contract tests of the ports; every adapter runs all of them.
 //!
-//! They live here and not in the crate, so that nothing of them is in the product; an adapter of a server runs them from its own module
-//! of this binary: `crate::contract::queue::all!(open())`, where `open()` gives the port and whatever has to live as long as it.
+//! They are test code, so the product does not contain them. A server adapter runs them from its own module of this
+//! binary: `crate::contract::queue::all!(open())`, where `open()` returns the port and a guard to keep alive.
 
 pub(crate) mod blob;
 pub(crate) mod cache;
@@ -10,7 +10,8 @@ pub(crate) mod kv;
 pub(crate) mod queue;
 pub(crate) mod table;
 
-/// Runs every law of a contract against a port that `open` makes. What `open` returns beside the port is kept until the end.
+/// Runs every test of a contract on a port from `open`. The second value that `open` returns is kept alive until the
+/// end.
 macro_rules! hold {
     ($contract:ident, $open:expr, [$($law:ident),+ $(,)?]) => {
         $(

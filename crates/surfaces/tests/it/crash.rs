@@ -1,7 +1,8 @@
-//! Kill -9 in the middle: what was answered is there, and every effect is made once.
+//! Kill -9 during effects: acknowledged effects persist, and every effect is applied once.
 //!
-//! The test starts itself as a child, which makes one effect after the other and says so when each is answered. It is killed, the stores are
-//! opened again, and every effect that may have been under way is made again under its identity, as a host does.
+//! The test starts itself as a child process, which applies effects and reports each acknowledged one. The child is
+//! killed, the stores are reopened, and every effect that may have been in progress is repeated under its effect id, as
+//! a host does.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -15,7 +16,7 @@ use crate::helper::{NOW, call};
 const CHILD: &str = "SURFACES_CRASH_DIRECTORY";
 const WORKERS: usize = 4;
 
-/// One effect of a worker on every surface; all of them under identities made from its number.
+/// One effect of a worker on every surface, with effect ids derived from its number.
 async fn effects(surfaces: &Surfaces, worker: usize, number: u64) -> Vec<Value> {
     let (tenant, path) = (format!("w{worker}"), format!("f/{number}"));
     let row = json!({"table": "t", "row": {"id": number.to_string()}});
@@ -30,21 +31,21 @@ async fn effects(surfaces: &Surfaces, worker: usize, number: u64) -> Vec<Value> 
         ("fs.delete", json!({"path": path})),
         ("cache.put", json!({"key": "k", "value": number})),
     ];
-    let mut told = Vec::new();
+    let mut result = Vec::new();
     for (op, args) in steps {
         let identity = format!("{op}/{number}");
-        told.push(surfaces.call(call(&tenant, op, args, NOW, Some(&identity))).await.unwrap());
+        result.push(surfaces.call(call(&tenant, op, args, NOW, Some(&identity))).await.unwrap());
     }
-    told
+    result
 }
 
 fn open(directory: &Path) -> Surfaces {
     Surfaces::open(&Options::new(directory)).unwrap()
 }
 
-/// Never ends by itself.
-#[expect(clippy::print_stdout, reason = "whoever kills it reads what was answered")]
-async fn be_the_child(directory: &Path) {
+/// Runs until killed.
+#[expect(clippy::print_stdout, reason = "the parent reads the acknowledgements")]
+async fn run_child(directory: &Path) {
     let surfaces = std::sync::Arc::new(open(directory));
     let workers = (0..WORKERS).map(|worker| {
         let surfaces = std::sync::Arc::clone(&surfaces);
@@ -60,17 +61,18 @@ async fn be_the_child(directory: &Path) {
     futures_util::future::join_all(workers).await;
 }
 
-/// Runs the child until it has answered so often, and kills it. The last number that each worker was answered, if any.
+/// Runs the child until it has acknowledged that many effects, then kills it. Returns the last acknowledged number of
+/// each worker.
 fn kill_after(directory: &Path, answers: usize) -> [Option<u64>; WORKERS] {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crash::an_effect_is_made_once_though_the_program_is_killed", "--nocapture"])
+        .args(["--exact", "crash::effects_are_applied_once_across_kills", "--nocapture"])
         .env(CHILD, directory)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut answered = [None; WORKERS];
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // The rest of what it wrote is read after its end: what it had said is said.
+    // The rest of its output is read after its end: acknowledged is acknowledged.
     let mut count = 0;
     for line in lines {
         let line = line.unwrap();
@@ -86,14 +88,14 @@ fn kill_after(directory: &Path, answers: usize) -> [Option<u64>; WORKERS] {
         }
     }
     let status = child.wait().unwrap();
-    assert!(count >= answers && !status.success(), "it was killed and did not end by itself: {status}");
+    assert!(count >= answers && !status.success(), "it was killed: {status}");
     answered
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_effect_is_made_once_though_the_program_is_killed() {
+async fn effects_are_applied_once_across_kills() {
     if let Some(directory) = std::env::var_os(CHILD) {
-        return be_the_child(Path::new(&directory)).await;
+        return run_child(Path::new(&directory)).await;
     }
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("surfaces");
@@ -106,19 +108,23 @@ async fn an_effect_is_made_once_though_the_program_is_killed() {
             let made = get("kv.get", json!({"key": "n"})).await.unwrap()["value"].as_u64().unwrap_or(0);
             assert!(
                 last.is_none_or(|last| made > last),
-                "{tenant}: {last:?} was answered, and {made} are there"
+                "{tenant}: {last:?} was acknowledged, but {made} exist"
             );
-            // Whatever was under way is made again, and so are some that were answered; all of them twice.
+            // All effects in progress and some acknowledged ones are repeated, twice.
             let first = made.saturating_sub(3);
             for number in (first..made).chain(first..made) {
-                let told = effects(&surfaces, worker, number).await;
-                assert_eq!(told[0], json!({"value": number + 1}), "{tenant} {number}");
-                assert_eq!(told[5], json!({"ok": true, "path": format!("f/{number}")}), "{tenant} {number}");
-                assert_eq!(told[6], json!({"deleted": true}), "{tenant} {number}");
+                let result = effects(&surfaces, worker, number).await;
+                assert_eq!(result[0], json!({"value": number + 1}), "{tenant} {number}");
+                assert_eq!(
+                    result[5],
+                    json!({"ok": true, "path": format!("f/{number}")}),
+                    "{tenant} {number}"
+                );
+                assert_eq!(result[6], json!({"deleted": true}), "{tenant} {number}");
             }
             let count = get("table.count", json!({"table": "t"}))
                 .await
-                .map_or(0, |told| told["count"].as_u64().unwrap());
+                .map_or(0, |result| result["count"].as_u64().unwrap());
             assert_eq!(count, made, "{tenant}: rows");
             let listed = get("fs.list", json!({"path": "f"})).await;
             assert!(listed.is_err() || listed.unwrap()["entries"] == json!([]), "{tenant}: files");
@@ -143,7 +149,7 @@ async fn an_effect_is_made_once_though_the_program_is_killed() {
             assert_eq!(records, (0..made).collect::<Vec<_>>(), "{tenant}: records");
         }
     }
-    // The messages of all the lives, each once, in their order.
+    // The messages of all child processes, each once, in order.
     let surfaces = open(&directory);
     for worker in 0..WORKERS {
         let tenant = format!("w{worker}");
@@ -162,5 +168,5 @@ async fn an_effect_is_made_once_though_the_program_is_killed() {
         .flat_map(|name| std::fs::read_dir(directory.join(name)).unwrap())
         .map(|entry| entry.unwrap().path())
         .collect();
-    assert_eq!(staged, Vec::<std::path::PathBuf>::new(), "nothing is left on its way");
+    assert_eq!(staged, Vec::<std::path::PathBuf>::new(), "nothing is left unfinished");
 }

@@ -1,6 +1,6 @@
-//! Databases, vectors and texts, and the servers that some of them are on.
+//! Databases, vectors and search, with real servers for some adapters.
 //!
-//! A contract is a set of laws over a port. Every adapter holds all of them.
+//! A contract is a set of tests over a port. Every adapter passes all of them.
 
 mod hammer;
 mod nats;
@@ -16,7 +16,7 @@ use surfaces::{Code, Scope, Served, SurfaceError};
 
 use crate::helper::scope;
 
-/// A call of a surface.
+/// Calls a surface.
 pub(crate) async fn try_call(
     port: &dyn Served,
     scope: &Scope,
@@ -27,27 +27,27 @@ pub(crate) async fn try_call(
     port.call(scope, op, args).await
 }
 
-/// A call that works.
+/// A call that succeeds.
 pub(crate) async fn call(port: &dyn Served, tenant: &str, op: &str, args: Value) -> Value {
     let shown = format!("{op} {args}");
     try_call(port, &scope(tenant), op, args).await.unwrap_or_else(|error| panic!("{shown}: {error:?}"))
 }
 
-/// A call that is refused.
+/// A call that fails.
 pub(crate) async fn refused(port: &dyn Served, tenant: &str, op: &str, args: Value) -> SurfaceError {
     let shown = format!("{op} {args}");
     match try_call(port, &scope(tenant), op, args).await {
-        Ok(told) => panic!("{shown}: {told}"),
+        Ok(result) => panic!("{shown}: {result}"),
         Err(error) => error,
     }
 }
 
-/// The code of a refusal.
+/// The error code of a call.
 pub(crate) async fn code(port: &dyn Served, tenant: &str, op: &str, args: Value) -> Code {
     refused(port, tenant, op, args).await.code
 }
 
-/// Runs every law against a port that `open` makes. What `open` returns beside the port is kept until the end.
+/// Runs every test on a port from `open`. The second value that `open` returns is kept alive until the end.
 macro_rules! hold {
     ($laws:path, $open:expr, [$($law:ident),+ $(,)?]) => {
         $(

@@ -1,10 +1,10 @@
-//! Surfaces in a folder of their own.
+//! Surfaces in a temporary folder.
 
 use canon::time::Timestamp;
 use serde_json::Value;
-use surfaces::{Call, Limits, Options, Scope, Surface, SurfaceError, Surfaces, Tenant};
+use surfaces::{Limits, Options, Scope, Surface, SurfaceCall, SurfaceError, Surfaces, Tenant};
 
-/// When tests begin.
+/// The start time of tests.
 pub(crate) const NOW: u64 = 1_700_000_000_000;
 
 pub(crate) struct Host {
@@ -26,12 +26,12 @@ impl Host {
         Self { surfaces, folder, limits }
     }
 
-    /// Closes everything and opens it again.
+    /// Closes and reopens everything.
     pub(crate) fn reopened(self) -> Self {
         self.reopened_with(|_| ())
     }
 
-    /// The same, with other bounds.
+    /// Reopens with different limits.
     pub(crate) fn reopened_with(self, change: impl FnOnce(&mut Limits)) -> Self {
         let Self { surfaces, folder, mut limits } = self;
         drop(surfaces);
@@ -50,7 +50,7 @@ impl Host {
         self.surfaces.call(call(tenant, op, args, at, None)).await
     }
 
-    /// A call as `tenant`, of `surface.op`, which is refused.
+    /// A call of `surface.op` as `tenant` that fails.
     pub(crate) async fn refused(&self, tenant: &str, op: &str, args: Value) -> String {
         let error = self.try_at(NOW, tenant, op, args).await.unwrap_err();
         error.code.as_str().to_owned()
@@ -82,10 +82,10 @@ fn open(folder: &std::path::Path, limits: &Limits) -> Surfaces {
     Surfaces::open(&options).unwrap()
 }
 
-pub(crate) fn call(tenant: &str, op: &str, args: Value, at: u64, effect: Option<&str>) -> Call {
+pub(crate) fn call(tenant: &str, op: &str, args: Value, at: u64, effect: Option<&str>) -> SurfaceCall {
     let (surface, op) = op.split_once('.').unwrap();
     let Value::Object(args) = args else { panic!("arguments are an object") };
-    Call {
+    SurfaceCall {
         tenant: Tenant::new(tenant).unwrap(),
         surface: Surface::parse(surface).unwrap(),
         op: op.to_owned(),

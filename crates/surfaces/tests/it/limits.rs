@@ -1,4 +1,4 @@
-//! Bounds, and what comes from somebody who means no good.
+//! Limits and hostile input.
 
 use base64::Engine as _;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn base64(bytes: usize) -> String {
 }
 
 #[tokio::test]
-async fn every_bound_is_kept_and_named() {
+async fn every_limit_is_enforced_and_named() {
     let host = Host::with(|limits| {
         limits.key_bytes = 8;
         limits.value_bytes = 100;
@@ -96,7 +96,7 @@ async fn every_bound_is_kept_and_named() {
             "queueBus.publish",
             json!({"subject": "s", "payload": 1}),
             "queue_backend_unavailable",
-            "2 messages",
+            "2 waiting messages",
         ),
         (
             "queueBus.streamPublish",
@@ -120,7 +120,7 @@ async fn every_bound_is_kept_and_named() {
         let refused = host.refused("t", "blob.put", json!({"key": "c", "contentBase64": base64(1)})).await;
         assert_eq!(refused, "blob_object_too_large", "{key}");
     }
-    // What is replaced by something smaller always fits, and what is deleted makes room.
+    // A smaller replacement always fits, and a deletion frees space.
     host.call("t", "fs.write", json!({"path": "a", "contentBase64": base64(10)})).await;
     host.call("t", "fs.write", json!({"path": "b", "contentBase64": base64(100)})).await;
     host.call("t", "fs.delete", json!({"path": "a"})).await;
@@ -131,7 +131,7 @@ async fn every_bound_is_kept_and_named() {
 }
 
 #[tokio::test]
-async fn a_full_cache_forgets_what_is_over_first() {
+async fn a_full_cache_evicts_the_earliest_expiry_first() {
     for host in [Host::with(|limits| limits.cache_bytes = 20), Host::with(|limits| limits.cache_keys = 2)] {
         for (key, seconds) in [("a", 30), ("b", 10), ("c", 20)] {
             host.call("t", "cache.put", json!({"key": key, "value": "12345", "ttlSeconds": seconds})).await;
@@ -143,12 +143,12 @@ async fn a_full_cache_forgets_what_is_over_first() {
 }
 
 #[tokio::test]
-async fn a_cached_value_pushes_out_a_bounded_number_and_the_bound_holds() {
+async fn a_put_evicts_a_limited_number() {
     let host = Host::with(|limits| limits.cache_bytes = 6_000);
     let put = async |key: String, value: String| {
         host.call("t", "cache.put", json!({"key": key, "value": value, "ttlSeconds": 60})).await;
     };
-    // Six bytes each, so that a large one is worth many hundreds of them.
+    // Six bytes each, so a large value displaces many hundreds of them.
     for n in 0..1000 {
         put(format!("{n:03}"), "x".to_owned()).await;
     }
@@ -156,25 +156,25 @@ async fn a_cached_value_pushes_out_a_bounded_number_and_the_bound_holds() {
     while host.call("t", "cache.get", json!({"key": "large"})).await["hit"] == false {
         put("large".to_owned(), "x".repeat(4_000)).await;
         puts += 1;
-        assert!(puts < 10, "each makes room for the next");
+        assert!(puts < 10, "each evicts for the next");
     }
-    assert_eq!(puts, 3, "256 go with each, and 668 have to");
+    assert_eq!(puts, 3, "each put evicts 256, and 668 are needed");
     let mut left = 0;
     for n in 0..1000 {
-        let told = host.call("t", "cache.get", json!({"key": format!("{n:03}")})).await;
-        left += usize::from(told["hit"] == true);
+        let result = host.call("t", "cache.get", json!({"key": format!("{n:03}")})).await;
+        left += usize::from(result["hit"] == true);
     }
     assert_eq!(left, 332);
 }
 
-/// Every file below a folder.
+/// Every file in a folder.
 fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
 #[tokio::test]
-async fn an_object_for_which_there_is_no_room_leaves_nothing_on_the_disk() {
+async fn rejected_objects_leave_no_files() {
     let host = Host::with(|limits| limits.blob_bytes = 150);
     host.call("t", "blob.put", json!({"key": "a", "contentBase64": base64(100)})).await;
     let blobs = host.folder.path().join("surfaces/blobs");
@@ -182,17 +182,17 @@ async fn an_object_for_which_there_is_no_room_leaves_nothing_on_the_disk() {
         let refused = host.refused("t", "blob.put", json!({"key": "b", "contentBase64": base64(size)})).await;
         assert_eq!(refused, "blob_object_too_large");
     }
-    // Those that come together all find room, and not all of them get it.
+    // Concurrent puts are all announced, but not all fit.
     let both = [40, 41].map(|size| {
         host.try_at(NOW, "t", "blob.put", json!({"key": size.to_string(), "contentBase64": base64(size)}))
     });
-    let told = futures_util::future::join_all(both).await;
-    assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 1);
+    let result = futures_util::future::join_all(both).await;
+    assert_eq!(result.iter().filter(|result| result.is_ok()).count(), 1);
     assert_eq!(files_below(&blobs).len(), 2);
 }
 
 #[tokio::test]
-async fn the_records_of_all_streams_of_a_tenant_are_bounded() {
+async fn stream_records_are_limited_per_tenant() {
     let host = Host::with(|limits| limits.records = 2);
     for stream in ["a", "b"] {
         host.call("t", "queueBus.streamPublish", json!({"stream": stream, "record": 1})).await;
@@ -204,7 +204,7 @@ async fn the_records_of_all_streams_of_a_tenant_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_record_that_takes_the_place_of_another_fits_although_the_bounds_are_lower_now() {
+async fn replacing_a_record_fits_after_limits_shrink() {
     let host = Host::with(|limits| limits.stream_records = 3);
     let publish = async |host: &Host, stream: &str, record: Value| {
         host.try_at(NOW, "t", "queueBus.streamPublish", json!({"stream": stream, "record": record})).await
@@ -236,12 +236,12 @@ async fn a_stream_keeps_its_newest_records() {
     assert_eq!(
         host.call("t", "queueBus.streamSubscribe", behind).await["count"],
         3,
-        "a cursor may fall behind"
+        "a cursor may point to removed records"
     );
 }
 
 #[tokio::test]
-async fn what_is_hostile_is_refused_and_changes_nothing() {
+async fn hostile_input_is_rejected() {
     let host = Host::open();
     let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
     let huge = "k".repeat(1 << 20);
@@ -298,15 +298,15 @@ async fn what_is_hostile_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_nearly_right_is_pointed_out() {
+async fn similar_names_are_suggested() {
     let host = Host::open();
     let cases = [
         ("kv.sett", json!({}), "did you mean `set`?"),
-        ("kv.nothing like it", json!({}), "it has get, set, put"),
+        ("kv.nothing like it", json!({}), "the operations are get, set, put"),
         ("queueBus.publsh", json!({}), "did you mean `publish`?"),
         ("kv.get", json!({"kye": "k"}), "did you mean `key`?"),
-        ("kv.get", json!({"wholly different": "k"}), "there are key"),
-        (&format!("kv.{}", "x".repeat(1 << 20)), json!({}), "it has get"),
+        ("kv.get", json!({"wholly different": "k"}), "the arguments are key"),
+        (&format!("kv.{}", "x".repeat(1 << 20)), json!({}), "the operations are get"),
     ];
     for (op, args, expected) in cases {
         let refused = host.try_at(NOW, "t", op, args).await.unwrap_err();

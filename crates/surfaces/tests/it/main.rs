@@ -1,5 +1,5 @@
-//! The integration tests of the surfaces: one binary.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! Integration tests of the surfaces, in one binary.
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod calls;
 mod contract;

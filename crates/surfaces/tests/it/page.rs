@@ -1,4 +1,4 @@
-//! The page about the database names every table and every column.
+//! The page about the database names every table and column.
 
 use std::path::Path;
 
@@ -26,5 +26,5 @@ async fn every_table_and_column_is_explained() {
     }
     assert!(count > 50, "the tables were found: {count}");
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert!(page.contains(&format!("and is {version}.")), "the version is told");
+    assert!(page.contains(&format!("and is {version}.")), "the page names the version");
 }

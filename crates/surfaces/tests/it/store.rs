@@ -8,7 +8,7 @@ use surfaces::{OpenError, Options, Surfaces};
 use crate::helper::{Host, NOW};
 
 #[tokio::test]
-async fn everything_on_the_disk_is_for_its_owner_alone() {
+async fn files_are_owner_only() {
     let host = Host::open();
     host.call("acme", "kv.set", json!({"key": "k", "value": 1})).await;
     let mut folders = vec![host.folder.path().join("surfaces")];
@@ -25,11 +25,11 @@ async fn everything_on_the_disk_is_for_its_owner_alone() {
             }
         }
     }
-    assert!(count >= 3, "the file, its log and its index of the log");
+    assert!(count >= 3, "the file, its log and its shared-memory index");
 }
 
 #[tokio::test]
-async fn a_file_of_a_newer_version_is_refused() {
+async fn newer_versions_are_rejected() {
     let host = Host::open();
     let directory = host.folder.path().join("surfaces");
     drop(host.surfaces);
@@ -40,7 +40,7 @@ async fn a_file_of_a_newer_version_is_refused() {
 }
 
 #[tokio::test]
-async fn what_was_answered_is_there_after_a_restart() {
+async fn data_survives_a_restart() {
     let host = Host::open();
     host.call("acme", "kv.set", json!({"key": "k", "value": {"a": 1}})).await;
     let host = host.reopened();
@@ -48,7 +48,7 @@ async fn what_was_answered_is_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn what_is_over_is_removed_and_gives_its_room_back() {
+async fn expired_values_are_removed() {
     let host = Host::with(|limits| limits.kv_keys = 600);
     for n in 0..600 {
         host.call("acme", "kv.set", json!({"key": format!("k{n}"), "value": 1, "ttlSeconds": 1})).await;
@@ -58,7 +58,7 @@ async fn what_is_over_is_removed_and_gives_its_room_back() {
         "kv_quota_exhausted"
     );
     host.call("other", "kv.set", json!({"key": "more", "value": 1})).await;
-    // A full tenant makes room at once; the rest goes in bounded steps, one with each commit.
+    // A tenant at its quota makes room immediately; the rest is removed in bounded steps, one per commit.
     host.at(NOW + 1000, "acme", "kv.set", json!({"key": "more", "value": 1})).await;
     for step in 0..5 {
         host.at(NOW + 1000 + step, "other", "kv.set", json!({"key": "more", "value": 1})).await;

@@ -1,14 +1,14 @@
-//! Two tenants hammer every surface at once, and see nothing of each other.
+//! Two tenants use every surface at once and see nothing of each other.
 //!
-//! Each does a list of its own calls; both lists run interleaved, and then each of them alone on a fresh host. Whatever the other does, and in
-//! whatever order, every answer is the one that it gets alone.
+//! Each has its own list of calls; both lists run interleaved, then each alone on a fresh host. Every result must be
+//! the same as alone.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::helper::{Host, NOW};
 
-/// One call out of a small world: few names, so that the two meet everywhere.
+/// One call with few names, so that the tenants collide everywhere.
 fn step() -> impl Strategy<Value = (String, Value)> {
     let name = || prop::sample::select(vec!["a", "b"]);
     let number = || 0..4_i64;
@@ -57,7 +57,7 @@ fn step() -> impl Strategy<Value = (String, Value)> {
     ]
 }
 
-/// Whose turn it is, and what they do.
+/// Whose turn it is, and the call.
 fn interleaving() -> impl Strategy<Value = Vec<(bool, (String, Value))>> {
     prop::collection::vec((any::<bool>(), step()), 1..60)
 }
@@ -75,19 +75,19 @@ impl<'a> Player<'a> {
         Self { host, tenant, token: "none".into(), salts: Vec::new() }
     }
 
-    /// The answer, without what is random by design: the salts of ids, and signatures.
+    /// The result without random parts: id salts and signatures.
     async fn play(&mut self, op: &str, mut args: Value) -> Value {
         if args.get("deliveryToken").is_some() {
             args["deliveryToken"] = self.token.clone().into();
         }
-        let told = match self.host.try_at(NOW, self.tenant, op, args).await {
-            Ok(told) => told,
+        let result = match self.host.try_at(NOW, self.tenant, op, args).await {
+            Ok(result) => result,
             Err(refused) => json!({ "refused": refused.code.as_str() }),
         };
-        if let Some(token) = told.get("deliveryToken").and_then(Value::as_str) {
+        if let Some(token) = result.get("deliveryToken").and_then(Value::as_str) {
             self.token = token.to_owned();
         }
-        self.without_salts(told)
+        self.without_salts(result)
     }
 
     fn without_salts(&mut self, value: Value) -> Value {
@@ -116,11 +116,11 @@ impl<'a> Player<'a> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
     #[test]
-    fn what_a_tenant_sees_does_not_depend_on_another(steps in interleaving()) {
+    fn results_do_not_depend_on_other_tenants(steps in interleaving()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let together = Host::open();
-            // One name is the beginning of the other, and they differ in case too.
+            // One name is a prefix of the other, and they differ in case.
             let mut players = [Player::new(&together, "ten"), Player::new(&together, "tenAnt")];
             let mut seen = [Vec::new(), Vec::new()];
             for (who, (op, args)) in &steps {
@@ -142,7 +142,7 @@ proptest! {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn two_tenants_at_once_count_only_their_own() {
+async fn tenants_are_counted_separately() {
     let host = std::sync::Arc::new(Host::open());
     let work = ["ten", "tenAnt"].map(|tenant| {
         let host = std::sync::Arc::clone(&host);

@@ -41,18 +41,18 @@ fn write(connection: &Connection, number: i64, end: End) -> Result<i64, Refused>
         End::Kept | End::KeptOnce => Ok(number),
         End::Refused => Err(refuse("too late").into()),
         End::Failed => Ok(i64::try_from(insert()?).unwrap()),
-        End::Panicked => panic!("a mistake that a test makes"),
+        End::Panicked => panic!("a deliberate panic"),
     }
 }
 
-/// Lets the writer wait in the first change until everything else is queued behind it.
+/// Blocks the writer in the first change until everything else is queued behind it.
 #[derive(Default)]
-struct Door {
+struct Barrier {
     is_open: Mutex<bool>,
     opened: Condvar,
 }
 
-impl Door {
+impl Barrier {
     fn open(&self) {
         *self.is_open.lock().unwrap() = true;
         self.opened.notify_all();
@@ -64,11 +64,11 @@ impl Door {
 }
 
 #[tokio::test]
-async fn a_change_that_is_refused_late_is_taken_back_alone_and_those_beside_it_happen_once() {
+async fn a_late_failure_rolls_back_alone() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(&folder.path().join("file"), &SCHEMA).unwrap();
     let scope = Scope::new(Tenant::new("acme").unwrap(), Timestamp(NOW));
-    let (door, told) = (Arc::new(Door::default()), Arc::new(AtomicUsize::new(0)));
+    let (door, result) = (Arc::new(Barrier::default()), Arc::new(AtomicUsize::new(0)));
     let held = Arc::clone(&door);
     let mut first = pin!(database.change(&scope, "first", move |_| {
         held.pass();
@@ -85,9 +85,9 @@ async fn a_change_that_is_refused_late_is_taken_back_alone_and_those_beside_it_h
         .collect();
     let change = |(number, end, scope)| {
         let (number, end): (i64, End) = (number, end);
-        let told = Arc::clone(&told);
+        let result = Arc::clone(&result);
         let then = move |_: &i64| {
-            told.fetch_add(1, Ordering::Relaxed);
+            result.fetch_add(1, Ordering::Relaxed);
         };
         let write = move |connection: &Connection| write(connection, number, end);
         let (scope, database): (&Scope, _) = (scope, &database);
@@ -100,8 +100,8 @@ async fn a_change_that_is_refused_late_is_taken_back_alone_and_those_beside_it_h
     let mut kept = Vec::new();
     for ((number, end, _), outcome) in scopes.iter().zip(waiting.await) {
         match (end, outcome) {
-            (End::Kept | End::KeptOnce, Ok(told)) => {
-                assert_eq!(told, *number);
+            (End::Kept | End::KeptOnce, Ok(result)) => {
+                assert_eq!(result, *number);
                 kept.push(*number);
             }
             (End::Refused, Err(error)) => assert_eq!(error.code, Code::InvalidArgument),
@@ -109,15 +109,15 @@ async fn a_change_that_is_refused_late_is_taken_back_alone_and_those_beside_it_h
             (end, outcome) => panic!("{number}, {end:?}: {outcome:?}"),
         }
     }
-    assert_eq!(told.load(Ordering::Relaxed), kept.len());
+    assert_eq!(result.load(Ordering::Relaxed), kept.len());
     let numbers = database.read(|connection| {
         let mut statement = connection.prepare("SELECT number FROM numbers ORDER BY number")?;
         Ok(statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?)
     });
     assert_eq!(numbers.unwrap(), kept);
-    // What was made under an identity is told again, and not made again: the number is there.
+    // A repeated effect returns the stored result: the number exists once.
     for (number, end, scope) in scopes.iter().filter(|(_, end, _)| *end == End::KeptOnce) {
         assert_eq!(change((*number, *end, scope)).await.unwrap(), *number);
     }
-    assert_eq!(told.load(Ordering::Relaxed), kept.len());
+    assert_eq!(result.load(Ordering::Relaxed), kept.len());
 }

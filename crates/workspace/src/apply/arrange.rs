@@ -1,16 +1,18 @@
-//! What has to be moved so that the staged slots are the slots of the workspace, and what the index will then say.
+//! Plans the moves that turn the staged slots into the slots of the workspace, and the resulting
+//! index.
 //!
-//! Nothing is changed here but the staging folder. Most slots change places as a whole. A read-write slot that exists is
-//! merged: the base is what the last apply put there, theirs is what is staged, ours is the disk.
+//! Only the staging folder is changed here. Most slots are exchanged as a whole. An existing
+//! read-write slot is merged: the base is what the last apply wrote, "theirs" is what is staged,
+//! "ours" is what is on disk.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 
+use super::agent_files::{self, DiskEntry};
 use super::assemble::staged_path;
 use super::moves::{Move, Old};
-use super::ours::{self, Ours};
 use super::promote::Planner;
 use super::records::{Draft, Drafts};
 use super::relocate;
@@ -21,30 +23,29 @@ use crate::index::{self, Line, LineKind, compare_paths, slot_of};
 use crate::rooted::{Dir, Kind, refusal};
 use crate::slot::Slot;
 
-/// What happens to a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Treatment {
-    /// The staged one takes the place of the one on the disk.
+    /// The staged slot replaces the one on disk.
     Swap,
-    /// As before, name by name: the slot is a mount point.
+    /// The same, entry by entry, because the slot is a mount point.
     Children,
-    /// The staged one is merged into the one on the disk.
+    /// The staged slot is merged into the one on disk.
     Merge,
-    /// Nothing: it is as it has to be.
+    /// No change is needed.
     Keep,
 }
 
-/// Takes what is staged, in the order of paths, and plans.
+/// Takes staged items in path order and plans moves.
 pub(super) struct Arrangement<'a> {
     pub(super) root: &'a Dir,
-    /// Where the staging folder is, below the root.
+    /// The staging folder, relative to the root.
     pub(super) staging_path: String,
     pub(super) treatments: &'a BTreeMap<Slot, Treatment>,
     /// Slots whose staged tree was copied into the slot itself.
     pub(super) inside: &'a BTreeSet<Slot>,
-    /// Slots in which a snapshot was unpacked over what the plan has there.
+    /// Slots with snapshot content over the plan's content.
     pub(super) restored: &'a BTreeSet<Slot>,
-    /// Mounts that stay as they are.
+    /// Mounts that are kept.
     pub(super) untouched: BTreeSet<String>,
     pub(super) base: Option<index::Reader<File>>,
     pub(super) next_base: Option<Line>,
@@ -52,14 +53,14 @@ pub(super) struct Arrangement<'a> {
     pub(super) planner: Planner<'a>,
     pub(super) drafts: Drafts,
     pub(super) preserved: Listed<Preserved>,
-    /// Directories that the plan no longer has, the deepest last.
+    /// Directories that the plan no longer has, deepest last.
     pub(super) gone: Vec<(String, u32)>,
-    /// The directory that files were last created in, and that exists or will.
+    /// The last directory in which files were created; it exists or will exist.
     pub(super) made: BTreeSet<String>,
 }
 
 impl Arrangement<'_> {
-    /// Takes the next staged thing.
+    /// Takes the next staged item.
     pub(super) fn theirs(&mut self, mut draft: Draft) -> Result<(), Error> {
         loop {
             let order =
@@ -82,7 +83,7 @@ impl Arrangement<'_> {
         }
     }
 
-    /// Takes what is left of the base.
+    /// Takes the remaining base entries.
     pub(super) fn drain(&mut self) -> Result<(), Error> {
         while self.peek()?.is_some() {
             let base = self.next_base.take();
@@ -106,7 +107,7 @@ impl Arrangement<'_> {
         Ok(self.next_base.as_ref())
     }
 
-    /// Where bytes of a snapshot may stand, what the file system says is not about the bytes of the plan.
+    /// Where snapshot content may be, file metadata does not describe the plan's content.
     fn forget_times(&self, draft: &mut Draft) {
         if slot_of(&draft.line.path).is_some_and(|slot| self.restored.contains(&slot)) {
             forget(&mut draft.line);
@@ -124,7 +125,7 @@ impl Arrangement<'_> {
             }
             (Some(Treatment::Keep), Some(line), _) => self.drafts.push(Draft { line, look: false }),
             (Some(Treatment::Merge), base, theirs) => self.merge(slot, base, theirs),
-            // A slot that is not granted any more, or a base that is of no use.
+            // A slot that is no longer granted, or an unusable base.
             _ => Ok(()),
         }
     }
@@ -145,43 +146,43 @@ impl Arrangement<'_> {
         }
     }
 
-    /// The plan has it and had it not.
+    /// In the plan now, but not before.
     fn merge_new(&mut self, slot: Slot, mut draft: Draft) -> Result<(), Error> {
         let path = draft.line.path.clone();
         match self.look(&path) {
-            Ours::Nothing => match draft.line.kind {
+            DiskEntry::Nothing => match draft.line.kind {
                 LineKind::Dir => {
                     self.make_dirs(&path)?;
                     self.drafts.push(draft)
                 }
                 LineKind::File | LineKind::Link => self.place(slot, draft, None),
             },
-            Ours::There(stat) if ours::is_same(self.root, &draft.line, stat, None) => {
+            DiskEntry::There(stat) if agent_files::is_same(self.root, &draft.line, stat, None) => {
                 staging::look(&mut draft.line, stat);
                 if draft.line.kind == LineKind::Dir {
-                    // It was there before, with the mode that somebody gave it. That is how it is left.
+                    // It existed before, with a mode chosen by the user; keep it.
                     draft.line.mode = stat.mode;
                 }
                 draft.line.linked = false;
                 draft.look = false;
                 self.drafts.push(draft)
             }
-            Ours::There(_) | Ours::Hidden => self.keep(Some(draft), path, Why::Local),
+            DiskEntry::There(_) | DiskEntry::Hidden => self.keep(Some(draft), path, Why::Local),
         }
     }
 
-    /// The plan has it and had it.
+    /// In the plan now and before.
     fn merge_known(&mut self, slot: Slot, base: &Line, mut draft: Draft) -> Result<(), Error> {
         let path = base.path.clone();
         let unchanged = base.kind == draft.line.kind
             && base.blake3 == draft.line.blake3
             && (base.mode == draft.line.mode || base.kind == LineKind::Dir)
             && base.target == draft.line.target;
-        match ours::look(self.root, &path) {
-            Ours::Nothing => self.keep(Some(draft), path, Why::Deleted),
-            Ours::There(stat) if ours::is_same(self.root, base, stat, Some(self.written_at)) => {
+        match agent_files::look(self.root, &path) {
+            DiskEntry::Nothing => self.keep(Some(draft), path, Why::Deleted),
+            DiskEntry::There(stat) if agent_files::is_same(self.root, base, stat, Some(self.written_at)) => {
                 if unchanged {
-                    // The bytes are the same; what the file system says of them is what it said.
+                    // The bytes are equal, so the recorded metadata remains valid.
                     staging::look(&mut draft.line, stat);
                     draft.line.mode = base.mode;
                     draft.line.linked = base.linked;
@@ -202,20 +203,21 @@ impl Arrangement<'_> {
                         self.made.insert(path);
                         self.drafts.push(draft)
                     }
-                    // What is below the directory may be the agent's: the name stays what it is.
+                    // Entries below the directory may belong to the agent, so the directory is
+                    // kept.
                     (LineKind::Dir, _) => self.keep(Some(draft), path, Why::Modified),
                     _ => self.place(slot, draft, Some(Old::from(stat))),
                 }
             }
-            Ours::There(_) | Ours::Hidden => self.keep(Some(draft), path, Why::Modified),
+            DiskEntry::There(_) | DiskEntry::Hidden => self.keep(Some(draft), path, Why::Modified),
         }
     }
 
-    /// The plan had it and has it no more.
+    /// In the plan before, but not now.
     fn merge_gone(&mut self, base: &Line) -> Result<(), Error> {
-        match ours::look(self.root, &base.path) {
-            Ours::Nothing => Ok(()),
-            Ours::There(stat) if ours::is_same(self.root, base, stat, Some(self.written_at)) => {
+        match agent_files::look(self.root, &base.path) {
+            DiskEntry::Nothing => Ok(()),
+            DiskEntry::There(stat) if agent_files::is_same(self.root, base, stat, Some(self.written_at)) => {
                 if base.kind == LineKind::Dir {
                     self.gone.push((base.path.clone(), stat.mode));
                     return Ok(());
@@ -224,12 +226,12 @@ impl Arrangement<'_> {
                 let target = base.path.clone();
                 self.planner.push(&Move::Remove { target, parked, old: Old::from(stat), careful: true })
             }
-            Ours::There(_) | Ours::Hidden => self.keep(None, base.path.clone(), Why::Modified),
+            DiskEntry::There(_) | DiskEntry::Hidden => self.keep(None, base.path.clone(), Why::Modified),
         }
     }
 
-    /// Leaves something to the agent. The index still says what the plan put there, or would have: that is
-    /// what the next merge compares with.
+    /// Keeps an entry of the agent. The index still records the plan's content, because the next
+    /// merge compares with it.
     fn keep(&mut self, theirs: Option<Draft>, path: String, why: Why) -> Result<(), Error> {
         self.preserved.push(Preserved { path, why });
         match theirs {
@@ -242,11 +244,11 @@ impl Arrangement<'_> {
         }
     }
 
-    /// What stands at a path, once the directories that are planned are there.
-    fn look(&self, path: &str) -> Ours {
+    /// The entry at a path, considering planned directories.
+    fn look(&self, path: &str) -> DiskEntry {
         match path.rsplit_once('/') {
-            Some((parent, _)) if self.made.contains(parent) => Ours::Nothing,
-            _ => ours::look(self.root, path),
+            Some((parent, _)) if self.made.contains(parent) => DiskEntry::Nothing,
+            _ => agent_files::look(self.root, path),
         }
     }
 
@@ -260,7 +262,7 @@ impl Arrangement<'_> {
             }
         }
         let staged = self.staged(slot, &target);
-        let io = |error| refusal(&error, "look at", Path::new(&staged));
+        let io = |error| refusal(&error, "inspect", Path::new(&staged));
         let Some(found) = self.root.stat(&staged).map_err(io)? else {
             return Err(io(std::io::ErrorKind::NotFound.into()));
         };
@@ -278,7 +280,7 @@ impl Arrangement<'_> {
         self.drafts.push(draft)
     }
 
-    /// Makes the directories of a path that are missing. Says whether they can be made.
+    /// Creates missing parent directories. Returns whether that is possible.
     fn make_dirs(&mut self, path: &str) -> Result<bool, Error> {
         let mut missing = Vec::new();
         for ancestor in Path::new(path).ancestors().filter_map(Path::to_str).filter(|path| !path.is_empty()) {
@@ -286,9 +288,9 @@ impl Arrangement<'_> {
                 break;
             }
             match self.look(ancestor) {
-                Ours::There(stat) if stat.kind == Kind::Dir => break,
-                Ours::Nothing => missing.push(ancestor.to_owned()),
-                Ours::There(_) | Ours::Hidden => return Ok(false),
+                DiskEntry::There(stat) if stat.kind == Kind::Dir => break,
+                DiskEntry::Nothing => missing.push(ancestor.to_owned()),
+                DiskEntry::There(_) | DiskEntry::Hidden => return Ok(false),
             }
         }
         for target in missing.into_iter().rev() {
@@ -315,7 +317,7 @@ impl Arrangement<'_> {
     }
 }
 
-/// What is in the place of the line is not what the line is about.
+/// The entry on disk is not the one that the line describes.
 fn forget(line: &mut Line) {
     line.mtime_ns = 0;
     line.ctime_ns = 0;

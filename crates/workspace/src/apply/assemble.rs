@@ -1,8 +1,8 @@
-//! From the trees of single mounts to the trees of whole slots.
+//! Assembles the trees of single mounts into the trees of slots.
 //!
-//! Each mount was staged by itself. Most are moved to their place in one piece. Where mounts
-//! overlap, the outermost is moved in one piece and the others file by file, in the order of paths, so that what collides
-//! is found, and is found in the same order every time.
+//! Each mount was staged separately. Most are moved as a whole. Where mounts overlap, the outermost
+//! is moved as a whole and the others file by file in path order, so that collisions are found
+//! deterministically.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,14 +16,13 @@ use crate::rooted::{Dir, Kind, refusal};
 use crate::slot::{Mode, Slot};
 use crate::{Code, Error};
 
-/// What is to be assembled.
 pub(super) struct Assembly<'a> {
     pub(super) root: &'a Dir,
     pub(super) staging: &'a Dir,
     pub(super) entries: &'a [ValidEntry],
-    /// The try that counts, for each mount that was fetched.
+    /// The successful attempt of each fetched mount.
     pub(super) tries: &'a BTreeMap<usize, u8>,
-    /// The slots to assemble, with what the agent may do there.
+    /// The slots to assemble, with their access modes.
     pub(super) slots: &'a BTreeMap<Slot, Mode>,
     pub(super) shadowed: &'a mut Listed<Shadowed>,
 }
@@ -36,14 +35,14 @@ pub(super) const fn directory_mode(granted: Mode) -> u32 {
     }
 }
 
-/// Where a path below the root is in the staging folder.
+/// The staging path of a path below the root.
 pub(super) fn staged_path(slot: Slot, path: &str) -> String {
     let rest = path.strip_prefix(slot.relative()).unwrap_or(path);
     format!("slots/{}{rest}", slot.key())
 }
 
 impl Assembly<'_> {
-    /// Builds the slots, and hands out what is in them in the order of paths.
+    /// Builds the slots and returns their entries in path order.
     pub(super) fn build(
         mut self,
         mut sorters: Vec<Sorter>,
@@ -86,14 +85,14 @@ impl Assembly<'_> {
         }
     }
 
-    /// Whether a record is of a try that counts.
+    /// Whether a record belongs to a successful attempt.
     fn counts(&self, record: &Record) -> bool {
         record.mount == Record::NONE
             || record.attempt == Record::KEPT
             || self.tries.get(&(record.mount as usize)) == Some(&record.attempt)
     }
 
-    /// The mounts that no other mount encloses: of several at one path, the first.
+    /// The mounts that no other mount contains: of several at one path, the first.
     fn whole_mounts(&self) -> BTreeSet<usize> {
         let mut mounts: Vec<(String, usize)> = Vec::new();
         for &mount in self.tries.keys() {
@@ -115,7 +114,7 @@ impl Assembly<'_> {
         whole
     }
 
-    /// Makes the slots, moves whole mounts into them, and notes the directories that no item stands for.
+    /// Creates the slots, moves whole mounts into them, and records directories without an item.
     fn move_whole(&self, whole: &BTreeSet<usize>, extra: &mut Sorter) -> Result<(), Error> {
         for (&slot, &granted) in self.slots {
             if !slot.is_file() {
@@ -160,12 +159,12 @@ impl Assembly<'_> {
         directory_mode(self.slots.get(&slot).copied().unwrap_or(Mode::ReadOnly))
     }
 
-    /// Which of several things at one path is the one that counts.
+    /// Selects one of several entries at a path.
     fn settle(&mut self, group: &[Record]) -> Result<usize, Error> {
         let mut winner = 0;
         for (at, record) in group.iter().enumerate().skip(1) {
             let (is, was) = (&record.line, &group[winner].line);
-            // Of two directories there is nothing to compare; what is in them comes later.
+            // Two directories are not compared; their contents follow.
             if is.kind == was.kind
                 && (is.kind == LineKind::Dir || (is.blake3 == was.blake3 && is.mode == was.mode))
             {
@@ -185,7 +184,7 @@ impl Assembly<'_> {
         Ok(winner)
     }
 
-    /// Of two mounts that differ on a page of one space, the selection of pages: whoever selected it meant it.
+    /// If two mounts of one space differ on a page, the explicit selection of pages wins.
     fn shadows(&self, left: u32, right: u32) -> Option<u32> {
         let source = |mount: u32| self.entries.get(mount as usize).map(|entry| &entry.source);
         match (source(left)?, source(right)?) {
@@ -199,13 +198,13 @@ impl Assembly<'_> {
         let key =
             |mount: u32| self.entries.get(mount as usize).map_or("another mount", |entry| &entry.mount_key);
         let (left, right) = (key(left), key(right));
-        let message = format!("{left} and {right} both have something at {path}, and it is not the same");
+        let message = format!("{left} and {right} have different content at {path}");
         Error::new(Code::PlanPathConflict, message)
             .detail("path", path)
             .detail("mounts", vec![left.to_owned(), right.to_owned()])
     }
 
-    /// Leaves directories that are done, and enters those above `path`.
+    /// Leaves finished directories, and enters those above `path`.
     fn enter(
         &self,
         slot: Slot,
@@ -232,8 +231,8 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    /// Leaves every directory that is not above `path`. Nothing more comes into it, so it gets its mode; a slot
-    /// itself gets it once it is in place, since it has to be moved first.
+    /// Leaves every directory that is not above `path` and sets its mode, because nothing more is
+    /// added to it. A slot itself gets its mode after it is moved.
     fn leave(&self, open: &mut Vec<String>, path: &str) -> Result<(), Error> {
         while let Some(last) = open.last() {
             if path.strip_prefix(last.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
@@ -250,7 +249,7 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    /// The line of a directory: of the first mount that has one there.
+    /// The line of a directory: from the first mount that has one.
     fn directory(&self, slot: Slot, path: &str, group: &[Record]) -> Line {
         let key = if path == slot.relative() {
             None
@@ -260,7 +259,8 @@ impl Assembly<'_> {
         Line::directory(path, key, self.mode(slot))
     }
 
-    /// Puts a file or a link into its slot. Says whether it was moved by itself, which alters its ctime.
+    /// Puts a file or link into its slot. Returns whether it was moved individually, which changes
+    /// its ctime.
     fn place(
         &self,
         slot: Slot,
@@ -272,7 +272,7 @@ impl Assembly<'_> {
         let io = |error| refusal(&error, "assemble", Path::new(path));
         let to = staged_path(slot, path);
         if !is_whole(whole, record) {
-            // A directory is here that has no line of its own yet: something of another mount is below it.
+            // A directory without a line: another mount has entries below it.
             if self.staging.stat(&to).map_err(io)?.is_some_and(|stat| stat.kind == Kind::Dir) {
                 return Err(self.conflict(path, record.mount, Record::NONE));
             }

@@ -1,4 +1,4 @@
-//! One try to resolve one mount, as its resolver, the writers and the coordinator see it.
+//! One attempt to resolve a mount, shared by its resolver, the writers and the coordinator.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -12,31 +12,29 @@ use crate::plan::{SourceKind, ValidEntry};
 use crate::resolve::{Content, Item, Sink, Stopped};
 use crate::{Code, Error};
 
-/// The most warnings of one try that are kept, and the most bytes of each.
+/// Limits of the kept warnings: their number, and the bytes of each.
 const MAX_WARNINGS: usize = 20;
 const MAX_WARNING_BYTES: usize = 1024;
 
-/// The most bytes of a revision that are kept. A commit id has 64 at most.
+/// The limit of a revision, in bytes. A commit id has at most 64.
 const MAX_REVISION_BYTES: usize = 128;
 
-/// The longest target of a link: what the kernel takes.
+/// The longest link target that the kernel accepts.
 const MAX_TARGET_BYTES: usize = 4095;
 
-/// One try to resolve one mount.
 #[derive(Debug)]
 pub(super) struct Attempt {
-    /// Which mount, by its place in the plan.
+    /// The index of the mount in the plan.
     pub(super) mount: usize,
-    /// Which try, from 0.
+    /// The attempt number, from 0.
     pub(super) number: u8,
     pub(super) entries: Arc<[ValidEntry]>,
-    /// What it has yielded.
     pub(super) count: Count,
-    /// Why nothing more of it is wanted.
+    /// Why the output is no longer wanted.
     ended: OnceLock<Error>,
-    /// How many batches were handed over and are not on the disk yet.
+    /// Batches that are not written yet.
     unwritten: AtomicUsize,
-    /// How many things were put in all.
+    /// The number of items so far.
     items: AtomicU64,
     returned: AtomicBool,
     warnings: Mutex<Vec<String>>,
@@ -67,12 +65,12 @@ impl Attempt {
         self.entry().source.kind()
     }
 
-    /// Its name in the staging folder.
+    /// The name in the staging folder.
     pub(super) fn name(&self) -> String {
         format!("mounts/{}.{}", self.mount, self.number)
     }
 
-    /// Nothing more of it is wanted. The first reason stays.
+    /// Cancels the attempt. The first reason is kept.
     pub(super) fn end(&self, why: Error) {
         let _ = self.ended.set(why);
     }
@@ -81,27 +79,28 @@ impl Attempt {
         self.ended.get()
     }
 
-    /// The resolver is done with it.
+    /// Marks the resolver as finished.
     pub(super) fn set_returned(&self) {
         self.returned.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the resolver is done and everything is on the disk.
+    /// Whether the resolver has finished and everything is written.
     pub(super) fn is_complete(&self) -> bool {
         self.returned.load(Ordering::SeqCst) && self.unwritten.load(Ordering::SeqCst) == 0
     }
 
-    /// One batch fewer to write. Says whether that completes it, so that the coordinator has to be told: it looks at
-    /// this count itself once the resolver has returned, and one of the two always sees what the other did before.
+    /// Counts down one written batch. Returns whether that completes the attempt, so that the
+    /// coordinator must be notified. The coordinator checks the count itself after the resolver
+    /// returns, so one of the two always sees the other's change.
     pub(super) fn written(&self) -> bool {
         self.unwritten.fetch_sub(1, Ordering::SeqCst) == 1 && self.returned.load(Ordering::SeqCst)
     }
 
-    /// What is wrong with the whole, once the resolver says that it is complete.
+    /// Validates the complete output.
     pub(super) fn problem(&self) -> Option<Error> {
         let items = self.items.load(Ordering::Acquire);
         if !self.kind().is_tree() && items != 1 {
-            return Some(self.bad("a source of this kind is one file, and none came"));
+            return Some(self.bad("a source of this kind must be one file, but it returned none"));
         }
         None
     }
@@ -110,33 +109,36 @@ impl Attempt {
         std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the source turned out to be, where it has no fixed revision.
+    /// The resolved revision, if the source has no fixed one.
     pub(super) fn take_pinned(&self) -> Option<String> {
         self.pinned.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(super) fn bad(&self, what: &str) -> Error {
         let key = &self.entry().mount_key;
-        Error::new(Code::ResolveBadResponse, format!("the source of {key} cannot be used: {what}"))
-            .detail("mountKey", key.as_str())
+        Error::new(
+            Code::ResolveBadResponse,
+            format!("the source of {key} returned an invalid result: {what}"),
+        )
+        .detail("mountKey", key.as_str())
     }
 
-    /// Whether an item is one that this mount may have.
+    /// Validates one item of this mount.
     fn check(&self, item: &Item) -> Result<(), Error> {
         let tree = self.kind().is_tree();
         if !tree {
             if !item.rel_path.is_empty() || !matches!(item.content, Content::Bytes(_) | Content::File(_)) {
-                return Err(self.bad("a source of this kind is one file without a path"));
+                return Err(self.bad("a source of this kind must be one file without a path"));
             }
             if self.items.load(Ordering::Acquire) > 0 {
-                return Err(self.bad("a source of this kind is one file, and a second came"));
+                return Err(self.bad("a source of this kind must be one file, but it returned several"));
             }
             return Ok(());
         }
         if let Err(problem) = path::check(&item.rel_path) {
             let key = &self.entry().mount_key;
             let shown: String = item.rel_path.chars().take(200).collect();
-            let message = format!("a path that the source of {key} yields {problem}: {shown:?}");
+            let message = format!("the source of {key} returned an invalid path, which {problem}: {shown:?}");
             return Err(Error::new(Code::PlanUnsafePath, message).detail("mountKey", key.as_str()));
         }
         match &item.content {
@@ -145,8 +147,9 @@ impl Attempt {
         }
     }
 
-    /// Only repositories have links, and only such that cannot lead out of their mount: relative, with `..` at the
-    /// beginning alone. Behind a name, `..` goes up from wherever that name leads, which may be a link too.
+    /// Only repositories may contain links, and only links that cannot leave their mount: relative,
+    /// with `..` only at the beginning. After a name, `..` would go up from the target of that
+    /// name, which may be a link too.
     fn check_link(&self, rel_path: &str, target: &str) -> Result<(), Error> {
         if self.kind() == SourceKind::ScmRepo
             && target.len() <= MAX_TARGET_BYTES
@@ -155,25 +158,24 @@ impl Attempt {
             return Ok(());
         }
         let key = &self.entry().mount_key;
-        let message =
-            format!("the link {rel_path} of {key} is not a relative link that stays in its repository");
+        let message = format!("the link {rel_path} of {key} must be relative and stay in its repository");
         Err(Error::new(Code::ApplyUnsafeSymlink, message)
             .detail("mountKey", key.as_str())
             .detail("path", rel_path))
     }
 }
 
-/// Things to write, and for whom.
+/// A batch of items for the writers.
 pub(super) type Work = (Arc<Attempt>, Vec<Item>);
 
-/// How many things are handed over at once: handing over wakes another thread, which costs as much as writing a small
-/// file. Each may be an open file, so they are not many.
+/// The batch size in items: waking another thread costs as much as writing a small file. Each item
+/// may be an open file, so the number is small.
 const MAX_BATCH: usize = 16;
 
-/// How many bytes are handed over at once, unless a single thing has more.
+/// The batch size in bytes; a single item may be larger.
 const MAX_BATCH_BYTES: usize = 256 << 10;
 
-/// The sink that a resolver is given. It hands everything over to the writers.
+/// The sink of a resolver. It passes everything to the writers.
 pub(super) struct Handover {
     attempt: Arc<Attempt>,
     queue: Arc<Queue<Work>>,
@@ -193,7 +195,7 @@ impl Handover {
         }
     }
 
-    /// Hands over what was put and waits here.
+    /// Passes the pending items to the writers.
     pub(super) fn flush(&mut self) -> Result<(), Stopped> {
         if self.batch.is_empty() {
             return Ok(());
@@ -204,7 +206,7 @@ impl Handover {
         let work = (Arc::clone(&self.attempt), batch);
         if self.queue.push(work, things, bytes, || self.attempt.ended().is_some()).is_err() {
             if self.attempt.written() {
-                // Nobody listens any more when the whole apply is over.
+                // The receiver is gone if the apply has ended.
                 let _ = self.events.send(Event::Drained(Arc::clone(&self.attempt)));
             }
             self.check()?;
@@ -214,12 +216,12 @@ impl Handover {
     }
 }
 
-/// What the coordinator hears of.
+/// Events for the coordinator.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// A resolver came back, in that worker.
+    /// The resolver of this worker returned.
     Returned(usize, Arc<Attempt>, Result<(), Error>),
-    /// The resolver is back, and now everything that it handed over is on the disk, or never will be.
+    /// The resolver has returned, and all its output is written or discarded.
     Drained(Arc<Attempt>),
 }
 
@@ -261,5 +263,5 @@ impl Sink for Handover {
 }
 
 fn over() -> Error {
-    Error::new(Code::ResolveUpstream, "the apply is over, and nothing more is wanted")
+    Error::new(Code::ResolveUpstream, "the apply has ended")
 }

@@ -1,7 +1,7 @@
-//! Asking resolvers, many at a time, each within its time, and again where that can help.
+//! Runs resolvers concurrently, with timeouts and retries.
 //!
-//! Resolvers run on threads of their own, which are never waited for: one that hangs is left behind, and
-//! whatever it yields later is thrown away. Only the writers touch the disk.
+//! Resolvers run on their own threads, which are never joined: one that hangs is abandoned, and its
+//! later output is discarded. Only the writers touch the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,30 +19,27 @@ use super::records::Sorter;
 use super::staging::{Shared, Writer};
 use super::{Progress, Step};
 use crate::plan::{Source, SourceKind, ValidEntry};
-use crate::resolve::{Content, Item, Resolver, Sink as _, Want};
+use crate::resolve::{Content, Item, ResolveRequest, Resolver, Sink as _};
 use crate::{Code, Error};
 
-/// How many resolvers are asked at the same time.
 const MAX_IN_FLIGHT: usize = 16;
 
-/// How many of them may be answered by one upstream.
+/// The limit per upstream.
 const MAX_PER_UPSTREAM: usize = 4;
 
-/// How many times a mount is tried.
 const MAX_TRIES: u8 = 3;
 
-/// How many resolvers may hang before no more are asked: each has a thread that nobody can end.
+/// How many resolvers may hang before no more are started: their threads cannot be ended.
 const MAX_LEFT_BEHIND: usize = 64;
 
-/// How many threads write. More do not help: they wait for the same disk.
+/// The number of writer threads. More do not help, because they share the disk.
 const MAX_WRITERS: usize = 4;
 
-/// How long a resolver may take.
+/// The timeout of a resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a repository.
     pub repository: Duration,
-    /// For everything else.
+    /// For all other kinds.
     pub other: Duration,
 }
 
@@ -58,18 +55,17 @@ impl Timeouts {
     }
 }
 
-/// What came of it.
 pub(super) struct Fetched {
     pub(super) sorters: Vec<Sorter>,
-    /// The try that counts, for each mount that was asked for.
+    /// The successful attempt of each fetched mount.
     pub(super) tries: BTreeMap<usize, u8>,
     pub(super) warnings: Vec<String>,
-    /// What sources without a fixed revision turned out to be, by mount.
+    /// Resolved revisions of sources without a fixed one, by mount.
     pub(super) pinned: BTreeMap<usize, String>,
     pub(super) calls: u64,
 }
 
-/// Fetches the mounts of those places in the plan.
+/// Fetches the mounts with these indices.
 pub(super) fn fetch(
     shared: &Shared<'_>,
     entries: &Arc<[ValidEntry]>,
@@ -117,10 +113,10 @@ pub(super) fn fetch(
         for writer in writers {
             match writer.join() {
                 Ok(sorter) => fetched.sorters.push(sorter),
-                Err(_) => return Err(Error::new(Code::ApplyIo, "a writer ended unexpectedly")),
+                Err(_) => return Err(Error::new(Code::ApplyIo, "a writer thread ended unexpectedly")),
             }
         }
-        // Places in the plan come in order, so the first failure is that of the earliest mount.
+        // Indices are in order, so the first failure is that of the earliest mount.
         Error::first_of(failures.into_values()).map_or(Ok(fetched), Err)
     })
 }
@@ -133,14 +129,14 @@ struct Coordinator<'a> {
     progress: &'a dyn Progress,
     sender: Sender<Event>,
     events: Receiver<Event>,
-    /// Where each worker takes its work from; nothing for one that was left behind.
+    /// The work channel of each worker; `None` for an abandoned one.
     workers: Vec<Option<Sender<Arc<Attempt>>>>,
     idle: Vec<usize>,
-    /// Mounts and tries that wait, by upstream.
+    /// Waiting attempts, by upstream.
     waiting: BTreeMap<Option<String>, BTreeSet<(u8, usize)>>,
-    /// How many are in flight, by upstream.
+    /// The number in flight, by upstream.
     busy: BTreeMap<Option<String>, usize>,
-    /// What is in flight, by mount.
+    /// In flight, by mount.
     flights: BTreeMap<usize, Flight>,
     failures: BTreeMap<usize, Error>,
     left_behind: usize,
@@ -151,7 +147,7 @@ struct Coordinator<'a> {
 struct Flight {
     attempt: Arc<Attempt>,
     upstream: Option<String>,
-    /// The worker that has it; nothing for a literal, and for one that came back.
+    /// Its worker; `None` for a literal, or if the resolver has returned.
     worker: Option<usize>,
     deadline: Instant,
 }
@@ -182,14 +178,14 @@ impl Coordinator<'_> {
             match event {
                 Ok(Event::Returned(worker, attempt, result)) => self.returned(worker, &attempt, result),
                 Ok(Event::Drained(attempt)) => self.settle(&attempt),
-                // The coordinator has a sender itself.
+                // The coordinator holds a sender itself.
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
             self.leave_the_late_behind();
         }
     }
 
-    /// Literals are in the plan: nobody is asked.
+    /// Literals are in the plan and need no resolver.
     fn write_literal(&mut self, mount: usize, bytes: &str) {
         let attempt = Arc::new(Attempt::new(self.entries, mount, 0));
         let mut sink = Handover::new(&attempt, &self.shared.queue, &self.sender);
@@ -210,7 +206,7 @@ impl Coordinator<'_> {
         *self.busy.entry(None).or_default() += 1;
         self.flights.insert(mount, flight);
         self.settle(&attempt);
-        // One event for each literal waits in the channel at most; it is a few words.
+        // At most one event per literal waits in the channel, and events are small.
         while let Ok(event) = self.events.try_recv() {
             if let Event::Drained(attempt) = event {
                 self.settle(&attempt);
@@ -218,7 +214,7 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Starts as many as may be in flight, earlier mounts first.
+    /// Starts as many as allowed, earlier mounts first.
     fn start(&mut self) {
         while self.flights.len() < MAX_IN_FLIGHT {
             let free = self.waiting.iter().filter(|(upstream, waiting)| {
@@ -254,7 +250,7 @@ impl Coordinator<'_> {
         }
     }
 
-    /// A worker without work, or a new one.
+    /// An idle worker, or a new one.
     fn worker(&mut self) -> Result<usize, Error> {
         if let Some(worker) = self.idle.pop() {
             return Ok(worker);
@@ -277,7 +273,7 @@ impl Coordinator<'_> {
     fn returned(&mut self, worker: usize, attempt: &Arc<Attempt>, result: Result<(), Error>) {
         match self.flights.get_mut(&attempt.mount) {
             Some(flight) if Arc::ptr_eq(&flight.attempt, attempt) => flight.worker = None,
-            // It was left behind, and came back after all. Its thread has no sender any more, and ends.
+            // An abandoned worker returned after all. It has no sender any more and ends.
             _ => return,
         }
         self.idle.push(worker);
@@ -289,7 +285,7 @@ impl Coordinator<'_> {
         self.settle(attempt);
     }
 
-    /// Ends a try that is complete: it succeeded, or is tried again, or failed.
+    /// Ends a complete attempt: success, retry or failure.
     fn settle(&mut self, attempt: &Arc<Attempt>) {
         let current = self.flights.get(&attempt.mount);
         if !attempt.is_complete() || !current.is_some_and(|flight| Arc::ptr_eq(&flight.attempt, attempt)) {
@@ -312,21 +308,21 @@ impl Coordinator<'_> {
         }
     }
 
-    /// A try failed. What it staged stays where it is, unread, until the staging folder goes.
+    /// Handles a failed attempt. Its files stay unread until the staging folder is removed.
     fn fail(&mut self, attempt: &Arc<Attempt>, error: Error) {
         let upstream = self.land(attempt.mount);
-        self.shared.all.take_back(&attempt.count);
+        self.shared.all.subtract(&attempt.count);
         let again =
             matches!(error.code(), Code::ResolveUpstream | Code::ResolveTimeout | Code::ResolveHashMismatch);
         if again && attempt.number + 1 < MAX_TRIES {
-            // Behind everything that was not tried yet.
+            // After everything that was not tried yet.
             self.waiting.entry(upstream).or_default().insert((attempt.number + 1, attempt.mount));
         } else {
             let key = attempt.entry().mount_key.as_str();
             let error =
                 if error.details().contains_key("mountKey") { error } else { error.detail("mountKey", key) };
             if matches!(error.code(), Code::ApplyIo | Code::ApplyNoSpace) {
-                // The disk will not do better for the others.
+                // A disk error affects the other mounts too.
                 self.waiting.clear();
             }
             self.failures.insert(attempt.mount, error);
@@ -361,11 +357,11 @@ impl Coordinator<'_> {
 fn timed_out(entry: &ValidEntry, timeouts: &Timeouts) -> Error {
     let key = &entry.mount_key;
     let limit = timeouts.of(entry.source.kind());
-    let message = format!("the source of {key} did not answer within {} ms", limit.as_millis());
+    let message = format!("the source of {key} did not respond within {} ms", limit.as_millis());
     Error::new(Code::ResolveTimeout, message).detail("mountKey", key.as_str())
 }
 
-/// What a worker does, until nobody has work for it.
+/// The loop of a worker, until its channel is closed.
 fn resolve_all(
     number: usize,
     work: &Receiver<Arc<Attempt>>,
@@ -376,8 +372,8 @@ fn resolve_all(
     while let Ok(attempt) = work.recv() {
         let mut sink = Handover::new(&attempt, queue, events);
         let entry = attempt.entry();
-        let want = Want { source: &entry.source, mode: entry.mode };
-        // A resolver of somebody else's that panics is a source that does not answer, not the end of the host.
+        let want = ResolveRequest { source: &entry.source, mode: entry.mode };
+        // A panicking resolver is a failed source, not the end of the host.
         let result = catch_unwind(AssertUnwindSafe(|| resolver.resolve(want, &mut sink)))
             .unwrap_or_else(|_| Err(attempt.bad("its resolver panicked")))
             .and_then(|()| sink.flush().map_err(Error::from));

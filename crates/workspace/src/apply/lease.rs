@@ -1,4 +1,4 @@
-//! Who has a workspace, since when, and for which plan.
+//! The lease of a workspace: its owner, times and plan.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,44 +13,35 @@ use crate::{Code, Error};
 /// The name of the lease in the state folder.
 pub(super) const FILE_NAME: &str = "lease.json";
 
-/// The last renewal. It is a file of its own because it need not survive a power cut: without it a
-/// lease only expires earlier.
+/// The last renewal. It is a separate file because it need not survive a power failure: without it,
+/// the lease only expires earlier.
 pub(super) const RENEWAL: &str = "renewal.json";
 
-/// How long the file of a renewal is, filled up with spaces: an id and three numbers fit.
+/// The fixed length of a renewal file, padded with spaces: an id and three numbers fit.
 const RENEWAL_BYTES: usize = 256;
 
-/// The most bytes of a lease that are read. It has fifteen slots at most, twice.
+/// The largest lease, in bytes. It has at most fifteen slots, twice.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// For whom a workspace is prepared. Within one scope a later request takes over; another scope waits.
+/// The owner of a workspace. Within one scope, a later request takes over; another scope must wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum LeaseScope {
     /// A job of a run.
-    Run {
-        /// Which run.
-        run_id: String,
-        /// Which job.
-        job_run_id: String,
-    },
+    Run { run_id: String, job_run_id: String },
     /// A turn of a session.
     Session {
-        /// Which session.
         session_id: String,
-        /// Which turn. An earlier turn does not take the workspace from a later one.
+        /// The turn. An earlier turn does not take the workspace from a later one.
         turn_gen: u64,
     },
-    /// A plan that names neither run nor session: it is alone in its scope.
-    Plan {
-        /// Which plan.
-        apply_id: String,
-    },
+    /// A plan that names neither a run nor a session: it is alone in its scope.
+    Plan { apply_id: String },
 }
 
 impl LeaseScope {
-    /// The scope of a plan, from the parameters of its rendered files. The turn is not among them: it has gone into
-    /// `applyId`, and cannot be read from there.
+    /// The scope of a plan, from the parameters of its rendered files. They do not contain the
+    /// turn: it is part of `applyId`, but cannot be read from it.
     pub fn of(plan: &ValidPlan, turn_gen: u64) -> Self {
         let params = plan.entries().iter().find_map(|entry| match &entry.source {
             Source::RenderedAgentsMd(params)
@@ -67,7 +58,7 @@ impl LeaseScope {
         }
     }
 
-    /// Whether both are of one run and job, or of one session.
+    /// Whether both belong to one run and job, or to one session.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Session { session_id: left, .. }, Self::Session { session_id: right, .. }) => {
@@ -85,56 +76,53 @@ impl LeaseScope {
     }
 }
 
-/// What a lease is at the moment.
+/// The state of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeaseState {
-    /// The plan is being put in place. Only a journal has such a lease.
+    /// The plan is being applied. Only a journal has such a lease.
     Pending,
-    /// The plan is in place.
+    /// The plan is applied.
     Active,
-    /// Given back.
+    /// Released.
     Released,
-    /// Not renewed in time. Stored only when another lease follows; until then the clock says it.
+    /// Not renewed in time. Stored only when another lease follows; until then it follows from the
+    /// clock.
     Expired,
-    /// A later request of the same run or session followed.
+    /// Replaced by a later request of the same run or session.
     Superseded,
-    /// Putting the plan in place failed, and could not be undone.
+    /// Applying failed and could not be rolled back.
     Failed,
 }
 
-/// The right to a workspace.
+/// The right to use a workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Lease {
     /// The identity of the request.
     pub apply_id: String,
-    /// The digest of the plan in place.
+    /// The digest of the applied plan.
     pub plan_digest: String,
-    /// For whom.
     pub scope: LeaseScope,
-    /// Counts the times that something was put in place in this root.
+    /// Counts the plans applied in this root.
     pub generation: u64,
-    /// Who holds it: a name for people.
+    /// The holder's name, for people.
     pub holder: String,
-    /// What it is at the moment.
     pub state: LeaseState,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub created_at: u64,
-    /// When it was last renewed.
     pub renewed_at: u64,
-    /// When it expires unless it is renewed.
     pub expires_at: u64,
-    /// The slots that the agent got.
+    /// The granted slots.
     pub slots: Vec<SlotReport>,
-    /// What sources without a fixed revision turned out to be.
+    /// Resolved revisions of sources without a fixed one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<Pinned>,
     /// The name of the index in the state folder.
     pub index_ref: String,
 }
 
-/// What is in the file: a lease, and the one before it.
+/// The file contents: a lease and the previous one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct LeaseFile {
@@ -144,7 +132,7 @@ pub(super) struct LeaseFile {
     pub(super) previous: Option<Lease>,
 }
 
-/// What a renewal writes.
+/// The contents of a renewal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Renewal {
@@ -155,10 +143,10 @@ struct Renewal {
 }
 
 impl Lease {
-    /// The lease of a workspace, with its last renewal; nothing where there is none.
+    /// The lease of a workspace with its last renewal; `None` if there is none.
     ///
     /// # Errors
-    /// When the state folder cannot be read, or holds something else.
+    /// If the state folder cannot be read or is invalid.
     pub fn read(root: &Dir) -> Result<Option<Self>, Error> {
         match state::open(root)? {
             Some(state) => Ok(LeaseFile::read(&state)?.map(|file| file.lease)),
@@ -166,18 +154,18 @@ impl Lease {
         }
     }
 
-    /// The slots that the agent got, with what it may do there.
+    /// The granted slots with their access modes.
     pub fn grants(&self) -> Vec<Grant> {
         let known = |slot: &SlotReport| Some(Grant { slot: Slot::from_path(&slot.path)?, mode: slot.mode });
         self.slots.iter().filter_map(known).collect()
     }
 
-    /// What a scan for drift compares the workspace with.
+    /// The reference for a drift scan.
     pub fn baseline(&self) -> Baseline {
         Baseline { index: self.index_ref.clone(), grants: self.grants() }
     }
 
-    /// What it is at that moment: an active lease that was not renewed is expired.
+    /// The current state: an active lease that was not renewed is expired.
     pub fn state_at(&self, now_ms: u64) -> LeaseState {
         match self.state {
             LeaseState::Active if now_ms >= self.expires_at => LeaseState::Expired,
@@ -185,9 +173,9 @@ impl Lease {
         }
     }
 
-    /// Renews it in the state folder.
+    /// Renews the lease in the state folder.
     pub(super) fn renew(&mut self, state: &Dir, now_ms: u64, ttl_ms: u64) -> Result<(), Error> {
-        // A clock that went back takes nothing from anybody.
+        // A clock that went back does not shorten the lease.
         self.renewed_at = self.renewed_at.max(now_ms);
         self.expires_at = self.expires_at.max(now_ms.saturating_add(ttl_ms));
         let renewal = Renewal {
@@ -196,7 +184,7 @@ impl Lease {
             renewed_at: self.renewed_at,
             expires_at: self.expires_at,
         };
-        // Always as long, so that nothing of an earlier renewal stands behind it.
+        // Fixed length, so that nothing of an earlier renewal remains.
         let mut bytes = state::json(&renewal);
         bytes.resize(RENEWAL_BYTES.max(bytes.len()), b' ');
         state.write_over(RENEWAL, &bytes).map_err(state::failed("write", RENEWAL))
@@ -209,7 +197,7 @@ impl LeaseFile {
             return Ok(None);
         };
         state::check_version(FILE_NAME, file.version)?;
-        // What cannot be read here was not renewed: a renewal is not synced, and may be cut off.
+        // An unreadable renewal counts as none: renewals are not synced and may be truncated.
         let renewal = state::read_json::<Renewal>(state, RENEWAL, MAX_BYTES).ok().flatten();
         if let Some(renewal) = renewal {
             let lease = &mut file.lease;
@@ -226,16 +214,16 @@ impl LeaseFile {
     }
 }
 
-/// What the table of leases says.
+/// The decision of the lease table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The plan is in place, unless something has drifted.
+    /// The plan is already applied, unless it drifted.
     InPlace,
-    /// The plan has to be put in place.
+    /// The plan must be applied.
     Apply(LeaseReason),
 }
 
-/// What is to be done about a request, given the lease that was found.
+/// Decides how to handle a request, given the current lease.
 pub(super) fn judge(
     found: Option<&Lease>,
     plan: &ValidPlan,
@@ -265,7 +253,7 @@ pub(super) fn judge(
     match (found.scope.turn(), scope.turn()) {
         (Some(latest), Some(asked)) if asked < latest => Err(Error::new(
             Code::LeaseStaleGeneration,
-            format!("turn {asked} of the session comes too late: the workspace is at turn {latest}"),
+            format!("turn {asked} of the session is too old; the workspace is at turn {latest}"),
         )
         .detail("turnGen", asked)
         .detail("latest", latest)),
@@ -273,11 +261,11 @@ pub(super) fn judge(
     }
 }
 
-/// The refusal when somebody else has the workspace.
+/// The refusal if another owner holds the workspace.
 pub(super) fn held(holder: &str, expires_at: Option<u64>) -> Error {
     let error = Error::new(
         Code::LeaseHeld,
-        format!("the workspace belongs to `{holder}`, for another run or session"),
+        format!("the workspace is held by `{holder}` for another run or session"),
     )
     .detail("holder", holder);
     match expires_at {

@@ -1,4 +1,4 @@
-//! How much a workspace may hold.
+//! Size limits of a workspace.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,32 +8,33 @@ use crate::plan::SourceKind;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// The bounds of an apply. They are counted while bytes arrive, so what a source says of its length does not matter.
+/// Limits of an apply. They are enforced while bytes arrive, so a source's declared length does not
+/// matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most files, links and directories of all mounts together.
+    /// Files, links and directories of all mounts together.
     pub files: u64,
-    /// The most bytes of one file.
+    /// Bytes of one file.
     pub file_bytes: u64,
-    /// The most bytes of all files together.
+    /// Bytes of all files together.
     pub total_bytes: u64,
-    /// The most bytes of a literal.
+    /// Bytes of a literal.
     pub literal_bytes: u64,
-    /// The most bytes of a rendered file.
+    /// Bytes of a rendered file.
     pub rendered_bytes: u64,
-    /// The most bytes of the definition of an agent, and of a section of instructions.
+    /// Bytes of an agent definition or a section of instructions.
     pub definition_bytes: u64,
-    /// The most files of a skill.
+    /// Files of a skill.
     pub bundle_files: u64,
-    /// The most bytes of a skill.
+    /// Bytes of a skill.
     pub bundle_bytes: u64,
-    /// The most bytes of a page.
+    /// Bytes of a page.
     pub page_bytes: u64,
-    /// The most pages, with their assets, of a space.
+    /// Pages of a space, including assets.
     pub space_pages: u64,
-    /// The most bytes of a repository.
+    /// Bytes of a repository.
     pub repository_bytes: u64,
-    /// The most attachments of a session.
+    /// Attachments of a session.
     pub attachments: u64,
 }
 
@@ -56,13 +57,14 @@ impl Default for Limits {
     }
 }
 
-/// Files up to this size are read whole before they are written: one read and one write instead of a loop.
+/// Files up to this size are read as a whole before they are written: one read and one write
+/// instead of a loop.
 pub(super) const SMALL: usize = 64 << 10;
 
-/// A bound with its name.
+/// A limit with its name.
 type Bound = (&'static str, u64);
 
-/// What one kind of source may yield.
+/// The limits of one kind of source.
 #[derive(Clone, Copy, Debug)]
 struct OfKind {
     file: Bound,
@@ -104,7 +106,7 @@ impl Limits {
     }
 }
 
-/// What was seen so far, of one mount or of all.
+/// Counters of one mount or of all.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     files: AtomicU64,
@@ -128,14 +130,14 @@ impl Count {
         self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes)
     }
 
-    /// Takes back what a try that is discarded had added.
-    pub(super) fn take_back(&self, other: &Self) {
+    /// Subtracts what a discarded attempt had added.
+    pub(super) fn subtract(&self, other: &Self) {
         self.files.fetch_sub(other.files(), Ordering::Relaxed);
         self.bytes.fetch_sub(other.bytes(), Ordering::Relaxed);
     }
 }
 
-/// Counts what one try of a mount yields, against its own bounds and those of the whole.
+/// Counts the output of one attempt against the limits of its mount and of the workspace.
 #[derive(Debug)]
 pub(super) struct Meter<'a> {
     pub(super) limits: &'a Limits,
@@ -145,9 +147,10 @@ pub(super) struct Meter<'a> {
 }
 
 impl Meter<'_> {
-    /// One more file, link or directory.
+    /// Counts one file, link or directory.
     pub(super) fn item(&self) -> Result<(), Error> {
-        // Both are counted before either is judged, so that what one try added to both can be taken back.
+        // Both counters are updated before either is checked, so that a discarded attempt can be
+        // subtracted from both.
         let (mount, all) = (self.mount.add_file(), self.all.add_file());
         if let Some(bound) = self.limits.of(self.kind).files {
             within(bound, mount)?;
@@ -155,7 +158,7 @@ impl Meter<'_> {
         within(("files of a workspace", self.limits.files), all)
     }
 
-    /// More bytes of a file that now has `so_far`.
+    /// Counts more bytes of a file that now has `so_far`.
     pub(super) fn bytes(&self, more: u64, so_far: u64) -> Result<(), Error> {
         let (mount, all) = (self.mount.add_bytes(more), self.all.add_bytes(more));
         let bounds = self.limits.of(self.kind);

@@ -1,8 +1,8 @@
-//! The single steps of a promotion, each of which can be done, and undone from whatever state a crash left.
+//! The steps of a promotion. Each can be done, and undone from any state that a crash leaves.
 //!
-//! A step names what it moves by path and by inode number. Whether it was done is read from the
-//! disk: the staged inode stands at the target, or it does not. So undoing needs no record of progress, and undoing twice
-//! is undoing once.
+//! A step identifies what it moves by path and inode number. Whether it was done is read from the
+//! disk: the staged inode is at the target or not. Undoing therefore needs no progress record and
+//! is idempotent.
 
 use std::io;
 use std::path::Path;
@@ -13,31 +13,31 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::rooted::{Dir, Kind, Stat, refusal};
 
-/// One step. Paths are below the root of the workspace.
+/// One step. Paths are relative to the workspace root.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub(super) enum Move {
-    /// Makes a directory that is not there.
+    /// Creates a missing directory.
     MakeDir { target: String, mode: u32 },
-    /// Puts what was staged in its place. What stood there goes to where the staged thing was, or, where the file
-    /// system cannot exchange two names, to `parked`.
+    /// Moves a staged entry to its target. The previous entry goes to the staged path or, if the
+    /// file system cannot exchange two names, to `parked`.
     Place {
         staged: String,
         target: String,
         parked: String,
-        /// The inode number of what is staged.
+        /// The inode number of the staged entry.
         ino: u64,
-        /// What stood there when the step was planned.
+        /// The previous entry when the step was planned.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         old: Option<Old>,
-        /// The mode that a directory gets once it is in place.
+        /// The mode that a directory gets after the move.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<u32>,
-        /// Whether the step is given up when something else stands there than was planned with.
+        /// Whether the step is skipped if the target has changed since planning.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         careful: bool,
     },
-    /// Takes something away.
+    /// Removes an entry.
     Remove {
         target: String,
         parked: String,
@@ -46,13 +46,13 @@ pub(super) enum Move {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         careful: bool,
     },
-    /// Takes a directory away, if it is empty.
+    /// Removes a directory if it is empty.
     RemoveDir { target: String, mode: u32 },
-    /// Gives a directory that cannot be moved its mode.
+    /// Sets the mode of a directory that cannot be moved.
     SetMode { target: String, mode: u32, old: u32 },
 }
 
-/// What stood at a target.
+/// The previous entry at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Old {
@@ -60,7 +60,6 @@ pub(super) struct Old {
     pub(super) mode: u32,
     pub(super) size: u64,
     pub(super) mtime_ns: i64,
-    /// Whether it is a directory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) dir: bool,
 }
@@ -71,7 +70,7 @@ impl From<Stat> for Old {
         Self {
             ino: stat.ino,
             mode: stat.mode,
-            // Of a directory neither says anything that matters here.
+            // For a directory, neither is relevant.
             size: if dir { 0 } else { stat.size },
             mtime_ns: if dir { 0 } else { i64::try_from(stat.mtime_ns).unwrap_or(i64::MAX) },
             dir,
@@ -79,24 +78,24 @@ impl From<Stat> for Old {
     }
 }
 
-/// How a step ended.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Done {
     /// As planned.
     Yes,
-    /// Not at all: something else stood there than was planned with, and it was left alone.
+    /// Skipped: the target has changed since planning and was not touched.
     GivenUp,
 }
 
 impl Move {
-    /// Takes the step.
+    /// Executes the step.
     pub(super) fn take(&self, root: &Dir) -> Result<Done, Error> {
-        self.try_take(root).map_err(|error| refusal(&error, "put in place", Path::new(self.target())))
+        self.try_take(root).map_err(|error| refusal(&error, "install", Path::new(self.target())))
     }
 
-    /// Undoes the step, wherever it stopped; nothing happens where it was not taken.
+    /// Undoes the step from any state; no effect if it was not executed.
     pub(super) fn undo(&self, root: &Dir) -> Result<(), Error> {
-        self.try_undo(root).map_err(|error| refusal(&error, "put back", Path::new(self.target())))
+        self.try_undo(root).map_err(|error| refusal(&error, "restore", Path::new(self.target())))
     }
 
     pub(super) fn target(&self) -> &str {
@@ -125,8 +124,8 @@ impl Move {
                     Some(now) => {
                         make_movable(root, target, now)?;
                         swap(root, staged, target, parked)?;
-                        // The agent may have written between the look and the exchange. The exchange took
-                        // whatever was there, so now there is time to look again.
+                        // The agent may have written between the check and the exchange. The
+                        // exchange took whatever was there, so check again.
                         if *careful && !is_still(root, [staged, parked], *old)? {
                             self.try_undo(root)?;
                             return Ok(Done::GivenUp);
@@ -152,7 +151,7 @@ impl Move {
                 }
             }
             Self::RemoveDir { target, .. } => match root.remove_dir(target) {
-                // Something of the agent's is in it, or the agent was faster.
+                // It contains files of the agent, or the agent was faster.
                 Err(error)
                     if matches!(Errno::from_io_error(&error), Some(Errno::NOTEMPTY | Errno::NOENT)) => {}
                 removed => removed?,
@@ -165,7 +164,7 @@ impl Move {
     fn try_undo(&self, root: &Dir) -> io::Result<()> {
         match self {
             Self::MakeDir { target, .. } => match root.remove_dir(target) {
-                // Something of the agent's is in it; or it was not made.
+                // It contains files of the agent, or was not created.
                 Err(error)
                     if matches!(
                         Errno::from_io_error(&error),
@@ -195,7 +194,7 @@ impl Move {
     }
 }
 
-/// Puts a parked thing back where it was, with its mode.
+/// Moves a parked entry back and restores its mode.
 fn put_back(root: &Dir, parked: &str, target: &str, old: Option<Old>) -> io::Result<()> {
     if root.stat(parked)?.is_some() && root.stat(target)?.is_none() {
         root.rename(parked, root, target)?;
@@ -211,7 +210,7 @@ fn put_back(root: &Dir, parked: &str, target: &str, old: Option<Old>) -> io::Res
     Ok(())
 }
 
-/// Moving a directory to another parent takes the right to write in it.
+/// Moving a directory to another parent requires write permission on it.
 fn make_movable(root: &Dir, path: &str, stat: Stat) -> io::Result<()> {
     if stat.kind == Kind::Dir && stat.mode & 0o200 == 0 {
         root.set_mode(path, stat.mode | 0o700)?;
@@ -219,10 +218,11 @@ fn make_movable(root: &Dir, path: &str, stat: Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets two names change places; what was at `target` ends up at `staged`, or at `parked`.
+/// Exchanges two names; the previous entry at `target` ends up at `staged` or `parked`.
 fn swap(root: &Dir, staged: &str, target: &str, parked: &str) -> io::Result<()> {
     match root.exchange(staged, root, target) {
-        // A file system that cannot: two renames, with a moment between them when nothing is there.
+        // Without support for exchange: two renames, between which the target is missing for a
+        // moment.
         Err(error)
             if matches!(
                 Errno::from_io_error(&error),
@@ -236,7 +236,7 @@ fn swap(root: &Dir, staged: &str, target: &str, parked: &str) -> io::Result<()> 
     }
 }
 
-/// Whether what was moved away is what was planned with.
+/// Whether the moved entry is the one that was planned.
 fn is_still(root: &Dir, places: [&str; 2], old: Option<Old>) -> io::Result<bool> {
     for place in places {
         if let Some(stat) = root.stat(place)? {

@@ -1,4 +1,4 @@
-//! Taking the steps of a promotion in order, and undoing them in reverse.
+//! Executes the steps of a promotion in order, and undoes them in reverse.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,10 +9,11 @@ use super::state;
 use crate::rooted::Dir;
 use crate::{Code, Error};
 
-/// The name of the list of steps in a staging folder: one line of JSON for each.
+/// The name of the list of steps in a staging folder: one JSON line each.
 pub(super) const FILE_NAME: &str = "moves.jsonl";
 
-/// The most bytes of a step with its line feed: three paths of at most 4,096 bytes, each byte six when escaped.
+/// The longest step with its line feed: three paths of at most 4,096 bytes, six bytes per escaped
+/// byte.
 const MAX_LINE: u64 = 128 * 1024;
 
 /// Writes the list of steps.
@@ -31,7 +32,7 @@ impl<'a> Planner<'a> {
         Ok(Self { staging, output: BufWriter::new(file), parked: 0 })
     }
 
-    /// A name in the staging folder for something that has to give way.
+    /// A name in the staging folder for a displaced entry.
     pub(super) fn parking_place(&mut self) -> String {
         self.parked += 1;
         format!("parked/{}", self.parked)
@@ -41,7 +42,7 @@ impl<'a> Planner<'a> {
         self.output.write_all(&state::json(step)).map_err(state::failed("write", FILE_NAME))
     }
 
-    /// Makes sure that the list survives; before that nothing may be moved.
+    /// Syncs the list; nothing may be moved before that.
     pub(super) fn finish(self) -> Result<(), Error> {
         let io = state::failed("write", FILE_NAME);
         let file = self.output.into_inner().map_err(|error| io(error.into_error()))?;
@@ -50,7 +51,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Takes all steps. Returns the targets of those that were given up.
+/// Executes all steps. Returns the targets of skipped steps.
 pub(super) fn promote(root: &Dir, staging: &Dir) -> Result<Vec<String>, Error> {
     let mut given_up = Vec::new();
     let mut parents = BTreeSet::new();
@@ -59,7 +60,7 @@ pub(super) fn promote(root: &Dir, staging: &Dir) -> Result<Vec<String>, Error> {
         if step.take(root)? == Done::GivenUp {
             given_up.push(step.target().to_owned());
         }
-        // Only parents of slots: the root, and the one folder that slots share.
+        // Only parents of slots: the root, and the folder that slots share.
         if let Some((parent, _)) = step.target().rsplit_once('/').filter(|(parent, _)| !parent.contains('/'))
         {
             parents.insert(parent.to_owned());
@@ -74,7 +75,7 @@ pub(super) fn promote(root: &Dir, staging: &Dir) -> Result<Vec<String>, Error> {
     Ok(given_up)
 }
 
-/// Undoes all steps, the last one first. Steps that were not taken are passed over.
+/// Undoes all steps, last first. Steps that were not executed have no effect.
 pub(super) fn undo(root: &Dir, staging: &Dir) -> Result<(), Error> {
     let mut steps = Steps::open(staging)?;
     let mut starts = Vec::new();
@@ -95,7 +96,7 @@ pub(super) fn undo(root: &Dir, staging: &Dir) -> Result<(), Error> {
     }
     match Error::first_of(failures) {
         Some(error) => {
-            Err(Error::new(Code::ApplyRollbackFailed, "the workspace could not be put back as it was")
+            Err(Error::new(Code::ApplyRollbackFailed, "the workspace could not be restored")
                 .caused_by([error]))
         }
         None => Ok(()),

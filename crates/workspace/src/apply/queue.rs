@@ -1,15 +1,15 @@
-//! Between resolvers, which find bytes, and writers, which put them on the disk.
+//! The queue between resolvers, which produce bytes, and writers, which write them.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How many things wait at most. Enough that neither side waits for the other all the time; each may be an open file.
+/// The capacity in items: enough to keep both sides busy; each may be an open file.
 const MAX_WAITING: usize = 128;
 
-/// How many bytes wait at most. One batch alone may have more.
+/// The capacity in bytes. A single batch may exceed it.
 const MAX_BYTES: usize = 16 << 20;
 
-/// A queue that is bounded in things and in bytes, and that can be told that somebody lost interest.
+/// A queue that is bounded in items and bytes, and whose producers can be cancelled.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     inner: Mutex<Inner<T>>,
@@ -31,8 +31,8 @@ impl<T> Queue<T> {
         Self { inner: Mutex::new(inner), room: Condvar::new(), work: Condvar::new() }
     }
 
-    /// Adds a batch of so many things and bytes, once there is room; gives it back when the queue is closed or `unwanted`
-    /// says so. Whoever makes it unwanted calls [`Queue::wake`].
+    /// Adds a batch of `items` and `bytes` when there is room; returns it if the queue is closed or
+    /// `unwanted` becomes true. Code that makes it unwanted must call [`Queue::wake`].
     pub(super) fn push(
         &self,
         batch: T,
@@ -59,7 +59,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes a batch; nothing once the queue is closed and empty.
+    /// Takes a batch; `None` once the queue is closed and empty.
     pub(super) fn pop(&self) -> Option<T> {
         let mut inner = self.lock();
         loop {
@@ -77,16 +77,16 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Nothing more is taken in.
+    /// Closes the queue for new batches.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.work.notify_all();
         self.room.notify_all();
     }
 
-    /// Lets everybody who waits for room ask again whether what they bring is wanted.
+    /// Wakes all producers, so that they check again whether their batch is wanted.
     pub(super) fn wake(&self) {
-        // With the lock held nobody is between the question and the wait.
+        // Holding the lock, no producer is between its check and its wait.
         let _inner = self.lock();
         self.room.notify_all();
     }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_batch_may_be_larger_than_all_that_may_wait() {
+    fn one_batch_may_exceed_the_capacity() {
         let queue = Queue::new();
         queue.push("large", 1, MAX_BYTES * 3, || false).unwrap();
         assert_eq!(queue.pop(), Some("large"));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_who_waits_for_room_goes_home_when_nothing_is_wanted_any_more() {
+    fn a_waiting_producer_is_released_when_its_batch_is_unwanted() {
         let queue = Queue::new();
         let unwanted = AtomicBool::new(false);
         queue.push(0, 1, MAX_BYTES, || false).unwrap();
@@ -123,6 +123,6 @@ mod tests {
             queue.wake();
             assert_eq!(waiting.join().unwrap(), Err(1));
         });
-        assert_eq!(queue.pop(), Some(0), "what was taken in is still there");
+        assert_eq!(queue.pop(), Some(0), "queued batches remain");
     }
 }

@@ -1,5 +1,5 @@
-//! What was staged, sorted by path in bounded memory: full buffers go to the disk as sorted runs, and the runs are
-//! merged when they are read.
+//! Staged entries, sorted by path in bounded memory: full buffers are written as sorted runs, which
+//! are merged on reading.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -16,17 +16,17 @@ use crate::Error;
 use crate::index::{Line, MAX_LINE_BYTES, compare_paths};
 use crate::rooted::Dir;
 
-/// How many records are held in memory before they are written out: some 6 MiB.
+/// The number of records in memory before a run is written: about 6 MiB.
 const BUFFER: usize = 16 * 1024;
 
-/// One thing that was staged for one mount.
+/// One staged entry of a mount.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// The mount, by its place in the plan; [`Record::NONE`] for a slot itself.
+    /// The index of the mount in the plan; [`Record::NONE`] for a slot itself.
     pub(super) mount: u32,
-    /// The try that staged it, or [`Record::KEPT`].
+    /// The attempt that staged it, or [`Record::KEPT`].
     pub(super) attempt: u8,
-    /// As it will stand in the index.
+    /// Its future index line.
     pub(super) line: Line,
 }
 
@@ -34,7 +34,7 @@ impl Record {
     /// The mount of a slot itself.
     pub(super) const NONE: u32 = u32::MAX;
 
-    /// The try of a thing that is in place already and stays.
+    /// The attempt of an entry that is already in place and kept.
     pub(super) const KEPT: u8 = u8::MAX;
 
     fn order(&self, other: &Self) -> Ordering {
@@ -44,7 +44,7 @@ impl Record {
     }
 }
 
-/// Takes records in any order.
+/// Accepts records in any order.
 #[derive(Debug)]
 pub(super) struct Sorter {
     staging: Dir,
@@ -54,7 +54,7 @@ pub(super) struct Sorter {
 }
 
 impl Sorter {
-    /// A sorter whose runs go to the staging folder, under numbers that it shares with other sorters.
+    /// A sorter with runs in the staging folder, numbered together with other sorters.
     pub(super) fn new(staging: &Dir, runs: &Arc<AtomicU64>) -> Self {
         Self { staging: staging.clone(), runs: Arc::clone(runs), buffer: Vec::new(), files: Vec::new() }
     }
@@ -77,7 +77,7 @@ impl Sorter {
     }
 }
 
-/// The records of all sorters, in the order of paths, then of the plan.
+/// The records of all sorters, in path order, then in plan order.
 pub(super) struct Merged {
     heads: BinaryHeap<Reverse<Head>>,
     runs: Vec<Run>,
@@ -146,7 +146,7 @@ impl Merged {
         Ok(())
     }
 
-    /// Takes everything that was staged for the next path; nothing when there is no more.
+    /// All records of the next path; `None` at the end.
     pub(super) fn next_group(&mut self, group: &mut Vec<Record>) -> Result<(), Error> {
         group.clear();
         while let Some(Reverse(head)) = self.heads.peek() {
@@ -162,7 +162,7 @@ impl Merged {
     }
 }
 
-/// Values of a file that this program wrote a moment ago, one on each line.
+/// Values from a file that this process wrote, one per line.
 struct Lines<T> {
     input: BufReader<File>,
     line: Vec<u8>,
@@ -187,15 +187,15 @@ impl<T: DeserializeOwned> Lines<T> {
     }
 }
 
-/// A line of the index that is to be: all of it is known but, for some, what the file system will say.
+/// A draft of an index line: complete, except that some lines still need file metadata.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Draft {
     pub(super) line: Line,
-    /// Whether times and inode number have to be read once everything is in place.
+    /// Whether times and inode number must be read after the promotion.
     pub(super) look: bool,
 }
 
-/// Drafts in the order in which they were added: in memory while they are few, on the disk when they are many.
+/// Drafts in insertion order: in memory while they are few, then on disk.
 pub(super) struct Drafts {
     staging: Dir,
     name: &'static str,
@@ -204,7 +204,7 @@ pub(super) struct Drafts {
 }
 
 impl Drafts {
-    /// Those of that name go to a file of that name in the staging folder, once they are many.
+    /// Drafts that spill to a file of this name in the staging folder.
     pub(super) fn new(staging: &Dir, name: &'static str) -> Self {
         Self { staging: staging.clone(), name, few: Vec::new(), many: None }
     }
@@ -226,7 +226,7 @@ impl Drafts {
         Ok(())
     }
 
-    /// Hands them out again.
+    /// Reads them back.
     pub(super) fn read(self, mut each: impl FnMut(Draft) -> Result<(), Error>) -> Result<(), Error> {
         for draft in self.few {
             each(draft)?;

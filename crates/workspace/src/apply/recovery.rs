@@ -1,4 +1,4 @@
-//! Finishing or undoing what an earlier apply left, and clearing up.
+//! Finishes or undoes an interrupted apply, and cleans up.
 
 use super::journal::{Journal, Phase};
 use super::lease::{LeaseFile, LeaseState};
@@ -10,7 +10,7 @@ use crate::rooted::{Dir, Kind};
 use crate::slot::{STATE_DIR, Slot};
 use crate::{Code, Error};
 
-/// Puts right what an earlier apply left, whatever it is. With the lock held only.
+/// Recovers from any state that an earlier apply left. Requires the lock.
 pub(super) fn recover(root: &Dir, state: &Dir) -> Result<(), Error> {
     if let Some(journal) = Journal::read(state)? {
         match journal.state {
@@ -22,7 +22,7 @@ pub(super) fn recover(root: &Dir, state: &Dir) -> Result<(), Error> {
     clear_staging(root, state)
 }
 
-/// Removes what resolvers left that were killed. Whoever has the lock is the only one who fetches.
+/// Removes leftovers of killed resolvers. Only the lock holder fetches.
 fn clear_scratch(state: &Dir) -> Result<(), Error> {
     let io = state::failed("clear", SCRATCH);
     let scratch = match state.open_dir(SCRATCH) {
@@ -41,7 +41,7 @@ pub(super) fn roll_back(root: &Dir, state: &Dir, journal: &Journal) -> Result<()
     let staging = state.open_dir(&journal.staging).map_err(|error| {
         let lost = state::failed("open", &journal.staging)(error);
         let message = format!(
-            "what is needed to put the workspace back is gone; remove {STATE_DIR}/{} to take it as it is",
+            "files needed to restore the workspace are missing; remove {STATE_DIR}/{} to accept the workspace as it is",
             super::journal::FILE_NAME
         );
         Error::new(Code::ApplyRollbackFailed, message).caused_by([lost])
@@ -61,7 +61,7 @@ pub(super) fn roll_back(root: &Dir, state: &Dir, journal: &Journal) -> Result<()
     Journal::remove(state)
 }
 
-/// Finishes a promotion that is decided: index, lease, and what is kept.
+/// Finishes a committed promotion: index, lease and displaced entries.
 pub(super) fn finish(root: &Dir, state: &Dir, journal: &Journal) -> Result<(), Error> {
     let io = state::failed("finish", &journal.staging);
     for displaced in &journal.displaced {
@@ -82,7 +82,7 @@ pub(super) fn finish(root: &Dir, state: &Dir, journal: &Journal) -> Result<(), E
     Journal::remove(state)
 }
 
-/// Moves everything that is staged out of the way. There is no journal, so nobody needs it.
+/// Moves everything staged to the trash. Without a journal it is not needed.
 pub(super) fn clear_staging(root: &Dir, state: &Dir) -> Result<(), Error> {
     for slot in Slot::ALL {
         let inside = format!("{}/{}", slot.relative(), relocate::INSIDE);
@@ -107,7 +107,7 @@ pub(super) fn clear_staging(root: &Dir, state: &Dir) -> Result<(), Error> {
             }
             number += 1;
         };
-        // Somebody may have put something else there, which cannot be moved: it is removed where it is.
+        // An entry that cannot be moved is removed in place.
         let is_dir = staging.stat(&name.0).map_err(&io)?.is_some_and(|stat| stat.kind == Kind::Dir);
         if is_dir && staging.rename(&name.0, &trash, &place).is_ok() {
             continue;
@@ -117,12 +117,12 @@ pub(super) fn clear_staging(root: &Dir, state: &Dir) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether something waits for its removal.
+/// Whether the trash has entries.
 pub(super) fn has_trash(state: &Dir) -> bool {
     state.open_dir(TRASH).and_then(|trash| trash.names()).is_ok_and(|names| !names.is_empty())
 }
 
-/// Removes what was moved out of the way.
+/// Empties the trash.
 pub(super) fn empty_trash(state: &Dir) -> Result<(), Error> {
     let io = state::failed("remove", TRASH);
     let trash = match state.open_dir(TRASH) {
@@ -141,8 +141,8 @@ pub(super) fn empty_trash(state: &Dir) -> Result<(), Error> {
     }
 }
 
-/// Where something that had to give way is kept, below the state folder: under the number of the generation, or the next
-/// one that is free, since generations start again when a lease is lost.
+/// Where a displaced entry is kept, below the state folder: under the generation number or the next
+/// free one, because generations restart when a lease is lost.
 pub(super) fn displaced_path(root: &Dir, generation: u64, slot: Slot) -> std::io::Result<String> {
     let mut number = generation;
     loop {

@@ -1,13 +1,14 @@
-//! Copying a staged tree, for slots that are mount points: nothing can be moved into another mount.
+//! Copies a staged tree into slots that are mount points, because nothing can be moved into another
+//! mount.
 
 use std::io;
 
 use crate::rooted::{Dir, Kind};
 
-/// Where a slot that is a mount point has its staged tree while it is filled.
+/// The staging name inside a slot that is a mount point.
 pub(super) const INSIDE: &str = ".interlock-staging";
 
-/// Copies one file, with that mode.
+/// Copies one file with a mode.
 pub(super) fn copy_file(from: &Dir, path: &str, to: &Dir, new: &str, mode: u32) -> io::Result<()> {
     let mut input = from.open_file(path)?;
     let mut output = to.create_file(new, mode)?;
@@ -15,8 +16,8 @@ pub(super) fn copy_file(from: &Dir, path: &str, to: &Dir, new: &str, mode: u32) 
     Ok(())
 }
 
-/// Copies a directory with everything below, to a place that does not exist yet. Directories are made with 0755; those
-/// that are to have less are returned, the deepest last.
+/// Copies a directory tree to a new path. Directories are created with 0755; those with a stricter
+/// mode are returned, deepest last.
 pub(super) fn copy_tree(from: &Dir, path: &str, to: &Dir, new: &str) -> io::Result<Vec<(String, u32)>> {
     let mut restricted = Vec::new();
     let mut waiting = vec![(path.to_owned(), new.to_owned())];
@@ -25,7 +26,7 @@ pub(super) fn copy_tree(from: &Dir, path: &str, to: &Dir, new: &str) -> io::Resu
         let directory = from.open_dir(&path)?;
         for (name, _) in directory.names()? {
             let Some(stat) = directory.stat(&name.0)? else { continue };
-            // Everything here was staged from text.
+            // All staged names are UTF-8.
             let name = name.0.to_string_lossy();
             let (source, target) = (format!("{path}/{name}"), format!("{new}/{name}"));
             match stat.kind {

@@ -1,76 +1,73 @@
-//! What an apply tells of itself.
+//! The report of an apply.
 
 use serde::{Deserialize, Serialize};
 
 use crate::slot::Mode;
 
-/// The most paths that a report lists as preserved, and as shadowed. More are counted, not listed.
+/// The most paths listed as preserved, and as shadowed. More are only counted.
 pub const MAX_LISTED: usize = 10_000;
 
-/// The most revisions that are recorded: they stand in the lease, which stays small.
+/// The most recorded revisions: they are part of the lease, which stays small.
 pub const MAX_PINNED: usize = 64;
 
-/// What an apply did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplyReport {
     /// The identity of the request.
     pub apply_id: String,
-    /// The digest of the plan that is now in place.
+    /// The digest of the applied plan.
     pub plan_digest: String,
-    /// What was done.
     pub status: Status,
     /// The generation of the lease.
     pub generation: u64,
-    /// Why it was done.
+    /// The reason of the status.
     pub lease_reason: LeaseReason,
     /// The granted slots, in table order.
     pub slots: Vec<SlotReport>,
-    /// What the agent had made its own, and was kept.
+    /// Files of the agent that were kept.
     pub preserved: Vec<Preserved>,
-    /// How many more were kept than [`MAX_LISTED`].
+    /// How many more were kept than listed ([`MAX_LISTED`]).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub preserved_unlisted: u64,
-    /// What another mount of the plan covers.
+    /// Files that another mount of the plan shadows.
     pub shadowed: Vec<Shadowed>,
-    /// How many more are covered than [`MAX_LISTED`].
+    /// How many more are shadowed than listed ([`MAX_LISTED`]).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub shadowed_unlisted: u64,
-    /// What sources without a fixed revision turned out to be, in plan order; at most [`MAX_PINNED`].
+    /// Resolved revisions, in plan order; at most [`MAX_PINNED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<Pinned>,
-    /// What resolvers found worth telling.
+    /// Warnings of resolvers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// How many times a resolver was asked, each try counted. Literals are in the plan and ask nobody.
+    /// The number of resolver calls, including retries. Literals need none.
     pub upstream_calls: u64,
-    /// How long it took.
     pub duration_ms: u64,
 }
 
-/// What an apply did with the workspace.
+/// The effect of an apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// The plan was put in place.
+    /// The plan was applied.
     Applied,
-    /// It was in place already.
+    /// The plan was already applied.
     Cached,
-    /// It was in place, and what had drifted was put right.
+    /// The plan was already applied, and drifted files were restored.
     Repaired,
 }
 
-/// Why an apply did what it did.
+/// The reason of an apply's effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeaseReason {
     /// There was no lease.
     New,
-    /// The lease is for this very plan.
+    /// The lease is for this plan.
     Renewed,
     /// The lease is for this plan, and read-only slots had drifted.
     Drift,
-    /// The lease is for the same request, which composes to another plan now.
+    /// The lease is for the same request, which now composes to another plan.
     PlanChanged,
     /// The lease was that of an earlier request of the same run or session.
     Superseded,
@@ -78,7 +75,7 @@ pub enum LeaseReason {
     Expired,
     /// The lease had been released.
     Released,
-    /// An earlier apply could not be undone, until now.
+    /// An earlier apply had failed without rollback.
     Failed,
 }
 
@@ -88,52 +85,48 @@ pub enum LeaseReason {
 pub struct SlotReport {
     /// The path as the agent sees it.
     pub path: String,
-    /// What the agent may do there.
+    /// The access mode.
     pub mode: Mode,
-    /// How many files and links the plan has there.
+    /// The plan's files and links in it.
     pub files: u64,
-    /// How many bytes they are.
+    /// Their total size.
     pub bytes: u64,
-    /// The digest of what the plan has there: see [`Digests`](crate::index::Digests).
+    /// The digest of the plan's content: see [`Digests`](crate::index::Digests).
     pub tree_digest: String,
-    /// How it got there.
     pub promote: Promote,
 }
 
-/// How a slot is put in place.
+/// How a slot was installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promote {
-    /// The old and the new directory changed places at once.
+    /// The old and new directory were exchanged atomically.
     Swap,
-    /// File by file, around what the agent wrote.
+    /// File by file, around the agent's files.
     Merge,
-    /// Name by name: the slot is a mount point and cannot be moved.
+    /// Entry by entry: the slot is a mount point and cannot be moved.
     Children,
-    /// One file took the place of another.
+    /// One file replaced another.
     File,
 }
 
-/// What a source turned out to be, such as the commit of a branch.
+/// A resolved revision, such as the commit of a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pinned {
-    /// The name of the mount.
     pub mount_key: String,
-    /// Which revision is mounted.
     pub revision: String,
 }
 
-/// Something of the agent's that was kept.
+/// A file of the agent that was kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preserved {
     /// The path below the root.
     pub path: String,
-    /// Why.
     pub why: Why,
 }
 
-/// Why something was kept.
+/// Why it was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
@@ -141,19 +134,19 @@ pub enum Why {
     Deleted,
     /// The agent changed it.
     Modified,
-    /// The agent made it.
+    /// The agent created it.
     Local,
-    /// It stood in a read-only slot before any apply, or was written while the slot could be written to. It was moved
-    /// to `.interlock/displaced/`.
+    /// It was in a read-only slot before any apply, or was written while the slot was writable. It
+    /// was moved to `.interlock/displaced/`.
     Displaced,
 }
 
-/// Something that another mount covers.
+/// A file that another mount shadows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shadowed {
     /// The path below the root.
     pub path: String,
-    /// The mount whose file is there.
+    /// The mount whose file is used.
     pub by: String,
 }
 
@@ -162,7 +155,7 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// A list that stops growing and goes on counting.
+/// A list that stops growing at its limit and keeps counting.
 #[derive(Clone, Debug)]
 pub(super) struct Listed<T> {
     pub(super) items: Vec<T>,

@@ -1,4 +1,4 @@
-//! Unpacking a snapshot over the staged read-write slots.
+//! Unpacks a snapshot over the staged read-write slots.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
@@ -13,53 +13,55 @@ use crate::rooted::{Dir, Kind, refusal};
 use crate::slot::Slot;
 use crate::{Code, Error};
 
-/// Something that is unpacked over the read-write slots after everything was staged and before anything is moved. A
-/// snapshot is one ([`crate::snapshot`]).
+/// Content that is unpacked over the read-write slots after staging and before any move, such as a
+/// [snapshot](crate::snapshot).
 ///
 /// # Contract
-/// * A refusal leaves the workspace as it was, whatever was put before.
-/// * What cannot be trusted is refused with `SNAPSHOT_CORRUPT`, what cannot be read with `SNAPSHOT_RESTORE_FAILED`.
+/// * On refusal the workspace is unchanged.
+/// * Untrusted content is refused with `SNAPSHOT_CORRUPT`, unreadable content with
+///   `SNAPSHOT_RESTORE_FAILED`.
 pub trait Restore: Sync {
-    /// Puts everything into the sink. `slots` are the read-write slots of the plan; nothing else is taken.
+    /// Writes everything into the sink. `slots` are the read-write slots of the plan; everything
+    /// else is rejected.
     ///
     /// # Errors
-    /// When it is damaged, cannot be read, or the sink refuses.
+    /// If the content is damaged or unreadable, or the sink refuses it.
     fn restore(&self, slots: &[Slot], sink: &mut dyn RestoreSink) -> Result<(), Error>;
 }
 
-/// Where a snapshot is unpacked.
+/// The target of a snapshot.
 pub trait RestoreSink {
-    /// Says that a slot is in the snapshot, even if it is empty there. What stands in it on the disk gives way.
+    /// Declares a slot of the snapshot, even if it is empty there. Its content on disk is replaced.
     ///
     /// # Errors
-    /// When it is not a read-write slot of the plan.
+    /// If it is not a read-write slot of the plan.
     fn covers(&mut self, slot: Slot) -> Result<(), Stopped>;
 
-    /// Takes one thing. Over what the plan has there, the snapshot wins.
+    /// Adds one item. The snapshot wins over the plan's content.
     ///
     /// # Errors
-    /// When the path is not safe or not in a read-write slot, when a limit is reached, or when the disk refuses.
+    /// If the path is unsafe or not in a read-write slot, if a limit is exceeded, or if the disk
+    /// fails.
     fn put(&mut self, item: Restored) -> Result<(), Stopped>;
 }
 
-/// Something to restore.
+/// An item to restore.
 #[derive(Debug)]
 pub struct Restored {
     /// The path below the root, such as `deliverables/report.md`.
     pub path: String,
-    /// The permission bits; only those for reading, writing and executing are kept. Links have none.
+    /// The permission bits; only read, write and execute are kept. Links have none.
     pub mode: u32,
-    /// When the content changed, in seconds since 1970.
+    /// The modification time, in seconds since 1970.
     pub mtime: Option<i64>,
-    /// What it is.
     pub content: Content,
 }
 
-/// The most bytes of what is restored together, and the most things.
+/// The limits of a snapshot in bytes and items.
 const MAX_BYTES: u64 = 16 << 30;
 const MAX_ITEMS: u64 = 500_000;
 
-/// Unpacks into the staging folder. Returns the slots that the snapshot has.
+/// Unpacks into the staging folder. Returns the slots in the snapshot.
 pub(super) fn unpack(
     restore: &dyn Restore,
     staging: &Dir,
@@ -68,7 +70,7 @@ pub(super) fn unpack(
     let mut sink =
         Unpacking { staging, writable, covered: BTreeSet::new(), bytes: 0, items: 0, modes: Vec::new() };
     restore.restore(writable, &mut sink)?;
-    // Directories last, and the deepest first: one that may not be written to could not be filled.
+    // Directories last, deepest first: a read-only directory could not be filled.
     for (path, mode) in sink.modes.iter().rev() {
         let set = staging.set_mode(path, *mode);
         set.map_err(|error| failed(&error, path))?;
@@ -88,7 +90,7 @@ struct Unpacking<'a> {
 impl RestoreSink for Unpacking<'_> {
     fn covers(&mut self, slot: Slot) -> Result<(), Stopped> {
         if !self.writable.contains(&slot) || slot.is_file() {
-            return Err(Stopped(corrupt(slot.relative(), "is no read-write slot of the plan")));
+            return Err(Stopped(corrupt(slot.relative(), "is not a read-write slot of the plan")));
         }
         self.covered.insert(slot);
         Ok(())
@@ -106,7 +108,7 @@ impl Unpacking<'_> {
             return Err(corrupt(&shown, &problem.to_string()));
         }
         let Some(slot) = slot_of(&item.path) else {
-            return Err(corrupt(&item.path, "is in no slot"));
+            return Err(corrupt(&item.path, "is not in a slot"));
         };
         self.covers(slot)?;
         self.items += 1;
@@ -119,7 +121,7 @@ impl Unpacking<'_> {
             return match item.content {
                 Content::Directory => Ok(()),
                 Content::Bytes(_) | Content::File(_) | Content::Link(_) => {
-                    Err(corrupt(&item.path, "is a slot, and no directory"))
+                    Err(corrupt(&item.path, "is a slot, but not a directory"))
                 }
             };
         }
@@ -143,7 +145,7 @@ impl Unpacking<'_> {
         Ok(())
     }
 
-    /// Removes what the plan has in the way, and makes the directories above.
+    /// Removes the plan's entries that are in the way, and creates parent directories.
     fn make_way(&self, slot: Slot, path: &str, is_dir: bool) -> io::Result<()> {
         let top = slot.relative().len();
         for (at, _) in path.match_indices('/').filter(|(at, _)| *at > top) {
@@ -195,17 +197,17 @@ impl Unpacking<'_> {
     }
 }
 
-/// A link stays within its slot, by the rules for links of repositories.
+/// A link must stay within its slot, by the same rules as in repositories.
 fn check_link(slot: Slot, path: &str, target: &str) -> Result<(), Error> {
     let inside = path.strip_prefix(slot.relative()).unwrap_or_default().trim_start_matches('/');
     if leads(inside.as_bytes(), target.as_bytes()) != Leads::Inside {
-        return Err(corrupt(path, "is a link that may lead out of its slot"));
+        return Err(corrupt(path, "is a link that may leave its slot"));
     }
     Ok(())
 }
 
 fn corrupt(path: &str, what: &str) -> Error {
-    Error::new(Code::SnapshotCorrupt, format!("the snapshot cannot be used: {path:?} {what}"))
+    Error::new(Code::SnapshotCorrupt, format!("the snapshot is invalid: {path:?} {what}"))
         .detail("path", path)
 }
 

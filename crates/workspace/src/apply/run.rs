@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
+use super::agent_files::{self, Repositories};
 use super::arrange::{Arrangement, Treatment};
 use super::assemble::Assembly;
 use super::fetch::{self, Fetched, Timeouts};
 use super::journal::{Displaced, Journal, Phase};
 use super::lease::{Lease, LeaseFile, LeaseState};
 use super::limits::{Count, Limits};
-use super::ours::{self, Repositories};
 use super::promote::{self, Planner};
 use super::queue::Queue;
 use super::records::{Drafts, Record, Sorter};
@@ -31,11 +31,11 @@ use crate::rooted::Dir;
 use crate::slot::{Mode, STATE_DIR, Slot};
 use crate::{Code, Error};
 
-/// What has to be fetched.
+/// What to fetch.
 pub(super) enum Work {
     /// The whole plan.
     All,
-    /// What has drifted.
+    /// Only what has drifted.
     Some(Disrepair),
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Run<'a> {
     pub(super) began: Instant,
 }
 
-/// What is ready to be put in place.
+/// A prepared promotion.
 struct Prepared {
     staging: Dir,
     staging_path: String,
@@ -79,7 +79,7 @@ impl Run<'_> {
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
-                // Nothing visible has changed. What cannot be cleared now is cleared by the next apply.
+                // Nothing visible has changed. The next apply removes what cannot be removed now.
                 let _ = recovery::clear_staging(self.root, self.state);
                 let _ = recovery::empty_trash(self.state);
                 return Err(error);
@@ -89,7 +89,7 @@ impl Run<'_> {
         self.put_in_place(prepared, status)
     }
 
-    /// Does everything that nobody can see.
+    /// Everything before the first visible change.
     fn prepare(
         &self,
         work: &Work,
@@ -131,7 +131,7 @@ impl Run<'_> {
         self.arrange(&slots, only, &entries, fetched, extra, (path, staging.clone()))
     }
 
-    /// In a slot that is put right, the mounts that have not drifted are taken from the disk.
+    /// In a slot that is restored, mounts without drift are reused from the disk.
     fn keep_the_rest(
         &self,
         drifted: &Disrepair,
@@ -141,7 +141,7 @@ impl Run<'_> {
         let by_key: BTreeMap<&str, usize> =
             entries.iter().enumerate().map(|(at, entry)| (entry.mount_key.as_str(), at)).collect();
         let mut failure = None;
-        let whole = ours::read_base(self.state, |line, _| {
+        let whole = agent_files::read_base(self.state, |line, _| {
             let Some(key) = &line.mount_key else { return };
             let in_slot = slot_of(&line.path).is_some_and(|slot| drifted.slots.contains(&slot));
             if !in_slot || drifted.mounts.contains(key) || failure.is_some() {
@@ -155,7 +155,7 @@ impl Run<'_> {
         match failure {
             Some(error) => Err(error),
             None if whole => Ok(()),
-            None => Err(state::damaged(index::FILE_NAME, "it cannot be read to its end")),
+            None => Err(state::damaged(index::FILE_NAME, "it is truncated or unreadable")),
         }
     }
 
@@ -180,8 +180,8 @@ impl Run<'_> {
         let writable: Vec<Slot> =
             built.iter().filter(|(_, mode)| **mode == Mode::ReadWrite).map(|(slot, _)| *slot).collect();
 
-        // The lines of slots are handed on while the slots are built, but what they are compared with is only known
-        // once the snapshot is unpacked. So they wait.
+        // The lines of slots are produced while the slots are built, but can only be compared after
+        // the snapshot is unpacked. So they are buffered.
         let mut staged = Drafts::new(&staging, "staged");
         let assembly = Assembly {
             root: self.root,
@@ -252,7 +252,8 @@ impl Run<'_> {
         })
     }
 
-    /// The index of before, if it is whole, and the repositories that the agent has touched since.
+    /// The previous index, if it is complete, and the repositories that the agent has changed
+    /// since.
     fn base(
         &self,
         entries: &[ValidEntry],
@@ -268,21 +269,21 @@ impl Run<'_> {
                 repositories.expect(&entry.mount_key, &path);
             }
         }
-        let whole = ours::read_base(self.state, |line, _| {
+        let whole = agent_files::read_base(self.state, |line, _| {
             if merged(&line.path) {
                 repositories.learn(line);
             }
         })?;
         if whole {
-            ours::read_base(self.state, |line, written_at| {
+            agent_files::read_base(self.state, |line, written_at| {
                 repositories.compare(self.root, line, written_at);
             })?;
         }
         let untouched = repositories.touched(self.root, preserved);
-        Ok((if whole { ours::open_base(self.state) } else { None }, untouched))
+        Ok((if whole { agent_files::open_base(self.state) } else { None }, untouched))
     }
 
-    /// The revisions that are mounted: those that were fetched, and, where only a part was, those of before.
+    /// The mounted revisions: the fetched ones and, after a partial fetch, the previous ones.
     fn pinned(
         &self,
         entries: &[ValidEntry],
@@ -304,7 +305,7 @@ impl Run<'_> {
         self.found.map_or(1, |lease| lease.generation + 1)
     }
 
-    /// Moves everything, and commits; or puts everything back.
+    /// Moves everything and commits, or rolls back.
     fn put_in_place(&self, prepared: Prepared, status: Status) -> Result<ApplyReport, Error> {
         let now = self.now_ms;
         let lease = Lease {
@@ -330,13 +331,14 @@ impl Run<'_> {
             displaced: prepared.displaced.clone(),
         };
         if let Err(error) = journal.write(self.state) {
-            // It may have been renamed and not synced: then it says that nothing was moved, which is so.
+            // The journal may have been renamed and not synced. Then it says that nothing was
+            // moved, which is true.
             return Err(self.undo(&journal, error));
         }
         let outcome = self.promote(prepared, &mut journal, status);
         outcome.map_err(|error| match journal.state {
             Phase::Promoting => self.undo(&journal, error),
-            // It is decided; whatever failed is done by the next call.
+            // It is committed; the next call finishes what failed.
             Phase::Committed => error,
         })
     }
@@ -359,7 +361,7 @@ impl Run<'_> {
         let committed = Journal { state: Phase::Committed, ..journal.clone() };
         committed.write(self.state)?;
         *journal = committed;
-        // From here on the new workspace counts, and whatever fails is done by the next call.
+        // From here on the new workspace is valid; the next call finishes what fails.
         let finished = recovery::finish(self.root, self.state, journal)
             .and_then(|()| recovery::clear_staging(self.root, self.state));
         if let Err(error) = finished
@@ -389,7 +391,7 @@ impl Run<'_> {
         })
     }
 
-    /// Writes the index into the staging folder, and sums up the slots.
+    /// Writes the index into the staging folder, and computes the slot totals.
     fn write_index(
         &self,
         staging: &Dir,
@@ -399,7 +401,7 @@ impl Run<'_> {
     ) -> Result<Vec<SlotReport>, Error> {
         let io = state::failed("write", index::FILE_NAME);
         let file = staging.create_file(index::FILE_NAME, 0o600).map_err(&io)?;
-        // The clock of the file system is the one that the times in the lines are of.
+        // Use the file system's clock, because the times in the lines are from it.
         let written_at = staging.stat(index::FILE_NAME).map_err(&io)?.map_or(0, |stat| stat.mtime_ns);
         let header = index::Header {
             apply_id: self.request.plan.apply_id().to_owned(),
@@ -440,7 +442,7 @@ impl Run<'_> {
             .collect())
     }
 
-    /// What becomes of the lease that was found.
+    /// The final state of the previous lease.
     fn ended(&self, found: &Lease) -> Lease {
         let state = match found.state_at(self.now_ms) {
             LeaseState::Active => LeaseState::Superseded,
@@ -449,9 +451,10 @@ impl Run<'_> {
         Lease { state, ..found.clone() }
     }
 
-    /// Puts everything back, and says how that went.
+    /// Rolls back and reports the result.
     fn undo(&self, journal: &Journal, error: Error) -> Error {
-        // The commit may have reached the disk though it failed. Then the next call would finish what is being undone.
+        // The commit may be on disk although it failed. Then the next call would finish what is
+        // being undone here.
         let original = Journal { previous: self.found.cloned(), state: Phase::Promoting, ..journal.clone() };
         let undone = original
             .write(self.state)
@@ -463,13 +466,10 @@ impl Run<'_> {
                 let failed = Lease { state: LeaseState::Failed, ..journal.lease.clone() };
                 let file =
                     LeaseFile { version: state::VERSION, lease: failed, previous: self.found.cloned() };
-                // The journal says the same, and stays.
+                // The journal says the same and is kept.
                 let _ = file.write(self.state);
-                Error::new(
-                    Code::ApplyRollbackFailed,
-                    "the apply failed, and so did putting the workspace back",
-                )
-                .caused_by([error, failure])
+                Error::new(Code::ApplyRollbackFailed, "the apply failed, and the rollback failed too")
+                    .caused_by([error, failure])
             }
         }
     }

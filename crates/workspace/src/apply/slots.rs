@@ -1,4 +1,4 @@
-//! What happens to each slot as a whole: looked at before anything is fetched, and moved at the end.
+//! Checks each slot before fetching, and plans its move at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,12 +19,11 @@ use crate::plan::Grant;
 use crate::rooted::{Dir, Kind, Name, refusal};
 use crate::slot::{Mode, Slot};
 
-/// The slots of a plan, and those of before.
+/// The slots of the plan and of the previous lease.
 pub(super) struct Slots<'a> {
     pub(super) root: &'a Dir,
-    /// What the agent gets.
     pub(super) granted: BTreeMap<Slot, Mode>,
-    /// What it had, by the last lease.
+    /// The slots of the last lease.
     pub(super) had: BTreeMap<Slot, Mode>,
 }
 
@@ -38,7 +37,7 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Refuses a root in which a link stands in place of a slot, or of a directory above one.
+    /// Refuses a root with a link in place of a slot or of a directory above one.
     pub(super) fn check(&self) -> Result<(), Error> {
         for slot in self.granted.keys().chain(self.had.keys()) {
             let path = Path::new(slot.relative());
@@ -46,7 +45,7 @@ impl<'a> Slots<'a> {
                 path.ancestors().filter(|place| !place.as_os_str().is_empty()).collect();
             places.reverse();
             for place in places {
-                let io = |error| refusal(&error, "look at", place);
+                let io = |error| refusal(&error, "inspect", place);
                 match self.root.stat(place).map_err(io)? {
                     Some(stat) if stat.kind == Kind::Link => {
                         return Err(state::unsafe_link(&place.to_string_lossy()));
@@ -61,7 +60,7 @@ impl<'a> Slots<'a> {
         Ok(())
     }
 
-    /// What happens to each granted slot. `only` are those that are put right, when not all are.
+    /// How each granted slot is treated. `only` are the slots to restore, if not all.
     pub(super) fn treatments(
         &self,
         policy: RwPolicy,
@@ -70,10 +69,11 @@ impl<'a> Slots<'a> {
     ) -> Result<BTreeMap<Slot, Treatment>, Error> {
         let mut treatments = BTreeMap::new();
         for (&slot, &mode) in &self.granted {
-            let io = |error| refusal(&error, "look at", Path::new(slot.relative()));
+            let io = |error| refusal(&error, "inspect", Path::new(slot.relative()));
             let is_dir =
                 self.root.stat(slot.relative()).map_err(io)?.is_some_and(|stat| stat.kind == Kind::Dir);
-            // What was only to be read has nothing of the agent's in it, and directories that nobody may write to.
+            // A previously read-only slot has no files of the agent, and its directories are not
+            // writable.
             let merges = mode == Mode::ReadWrite
                 && policy == RwPolicy::Preserve
                 && self.had.get(&slot) != Some(&Mode::ReadOnly)
@@ -94,7 +94,8 @@ impl<'a> Slots<'a> {
         Ok(treatments)
     }
 
-    /// Copies the staged trees of slots that are mount points into them, since nothing can be moved there.
+    /// Copies the staged trees into slots that are mount points, because nothing can be moved
+    /// there.
     pub(super) fn relocate(
         &self,
         staging: &Dir,
@@ -111,7 +112,8 @@ impl<'a> Slots<'a> {
             let place = format!("{path}/{}", relocate::INSIDE);
             let parked = format!("{place}/parked");
             if let Err(error) = self.root.make_dirs(&parked, 0o755) {
-                // A read-only slot of before. It cannot be prepared elsewhere, so it is opened; the moves close it.
+                // A previously read-only slot. It cannot be prepared elsewhere, so it is made
+                // writable; the moves make it read-only again.
                 let stat = self.root.stat(path).map_err(io)?.filter(|stat| stat.mode & 0o200 == 0);
                 let Some(stat) = stat else { return Err(io(error)) };
                 self.root.set_mode(path, stat.mode | 0o200).map_err(io)?;
@@ -121,7 +123,7 @@ impl<'a> Slots<'a> {
             let staged = staged_path(slot, path);
             let restricted = relocate::copy_tree(staging, &staged, self.root, &new).map_err(io)?;
             for (directory, mode) in restricted.into_iter().rev() {
-                // Its top is moved, which takes the right to write in it; it gets its mode then.
+                // Its top is moved, which requires write permission; it gets its mode then.
                 if directory.strip_prefix(&new).is_some_and(|rest| rest.matches('/').count() > 1) {
                     self.root.set_mode(&directory, mode).map_err(io)?;
                 }
@@ -131,12 +133,12 @@ impl<'a> Slots<'a> {
         Ok(inside)
     }
 
-    /// The directories that slots stand in.
+    /// The parent directories of slots.
     pub(super) fn plan_parents(&self, planner: &mut Planner<'_>) -> Result<(), Error> {
         let parents = self.granted.keys().filter_map(|slot| slot.relative().rsplit_once('/'));
         let parents: BTreeSet<&str> = parents.map(|(parent, _)| parent).collect();
         for parent in parents {
-            let io = |error| refusal(&error, "look at", Path::new(parent));
+            let io = |error| refusal(&error, "inspect", Path::new(parent));
             if self.root.stat(parent).map_err(io)?.is_none() {
                 planner.push(&Move::MakeDir { target: parent.to_owned(), mode: 0o755 })?;
             }
@@ -144,7 +146,8 @@ impl<'a> Slots<'a> {
         Ok(())
     }
 
-    /// The moves of whole slots, in table order with `AGENTS.md` last: whoever reads it finds what it speaks of.
+    /// The moves of whole slots, in table order with `AGENTS.md` last, so that its readers find
+    /// what it describes.
     pub(super) fn plan_moves(
         &self,
         plan: &mut PlannedMoves<'_, '_>,
@@ -165,10 +168,10 @@ impl<'a> Slots<'a> {
 
     fn plan_swap(&self, plan: &mut PlannedMoves<'_, '_>, slot: Slot) -> Result<(), Error> {
         let target = slot.relative().to_owned();
-        let io = |error| refusal(&error, "look at", Path::new(slot.relative()));
+        let io = |error| refusal(&error, "inspect", Path::new(slot.relative()));
         let staged = format!("{}/{}", plan.staging_path, staged_path(slot, slot.relative()));
         let Some(new) = self.root.stat(&staged).map_err(io)? else {
-            // A file slot for which the plan has no file.
+            // A file slot without a file in the plan.
             return self.plan_removal(plan, slot);
         };
         let old = self.root.stat(&target).map_err(io)?;
@@ -193,7 +196,7 @@ impl<'a> Slots<'a> {
         })
     }
 
-    /// Whether what stands in a slot is not what an apply put there to be read.
+    /// Whether a slot contains something other than applied read-only content.
     fn is_foreign(&self, slot: Slot, plan: &PlannedMoves<'_, '_>) -> bool {
         match (self.had.get(&slot), self.granted.get(&slot)) {
             (Some(Mode::ReadOnly), _) => false,
@@ -209,10 +212,11 @@ impl<'a> Slots<'a> {
         Ok(!self.root.open_dir(slot.relative())?.names()?.is_empty())
     }
 
-    /// Removes what an apply put there to be read. What the agent could write stays, though it is not granted any more.
+    /// Removes applied read-only content. Writable content is kept, although it is no longer
+    /// granted.
     fn plan_removal(&self, plan: &mut PlannedMoves<'_, '_>, slot: Slot) -> Result<(), Error> {
         let target = slot.relative().to_owned();
-        let io = |error| refusal(&error, "look at", Path::new(slot.relative()));
+        let io = |error| refusal(&error, "inspect", Path::new(slot.relative()));
         if self.had.get(&slot) != Some(&Mode::ReadOnly) {
             return Ok(());
         }
@@ -224,10 +228,10 @@ impl<'a> Slots<'a> {
         plan.planner.push(&Move::Remove { target, parked, old: Old::from(old), careful: false })
     }
 
-    /// Name by name: what is new comes in, what is not in the plan any more goes.
+    /// Entry by entry: new entries are added, entries that are no longer in the plan are removed.
     fn plan_children(&self, plan: &mut PlannedMoves<'_, '_>, slot: Slot) -> Result<(), Error> {
         let top = slot.relative();
-        let io = |error| refusal(&error, "look at", Path::new(top));
+        let io = |error| refusal(&error, "inspect", Path::new(top));
         let inside = format!("{top}/{}", relocate::INSIDE);
         self.root.make_dirs(format!("{inside}/parked"), 0o755).map_err(io)?;
         self.root.make_dirs(format!("{inside}/new"), 0o755).map_err(io)?;
@@ -267,7 +271,7 @@ impl<'a> Slots<'a> {
         Ok(())
     }
 
-    /// How each granted slot gets in place, for the report.
+    /// How each granted slot is installed, for the report.
     pub(super) fn promotes(
         &self,
         treatments: &BTreeMap<Slot, Treatment>,
@@ -291,10 +295,10 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// What the moves of whole slots are planned with.
+/// The inputs for planning the moves of whole slots.
 pub(super) struct PlannedMoves<'p, 's> {
     pub(super) planner: &'p mut Planner<'s>,
-    /// Where the staging folder is, below the root.
+    /// The staging folder, relative to the root.
     pub(super) staging_path: &'p str,
     pub(super) generation: u64,
     pub(super) policy: RwPolicy,

@@ -1,4 +1,4 @@
-//! Writers: they take what resolvers yield, count it, hash it, and put it into the staging folder.
+//! Writers: they count, hash and store the output of resolvers in the staging folder.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -22,33 +22,32 @@ use crate::rooted::{Dir, Stat, refusal};
 use crate::slot::Mode;
 use crate::{Code, Error};
 
-/// What all writers of an apply share.
+/// State shared by all writers of an apply.
 pub(super) struct Shared<'a> {
     pub(super) staging: &'a Dir,
     pub(super) queue: Arc<Queue<Work>>,
     pub(super) limits: &'a Limits,
     pub(super) all: Count,
     pub(super) runs: Arc<AtomicU64>,
-    /// The store, where links are allowed.
+    /// The content store, if hard links are allowed.
     pub(super) store: Option<Store>,
-    /// The mode that each slot is granted with, by mount.
+    /// The access mode of each mount's slot.
     pub(super) granted: Vec<Mode>,
-    /// Whether the file system may be able to share bytes: until it said no.
+    /// Whether the file system may support sharing bytes; false after the first failure.
     pub(super) shares: AtomicBool,
 }
 
-/// One writer.
 pub(super) struct Writer<'a> {
     shared: &'a Shared<'a>,
     events: Sender<Event>,
     sorter: Sorter,
-    /// The directory that was written to last: mostly it is the next one too.
+    /// The last used directory, which is usually the next one too.
     last: Option<(Arc<Attempt>, String, Dir)>,
     buffer: Vec<u8>,
     compared: Vec<u8>,
 }
 
-/// What is known of a file once it is written.
+/// Facts about a written file.
 struct Written {
     stat: Stat,
     blake3: blake3::Hash,
@@ -62,7 +61,7 @@ impl<'a> Writer<'a> {
         Self { shared, events, sorter, last: None, buffer: vec![0; SMALL + 1], compared: Vec::new() }
     }
 
-    /// Writes until the queue is closed, and gives the records back.
+    /// Writes until the queue is closed, and returns the records.
     pub(super) fn run(mut self) -> Sorter {
         while let Some((attempt, batch)) = self.shared.queue.pop() {
             for item in batch {
@@ -75,7 +74,7 @@ impl<'a> Writer<'a> {
                 }
             }
             if attempt.written() {
-                // The coordinator is gone only when nothing counts any more.
+                // The coordinator is gone only if the result no longer matters.
                 let _ = self.events.send(Event::Drained(attempt));
             }
         }
@@ -136,7 +135,7 @@ impl<'a> Writer<'a> {
         self.sorter.push(Record { mount, attempt: attempt.number, line })
     }
 
-    /// The open directory that a path of a mount goes to, and its name there.
+    /// The open directory for a path of a mount, and the file name in it.
     fn directory(&mut self, attempt: &Arc<Attempt>, rel_path: &str) -> Result<(Dir, String), Error> {
         let top = attempt.name();
         if rel_path.is_empty() {
@@ -161,8 +160,8 @@ impl<'a> Writer<'a> {
         Ok((directory, name.to_owned()))
     }
 
-    /// A file of any size. Small ones are read whole; large ones share their bytes where the file system can, and are
-    /// read in pieces where it cannot.
+    /// A file of any size. Small files are read as a whole; large files share their bytes if the
+    /// file system supports that, and are read in chunks otherwise.
     #[expect(clippy::too_many_arguments, reason = "the parts of one call, each of another kind")]
     fn write_file(
         &mut self,
@@ -195,7 +194,7 @@ impl<'a> Writer<'a> {
         if !shared {
             self.shared.shares.store(false, Ordering::Relaxed);
         }
-        // What was shared is read from here: the other file may be changing.
+        // Read shared bytes from this copy: the other file may be changing.
         let input = if shared { &output } else { file };
         let (mut blake, mut sha) = (blake3::Hasher::new(), Sha256::new());
         let mut size = 0_u64;
@@ -230,9 +229,9 @@ impl<'a> Writer<'a> {
     fn failed(&self, attempt: &Attempt, path: &str, error: &io::Error) -> Error {
         match error.kind() {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-                attempt.bad(&format!("{path} comes twice, or is a file and a directory"))
+                attempt.bad(&format!("{path} occurs twice, or as a file and as a directory"))
             }
-            // The open file that the resolver handed over is none that can be read from its beginning.
+            // The file of the resolver cannot be read from its beginning.
             io::ErrorKind::NotSeekable | io::ErrorKind::IsADirectory => {
                 attempt.bad(&format!("{path} is not a regular file"))
             }
@@ -242,7 +241,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Writes a file whose bytes are in memory, or links it where the store has it.
+/// Writes a file from memory, or links it if the store has it.
 fn write_whole(
     directory: &Dir,
     name: &str,
@@ -267,7 +266,7 @@ fn write_whole(
     Ok(Written { stat, blake3, size, linked })
 }
 
-/// Gives a written file its mode, and to the store what belongs there.
+/// Sets the mode of a written file, and adds it to the store if it belongs there.
 fn finish(
     directory: &Dir,
     name: &str,
@@ -284,7 +283,7 @@ fn finish(
     Ok(shared.map_or((stat, false), |stat| (stat, true)))
 }
 
-/// Fills the buffer as far as the file goes. A single read may return less.
+/// Fills the buffer up to the end of the file. A single read may return less.
 fn read_at(file: &File, buffer: &mut [u8], from: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -308,7 +307,7 @@ pub(super) const fn mode_of(writable: bool, executable: bool) -> u32 {
     }
 }
 
-/// The non-empty parts of a path.
+/// The non-empty segments of a path.
 pub(super) fn join(parts: [&str; 3]) -> String {
     let mut path = String::with_capacity(parts.iter().map(|part| part.len() + 1).sum());
     for part in parts.into_iter().filter(|part| !part.is_empty()) {
@@ -320,7 +319,7 @@ pub(super) fn join(parts: [&str; 3]) -> String {
     path
 }
 
-/// A line of what the file system says, without content.
+/// An index line from file metadata, without content.
 pub(super) fn line_of(path: String, mount_key: String, stat: Stat) -> Line {
     let mut line = Line {
         path,
@@ -339,7 +338,7 @@ pub(super) fn line_of(path: String, mount_key: String, stat: Stat) -> Line {
     line
 }
 
-/// Notes times and inode number.
+/// Records times and inode number.
 pub(super) fn look(line: &mut Line, stat: Stat) {
     line.mtime_ns = i64::try_from(stat.mtime_ns).unwrap_or(i64::MAX);
     line.ctime_ns = i64::try_from(stat.ctime_ns).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! The state folder: opened safely, and its small files written whole or not at all.
+//! The state folder: opened safely, with small files written atomically.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -16,26 +16,26 @@ pub(super) const VERSION: u32 = 1;
 /// Where trees are prepared.
 pub(super) const STAGING: &str = "staging";
 
-/// Where trees wait for their removal.
+/// Where trees wait for removal.
 pub(super) const TRASH: &str = "trash";
 
-/// Where things are kept that stood in a slot and are nobody's to throw away.
+/// Displaced entries that must not be deleted.
 pub(super) const DISPLACED: &str = "displaced";
 
-/// Where resolvers of this machine put what they fetch, such as clones.
+/// Where local resolvers store what they fetch, such as clones.
 pub(super) const SCRATCH: &str = "scratch";
 
 /// The content store.
 pub(super) const STORE: &str = "cas";
 
-/// Whether something has to survive a power cut.
+/// Whether a write must survive a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durable {
     Yes,
     No,
 }
 
-/// Opens the state folder, where there is one.
+/// Opens the state folder, if it exists.
 pub(super) fn open(root: &Dir) -> Result<Option<Dir>, Error> {
     let io = |error| refusal(&error, "open", Path::new(STATE_DIR));
     let Some(found) = root.stat(STATE_DIR).map_err(io)? else {
@@ -45,20 +45,21 @@ pub(super) fn open(root: &Dir) -> Result<Option<Dir>, Error> {
         Kind::Dir => {}
         Kind::Link => return Err(unsafe_link(STATE_DIR)),
         Kind::File | Kind::Other => {
-            let message = format!("{STATE_DIR} is no directory; move it away and apply again");
+            let message = format!("{STATE_DIR} is not a directory; move it away and apply again");
             return Err(Error::new(Code::ApplyIo, message).detail("path", STATE_DIR));
         }
     }
     let above = root.stat("").map_err(io)?;
-    // What is renamed from one to the other has to stay on one file system, and below one mount.
+    // Renames between the two require one file system and one mount.
     if above.is_some_and(|above| above.dev != found.dev) || root.is_mount_point(STATE_DIR).map_err(io)? {
-        let message = format!("{STATE_DIR} is on another file system than the workspace, or mounted");
+        let message =
+            format!("{STATE_DIR} is a mount point or on a different file system than the workspace");
         return Err(Error::new(Code::ApplyStateDirOtherFs, message).detail("path", STATE_DIR));
     }
     Ok(Some(root.open_dir(STATE_DIR).map_err(io)?))
 }
 
-/// Opens the state folder, and makes it where there is none.
+/// Opens the state folder, and creates it if missing.
 pub(super) fn open_or_create(root: &Dir) -> Result<Dir, Error> {
     let io = |error| refusal(&error, "make", Path::new(STATE_DIR));
     if let Some(state) = open(root)? {
@@ -71,26 +72,26 @@ pub(super) fn open_or_create(root: &Dir) -> Result<Dir, Error> {
     open(root)?.ok_or_else(|| io(std::io::ErrorKind::NotFound.into()))
 }
 
-/// The error when a link stands where none may.
+/// The error for a forbidden link.
 pub(super) fn unsafe_link(path: &str) -> Error {
-    let message = format!("{path} is a symbolic link, and nothing is written through one");
+    let message = format!("{path} is a symbolic link; workspaces are never written through links");
     Error::new(Code::ApplyUnsafeSymlink, message).detail("path", path)
 }
 
-/// An error of the system below the state folder.
+/// A system error below the state folder.
 pub(super) fn failed(doing: &'static str, path: impl AsRef<Path>) -> impl Fn(std::io::Error) -> Error {
     let shown = Path::new(STATE_DIR).join(path);
     move |error| refusal(&error, doing, &shown)
 }
 
-/// A value as a line of JSON.
+/// A value as a JSON line.
 pub(super) fn json<T: Serialize>(value: &T) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(value).expect("the types of the state folder have string keys only");
     bytes.push(b'\n');
     bytes
 }
 
-/// Writes a file so that its name stands for the old bytes or for the new ones, at every moment.
+/// Replaces a file atomically: at every moment its name refers to the old or the new bytes.
 pub(super) fn write(state: &Dir, name: &str, bytes: &[u8], durable: Durable) -> Result<(), Error> {
     let temporary = format!("{name}.tmp");
     let io = failed("write", name);
@@ -109,7 +110,7 @@ pub(super) fn write(state: &Dir, name: &str, bytes: &[u8], durable: Durable) -> 
     Ok(())
 }
 
-/// Reads a small file; nothing where there is none.
+/// Reads a small file; `None` if it does not exist.
 pub(super) fn read_json<T: DeserializeOwned>(state: &Dir, name: &str, max: u64) -> Result<Option<T>, Error> {
     let file = match state.open_file(name) {
         Ok(file) => file,
@@ -119,26 +120,26 @@ pub(super) fn read_json<T: DeserializeOwned>(state: &Dir, name: &str, max: u64) 
     let mut bytes = Vec::new();
     file.take(max + 1).read_to_end(&mut bytes).map_err(failed("read", name))?;
     if bytes.len() as u64 > max {
-        return Err(damaged(name, "it is too long"));
+        return Err(damaged(name, "it is too large"));
     }
     serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(name, &error.to_string()))
 }
 
-/// Refuses a file of another version than the one that is written.
+/// Refuses a file of another version.
 pub(super) fn check_version(name: &str, version: u32) -> Result<(), Error> {
     if version == VERSION {
         return Ok(());
     }
     let path = format!("{STATE_DIR}/{name}");
     let message = format!(
-        "{path} is of version {version}, and this program knows {VERSION}; use the one that wrote it"
+        "{path} has version {version}, but this program supports {VERSION}; use the version of interlock that wrote it"
     );
     Err(Error::new(Code::ApplyIo, message).detail("path", path))
 }
 
-/// The refusal of a state file that is not what was written.
+/// The refusal of a damaged state file.
 pub(super) fn damaged(name: &str, what: &str) -> Error {
     let path = format!("{STATE_DIR}/{name}");
-    let message = format!("{path} is damaged: {what}; move it away, and apply again");
+    let message = format!("{path} is damaged: {what}; move it away and apply again");
     Error::new(Code::ApplyIo, message).detail("path", path)
 }

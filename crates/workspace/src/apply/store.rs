@@ -1,10 +1,10 @@
-//! The content store: files by their hash, so that equal files of read-only slots are one file.
+//! The content store: files by hash, so that equal files of read-only slots are one file.
 //!
-//! `cas/<aa>/<sha256>` with mode 0444, and `….x` with 0555 for what may be executed; `<aa>` are the first two digits.
-//! A file gets here by a hard link from the staging folder, and from here into a slot by another. So the store never
-//! holds a copy of something, and it is only used where links are allowed at all: in read-only slots, when the agent runs
-//! as a user who cannot write to files of this one. Everywhere else bytes are shared by the file system where it can do
-//! that, or written.
+//! `cas/<aa>/<sha256>` with mode 0444, and `….x` with 0555 for executables; `<aa>` are the first
+//! two digits. A file is hard-linked from the staging folder into the store, and from the store
+//! into a slot, so the store never holds an extra copy. It is used only where hard links are safe:
+//! in read-only slots, if the agent runs as a user who cannot write to this user's files.
+//! Elsewhere, the file system shares the bytes if it can, or they are written.
 
 use std::collections::BinaryHeap;
 use std::io::{self, Read as _};
@@ -17,24 +17,23 @@ use super::state;
 use crate::Error;
 use crate::rooted::{Dir, Kind, Stat};
 
-/// How many bytes the store keeps that no slot uses any more.
+/// How many unused bytes the store keeps.
 pub(super) const MAX_BYTES: u64 = 10 << 30;
 
-/// How many candidates are looked at in one sweep of an eviction; more take more sweeps.
+/// The eviction candidates per sweep; more take more sweeps.
 const SWEEP: usize = 64 * 1024;
 
-/// How many bytes are compared at once.
+/// The chunk size of comparisons.
 const BLOCK: usize = 64 * 1024;
 
-/// The content store of a workspace.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
     dir: Dir,
-    /// The folders below, each opened when it is first needed.
+    /// The subfolders, opened on first use.
     shards: Arc<[OnceLock<Dir>; 256]>,
 }
 
-/// The name of a file of that content in its folder.
+/// The file name for a content.
 fn name_of(sha256: &[u8], executable: bool) -> String {
     let mut name = String::with_capacity(66);
     canon::encoding::push_hex(&mut name, sha256);
@@ -52,7 +51,7 @@ impl Store {
         Ok(Self { dir, shards: Arc::new(std::array::from_fn(|_| OnceLock::new())) })
     }
 
-    /// The folder of files whose hash begins with that byte; nothing where there is none yet and none is to be made.
+    /// The subfolder of a hash prefix; `None` if it does not exist and is not to be created.
     fn shard(&self, sha256: &[u8], make: bool) -> io::Result<Option<&Dir>> {
         let first = sha256.first().copied().unwrap_or_default();
         let shard = &self.shards[usize::from(first)];
@@ -71,10 +70,10 @@ impl Store {
         Ok(Some(shard.get_or_init(|| opened)))
     }
 
-    /// Gives a file of these bytes one more name, if the store has it.
+    /// Links a file with these bytes, if the store has it.
     ///
-    /// The bytes are compared: files are not synced one by one, so after a power cut a name may be there
-    /// and its bytes not. Such a file is taken out of the store.
+    /// The bytes are compared: files are not synced individually, so after a power failure a name
+    /// may exist without its bytes. Such a file is removed from the store.
     pub(super) fn link(
         &self,
         sha256: &[u8],
@@ -97,16 +96,16 @@ impl Store {
             return Ok(None);
         }
         match shard.link(&name, to, new) {
-            // One more name alters the ctime alone, which means nothing for a file with several.
+            // Another link changes only the ctime, which is ignored for files with several links.
             Ok(()) => Ok(Some(stat)),
-            // So many names that the file system takes no more.
+            // The file system's link limit is reached.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::MLINK) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Makes a staged file and the one in the store one file: the staged one is taken into the store, or, where the store
-    /// has it already, gives way to it. Nothing where neither can be done; then the staged file stays by itself.
+    /// Unifies a staged file with the store: it is added to the store, or replaced by a link to the
+    /// stored file. Has no effect if neither is possible.
     pub(super) fn adopt(
         &self,
         sha256: &[u8],
@@ -122,7 +121,7 @@ impl Store {
         };
         match Errno::from_io_error(&failure) {
             Some(Errno::EXIST) if have_equal_bytes(directory, &new, from, name)? => {
-                // No path of a plan has a control character, so this name is nobody's.
+                // Plan paths have no control characters, so this name is free.
                 let (parent, _) = name.rsplit_once('/').unwrap_or_default();
                 let between =
                     format!("{parent}{}\u{1}{}", if parent.is_empty() { "" } else { "/" }, &new[..32]);
@@ -136,16 +135,16 @@ impl Store {
                 directory.remove_file(&new)?;
                 Ok(from.link(name, directory, &new).is_ok().then(|| from.stat(name)).transpose()?.flatten())
             }
-            // A file system without links; too many links.
+            // No hard links, or too many.
             Some(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => Ok(None),
             _ => Err(failure),
         }
     }
 
-    /// Removes what has been out of use for longest, until at most `max` bytes are out of use.
+    /// Removes the least recently used files, until at most `max` unused bytes remain.
     ///
-    /// A file with a second name is in a slot, so in a live index, and stays. The last name that went away set the
-    /// ctime of the file, which is therefore when it was last used.
+    /// A file with a second link is in a slot and is kept. Removing the last other link set the
+    /// ctime, which is therefore the time of last use.
     pub(super) fn evict(&self, max: u64) -> io::Result<()> {
         loop {
             let mut unused = 0_u64;
@@ -210,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_slot_uses_is_never_evicted_and_the_rest_goes_oldest_first() {
+    fn used_files_are_never_evicted_and_others_oldest_first() {
         let temp = tempfile::tempdir().unwrap();
         let root = Dir::open_root(temp.path()).unwrap();
         let store = Store::open(&root).unwrap();
@@ -221,7 +220,8 @@ mod tests {
             slot.create_file(&name, 0o444).unwrap().write_all(&[number; 100]).unwrap();
             assert!(store.adopt(&[number; 32], false, &slot, &name).unwrap().is_some());
         }
-        // The last name that goes makes a file unused: 2 first, then 0, then 3. The times have to differ.
+        // The last removed link makes a file unused: 2 first, then 0, then 3. The times must
+        // differ.
         for name in ["2", "0", "3"] {
             slot.remove_file(name).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -231,10 +231,10 @@ mod tests {
             (0..4).filter(|number| store.dir.stat(place(number)).unwrap().is_some()).collect()
         };
         store.evict(300).unwrap();
-        assert_eq!(kept(), [0, 1, 2, 3], "300 bytes are unused, and may be");
+        assert_eq!(kept(), [0, 1, 2, 3], "300 unused bytes are within the limit");
         store.evict(250).unwrap();
         assert_eq!(kept(), [0, 1, 3]);
         store.evict(0).unwrap();
-        assert_eq!(kept(), [1], "the one that a slot has");
+        assert_eq!(kept(), [1], "the one that a slot uses");
     }
 }

@@ -1,4 +1,4 @@
-//! The identity of a request, byte for byte.
+//! The identity of a request.
 
 use canon::digest::Digest;
 use serde_json::{Map, Value};
@@ -7,11 +7,12 @@ use super::facts::{Facts, Scope};
 use super::javascript::{number_text, short_hash};
 use crate::Error;
 
-/// The members of a manifest that decide what is mounted. `extends` is not among them: it is merged by now.
+/// The manifest members that determine the mounts. `extends` is not among them, because it is
+/// already merged.
 const HASHED: [&str; 5] = ["agent", "mounts", "seedFiles", "env", "requiredTemplateNames"];
 
-/// Equal for requests that are for the same thing, whatever the order of their keys. The briefcase, the skills of the
-/// system and the text of templates are not in it; the digest of a plan covers those.
+/// Equal for equivalent requests, regardless of key order. The briefcase, system skills and
+/// template texts are not included; the plan digest covers those.
 pub(super) fn of(facts: &Facts<'_, '_>) -> Result<String, Error> {
     let manifest = facts.root.get("manifest").object()?;
     let hashed = HASHED.iter().filter_map(|key| Some(((*key).to_owned(), manifest.get(*key)?.clone())));

@@ -1,4 +1,4 @@
-//! What a caller brought along: uploads and references.
+//! The caller's uploads and references.
 
 use super::facts::Facts;
 use super::javascript;
@@ -32,7 +32,7 @@ pub(super) fn add_uploads(to: &mut Mount<'_>, facts: &Facts<'_, '_>) -> Result<(
     Ok(())
 }
 
-/// Each reference as what it leads to.
+/// Each reference as its target.
 pub(super) fn add_references(to: &mut Mount<'_>, facts: &Facts<'_, '_>) -> Result<(), Error> {
     let briefcase = facts.root.get("briefcase");
     check_shape(&briefcase)?;
@@ -62,7 +62,7 @@ pub(super) fn add_references(to: &mut Mount<'_>, facts: &Facts<'_, '_>) -> Resul
             }
             Reference::Artifact { artifact_id, version } => {
                 let version_text = javascript::number_text(&version);
-                // A title becomes a path as it is; validating the plan judges it.
+                // A title becomes a path unchanged; plan validation checks it.
                 let title = reference.get("title").text_if_any()?.map(javascript::trim);
                 let file_name = match title.filter(|title| !title.is_empty()) {
                     Some(title) => title.to_owned(),

@@ -1,4 +1,4 @@
-//! The list of mounts that a plan becomes.
+//! The list of mounts of a plan.
 
 use std::collections::HashSet;
 
@@ -10,14 +10,14 @@ use crate::plan::validate::MAX_ENTRIES;
 use crate::plan::{Entry, Source};
 use crate::slot::{Mode, Slot, WORKSPACE};
 
-/// Entries in the order in which they are to stand.
+/// Entries in plan order.
 #[derive(Debug)]
 pub(super) struct Entries {
     list: Vec<Entry>,
 }
 
 impl Entries {
-    /// No entries yet, with room for as many as are expected.
+    /// An empty list with a capacity.
     pub(super) fn with_room_for(expected: usize) -> Self {
         Self { list: Vec::with_capacity(expected.min(MAX_ENTRIES)) }
     }
@@ -25,7 +25,7 @@ impl Entries {
     /// Adds a mount.
     ///
     /// # Errors
-    /// There are more than a valid plan may have. Stopping here bounds the memory that a request can ask for.
+    /// If there are more than a valid plan may have. This bounds the memory that a request can use.
     pub(super) fn add(
         &mut self,
         slot: Slot,
@@ -47,19 +47,19 @@ impl Entries {
     }
 }
 
-/// A source that is its own bytes, in base64.
+/// A literal source in base64.
 pub(super) fn literal(path_within_workspace: impl Into<String>, bytes: impl Into<String>) -> Source {
     Source::StaticLiteral { path_within_workspace: path_within_workspace.into(), bytes: bytes.into() }
 }
 
-/// Padded base64 of a text.
+/// Padded base64 of a string.
 pub(super) fn base64(text: &str) -> String {
     STANDARD.encode(text)
 }
 
-/// Each text once, where it stood first.
+/// Unique strings in order of first occurrence.
 pub(super) fn first_occurrences<'a>(mut texts: Vec<&'a str>) -> Vec<&'a str> {
-    // Most lists are short, and comparing a few texts is faster than hashing them.
+    // Most lists are short, and comparing a few strings is faster than hashing them.
     const FEW: usize = 8;
     if texts.len() <= FEW {
         let mut kept = 0;
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_occurrences_stay_in_their_order_in_short_and_long_lists() {
+    fn first_occurrences_keep_their_order() {
         for repeats in [1, 2, 10] {
             let texts: Vec<&str> = ["b", "a", "b", "c", "a"].repeat(repeats);
             assert_eq!(first_occurrences(texts), ["b", "a", "c"], "{repeats} times");

@@ -1,4 +1,5 @@
-//! What a request says, checked in the fixed order: surface, what only runs have, role, spec ref, mounts.
+//! The facts of a request, checked in a fixed order: surface, run-only members, role, spec ref,
+//! mounts.
 
 use std::fmt;
 
@@ -10,11 +11,10 @@ use super::reference::quoted;
 use crate::slot::{Mode, Slot};
 use crate::{Code, Error};
 
-/// The longest name that stands in every entry: organisation, project, agent, group, role. Without a bound a
-/// large request could ask for a plan that is as large as its square.
+/// The longest name that occurs in every entry: organisation, project, agent, group, role. Without
+/// a limit, the plan could grow with the square of the request.
 const MAX_SHARED_NAME_BYTES: usize = 1024;
 
-/// What composing needs to know before it lists a mount.
 #[derive(Debug)]
 pub(super) struct Facts<'v, 'p> {
     pub(super) root: &'p Member<'v, 'p>,
@@ -26,13 +26,13 @@ pub(super) struct Facts<'v, 'p> {
     pub(super) agent_slug: &'v str,
     pub(super) group_key: &'v str,
     pub(super) role: &'v str,
-    /// The spec of the deliverables; `null` when the context says so and nobody else says more.
+    /// The spec of the deliverables; `null` if the context says so and nothing overrides it.
     pub(super) deliverable_spec_ref: Option<&'v Value>,
-    /// The enabled mounts, in the order of the manifest.
+    /// The enabled mounts, in manifest order.
     pub(super) enabled: Vec<(Slot, Mode)>,
 }
 
-/// Which manifest it is, for messages and for the identity.
+/// The manifest, for messages and the identity.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manifest<'v> {
     pub(super) slug: &'v str,
@@ -45,12 +45,12 @@ impl fmt::Display for Manifest<'_> {
     }
 }
 
-/// What the workspace is for.
+/// The purpose of the workspace.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scope<'v> {
     /// A job of a workflow run.
     Run { run_id: &'v str, job_run_id: &'v str },
-    /// A session with a person.
+    /// An interactive session.
     Session { session_id: &'v str, turn_gen: Option<&'v Number> },
 }
 
@@ -59,7 +59,7 @@ impl<'v> Scope<'v> {
         matches!(self, Self::Run { .. })
     }
 
-    /// Exactly one of the two fields. One that is null counts as given, and names no surface.
+    /// Exactly one of the two fields. Null counts as given, and names no surface.
     fn read(root: &Member<'v, '_>) -> Result<Self, Error> {
         let (run, session) = (root.get("workflowRun"), root.get("interactive"));
         match (run.is_given(), session.is_given()) {
@@ -78,7 +78,7 @@ impl<'v> Scope<'v> {
                 let given = |given| if given { "given" } else { "absent" };
                 let (run, session) = (given(run), given(session));
                 let message = format!(
-                    "a request has exactly one of `workflowRun` and `interactive`, and an object; \
+                    "a request must have exactly one of `workflowRun` and `interactive`, as an object; \
                      `workflowRun` is {run}, `interactive` is {session}"
                 );
                 Err(Error::new(Code::ComposeSurfaceXor, message))
@@ -88,7 +88,7 @@ impl<'v> Scope<'v> {
 }
 
 impl<'v, 'p> Facts<'v, 'p> {
-    /// Reads the facts and makes the checks that come before any mount.
+    /// Reads the facts and makes the checks that precede the mounts.
     pub(super) fn read(root: &'p Member<'v, 'p>, mounts: &[String]) -> Result<Self, Error> {
         root.object()?;
         let scope = Scope::read(root)?;
@@ -109,7 +109,8 @@ impl<'v, 'p> Facts<'v, 'p> {
         }
         let role = overrides.get("role");
         if role.non_null().is_none() {
-            let message = "the request has no `agentOverrides.role`, and the role of the manifest does not stand in for it";
+            let message =
+                "`agentOverrides.role` is required; the role of the manifest is not used as a default";
             return Err(Error::new(Code::ComposeRoleRequired, message));
         }
         let spec_ref_of_context = context.get("deliverableSpecRef");
@@ -143,22 +144,22 @@ impl<'v, 'p> Facts<'v, 'p> {
         })
     }
 
-    /// The slot of that name, if the manifest enables it.
+    /// The slot with this name, if the manifest enables it.
     pub(super) fn enabled_slot(&self, slot_key: &str) -> Option<Slot> {
         self.enabled.iter().map(|(slot, _)| *slot).find(|slot| slot.key() == slot_key)
     }
 }
 
-/// What belongs to a workflow must not leak into a session: there, its mere presence is a mistake.
+/// Workflow data must not leak into a session, so its mere presence is an error.
 fn refuse_what_only_runs_have(context: &Member<'_, '_>, spec_refs: &[Member<'_, '_>]) -> Result<(), Error> {
     if context.get("inputArtifacts").list()?.len() > 0 {
-        let message = "a session has no input artifacts, and `agentContext.inputArtifacts` has some";
+        let message = "a session cannot have input artifacts, but `agentContext.inputArtifacts` is not empty";
         return Err(Error::new(Code::ComposeWorkflowOnlyInputArtifacts, message));
     }
     let of_context = [context.get("deliverableSpecRef"), context.get("deliverablesRef")];
     if let Some(given) = of_context.iter().chain(spec_refs).find(|member| member.is_given()) {
         let pointer = given.pointer();
-        let message = format!("a session has no deliverables, and `{pointer}` is there");
+        let message = format!("a session cannot have deliverables, but `{pointer}` is present");
         return Err(Error::new(Code::ComposeWorkflowOnlyDeliverables, message).detail("pointer", pointer));
     }
     Ok(())
@@ -194,15 +195,13 @@ fn enabled_mounts(
     Ok(enabled)
 }
 
-/// A slot that is not in the table, where it was named, and what was perhaps meant.
+/// The error for an unknown slot, with its location and a suggestion.
 pub(super) fn unknown_slot(key: &str, site: &'static str, manifest: Manifest<'_>) -> Error {
     let shown = quoted(key);
     let guess =
         nearest(&shown, Slot::ALL.map(Slot::key), 1).first().map(|near| format!("; did you mean `{near}`?"));
-    let message = format!(
-        "there is no slot {shown:?} ({site} of the manifest {manifest}){}",
-        guess.unwrap_or_default()
-    );
+    let message =
+        format!("unknown slot {shown:?} ({site} of the manifest {manifest}){}", guess.unwrap_or_default());
     Error::new(Code::UnknownSlot, message)
         .detail("slotKey", shown)
         .detail("site", site)

@@ -1,36 +1,37 @@
-//! What JavaScript does with a request, where the identity of a workspace depends on it.
+//! JavaScript semantics that the identity of a workspace depends on.
 //!
-//! The `applyId` of a workspace is compared with ids that programs written in JavaScript make, so its
-//! pre-image has to be theirs byte for byte: `JSON.stringify` of an object whose keys were inserted in sorted
-//! order. That is nearly RFC 8785, which [`canon::canonical`] writes, and differs in three ways:
+//! The `applyId` of a workspace is compared with ids from JavaScript programs, so its pre-image
+//! must match theirs byte for byte: `JSON.stringify` of an object whose keys were inserted in
+//! sorted order. That is nearly RFC 8785, which [`canon::canonical`] writes, with three
+//! differences:
 //!
-//! * Keys that look like the index of an array (`0` to `4294967294`) come first and in numeric order,
-//!   because objects keep them so: `9` before `10` before `a`.
-//! * Every number is a double. `9007199254740993` is hashed as its neighbour, where RFC 8785 as written here
-//!   refuses it.
-//! * A key `__proto__` vanishes, because assigning to it sets the prototype of the copy and makes no member.
+//! * Keys that look like array indices (`0` to `4294967294`) come first, in numeric order, as in
+//!   JavaScript objects: `9` before `10` before `a`.
+//! * Every number is a double. `9007199254740993` is hashed as its neighbour, where the RFC 8785
+//!   writer here refuses it.
+//! * A key `__proto__` disappears, because assigning to it sets the prototype instead of a member.
 //!
-//! Beside it stand the other habits of the language that a plan shows: what `trim` strips, what
-//! `parseInt` reads, and the order in which an object lists its keys.
+//! This module also has other JavaScript behaviour that a plan shows: what `trim` strips, what
+//! `parseInt` reads, and the key order of objects.
 
 use canon::canonical;
 use canon::digest::Digest;
 use serde_json::{Number, Value};
 use sha2::{Digest as _, Sha256};
 
-/// The key that is no member.
+/// The key that does not become a member.
 pub(crate) const PROTO: &str = "__proto__";
 
-/// The greatest key that an object treats as the index of an array.
+/// The largest key that counts as an array index.
 const MAX_ARRAY_INDEX: u64 = 4_294_967_294;
 
-/// 2^53, up to which every integer is a double of its own.
+/// 2^53: every integer up to it is a distinct double.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// 2^64, the first double beyond the integers that a [`Number`] holds.
+/// 2^64: the first double beyond the integers of a [`Number`].
 const BEYOND_INTEGERS: f64 = 18_446_744_073_709_551_616.0;
 
-/// How much text is gathered before the hasher gets it. The text of a large context is never held whole.
+/// The chunk size for hashing. The text of a large context is never held as a whole.
 const PIECE: usize = 64 << 10;
 
 /// The first 16 hexadecimal digits of the SHA-256 of the canonical text.
@@ -47,8 +48,8 @@ pub(crate) fn short_hash(value: &Value) -> String {
     digits
 }
 
-/// Writes the canonical text, and hands it on whenever it has become a [`PIECE`]. Recurses as deep as the value, which a
-/// request bounds.
+/// Writes the canonical text, and passes it on in chunks of [`PIECE`]. Recurses as deep as the
+/// value, which the request limits.
 fn write_canonical(value: &Value, out: &mut Vec<u8>, hand_on: &mut impl FnMut(&mut Vec<u8>)) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
@@ -63,7 +64,7 @@ fn write_canonical(value: &Value, out: &mut Vec<u8>, hand_on: &mut impl FnMut(&m
             }
             out.extend_from_slice(if items.is_empty() { b"[]" } else { b"]" });
         }
-        // The order of bytes, in which a map keeps its keys, is right for nearly all objects that there are.
+        // Byte order, in which a map keeps its keys, is right for almost all objects.
         Value::Object(members)
             if members.keys().all(|key| is_ordinary(key)) && members.keys().is_sorted() =>
         {
@@ -99,16 +100,16 @@ fn write_members<'a>(
 
 /// `serde_json` escapes exactly what `JSON.stringify` does, and a `String` has no lone surrogates.
 fn write_text(text: &str, out: &mut Vec<u8>) {
-    serde_json::to_writer(out, text).expect("a text is written into memory");
+    serde_json::to_writer(out, text).expect("writing to memory does not fail");
 }
 
-/// Whether a key sorts by its bytes: ASCII, no index of an array, and not the one that vanishes.
+/// Whether a key sorts by its bytes: ASCII, not an array index, and not `__proto__`.
 fn is_ordinary(key: &str) -> bool {
     key.is_ascii() && !key.starts_with(|first: char| first.is_ascii_digit()) && key != PROTO
 }
 
-/// What to sort keys by, stably, to get the order in which an object lists them: indices of an array first, by
-/// number; the others as they were inserted.
+/// The key for a stable sort into JavaScript's key order: array indices first, by number; then the
+/// others in insertion order.
 pub(crate) fn in_object(key: &str) -> (bool, u64) {
     let index = array_index(key);
     (index.is_none(), index.unwrap_or_default())
@@ -122,7 +123,7 @@ fn array_index(key: &str) -> Option<u64> {
     key.parse().ok().filter(|index| *index <= MAX_ARRAY_INDEX)
 }
 
-/// How a number is written.
+/// The text of a number.
 pub(crate) fn number_text(number: &Number) -> String {
     match number.as_i64() {
         Some(integer) if integer.unsigned_abs() <= canonical::MAX_EXACT_INTEGER => integer.to_string(),
@@ -130,7 +131,7 @@ pub(crate) fn number_text(number: &Number) -> String {
     }
 }
 
-/// The number that a program which knows only doubles has instead: as an integer where it is one, `0` for `-0`.
+/// The number as a double: as an integer if it is one, `0` for `-0`.
 pub(crate) fn as_double(number: &Number) -> Number {
     match number.as_f64() {
         Some(double) => number_of(double).unwrap_or_else(|| number.clone()),
@@ -138,7 +139,7 @@ pub(crate) fn as_double(number: &Number) -> Number {
     }
 }
 
-/// A double as a number of JSON; nothing for one that is not finite.
+/// A double as a JSON number; `None` if it is not finite.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and within the range")]
 fn number_of(double: f64) -> Option<Number> {
     if double.fract() != 0.0 || !double.is_finite() {
@@ -153,7 +154,7 @@ fn number_of(double: f64) -> Option<Number> {
     }
 }
 
-/// Every number within, as a double. Recurses as deep as the value.
+/// Converts every number within to a double. Recurses as deep as the value.
 pub(crate) fn as_doubles(value: &mut Value) {
     match value {
         Value::Number(number) => *number = as_double(number),
@@ -163,7 +164,7 @@ pub(crate) fn as_doubles(value: &mut Value) {
     }
 }
 
-/// `text.trim()`. Unlike [`str::trim`] it strips U+FEFF and keeps U+0085.
+/// `text.trim()`. Unlike [`str::trim`], it strips U+FEFF and keeps U+0085.
 pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches(is_white_space)
 }
@@ -177,7 +178,7 @@ fn is_white_space(character: char) -> bool {
     )
 }
 
-/// `Number.parseInt(text, 10)`; nothing where that is not a finite number.
+/// `Number.parseInt(text, 10)`; `None` if the result is not finite.
 pub(crate) fn parse_int(text: &str) -> Option<Number> {
     let text = text.trim_start_matches(is_white_space);
     let (sign, digits) = match text.as_bytes().first() {
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_canonical_text_is_that_of_the_specification() {
+    fn the_canonical_text_matches_the_specification() {
         // Golden vector D.
         let context = json!({
             "z": -0.0, "skills": ["b", "a"], "10": 1, "9": 2.0, "n": 1.5, "big": 1e21,
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_value_is_hashed_in_pieces_and_as_a_whole_the_same() {
+    fn chunked_hashing_gives_the_same_result() {
         let value = json!({"list": vec![json!({"b": "x".repeat(100), "10": 1, "9": [null, true]}); 2_000]});
         let whole = canonical_text(&value);
         assert!(whole.len() > 3 * PIECE);
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_as_an_object_lists_them() {
+    fn keys_are_in_javascript_order() {
         let cases = [
             (r#"{"b":1,"a":2,"10":3,"9":4,"00":5,"0":6}"#, r#"{"0":6,"9":4,"10":3,"00":5,"a":2,"b":1}"#),
             (r#"{"4294967295":1,"4294967294":2,"5":3}"#, r#"{"5":3,"4294967294":2,"4294967295":1}"#),
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_escaped_as_little_as_can_be() {
+    fn strings_are_escaped_as_in_json_stringify() {
         let text = "\u{0}\u{8}\t\n\u{b}\u{c}\r\u{1f}\"\\/\u{7f}\u{85}\u{2028}🦀";
         let expected = "\"\\u0000\\b\\t\\n\\u000b\\f\\r\\u001f\\\"\\\\/\u{7f}\u{85}\u{2028}🦀\"";
         assert_eq!(canonical_text(&json!(text)), expected);
@@ -279,14 +280,14 @@ mod tests {
             let mut value = read(literal);
             assert_eq!(canonical_text(&value), expected, "{literal}");
             as_doubles(&mut value);
-            assert_eq!(canonical_text(&value), expected, "{literal} made a double");
+            assert_eq!(canonical_text(&value), expected, "{literal} as a double");
             let again = read(&value.to_string());
             assert_eq!(canonical_text(&again), expected, "{literal} written and read");
         }
     }
 
     #[test]
-    fn trim_strips_what_the_language_calls_white_space() {
+    fn trim_strips_javascript_white_space() {
         let stripped = "\u{9}\u{a}\u{b}\u{c}\u{d} \u{a0}\u{1680}\u{2000}\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}\u{feff}";
         assert_eq!(trim(&format!("{stripped}a b{stripped}")), "a b");
         for kept in ['\u{85}', '\u{180e}', '\u{200b}', '\u{0}', '\u{1c}'] {
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_int_reads_as_far_as_it_can() {
+    fn parse_int_reads_a_prefix() {
         let cases = [
             ("3", Some("3")),
             ("3abc", Some("3")),

@@ -1,13 +1,13 @@
-//! A value inside a document, with the way to it.
+//! A value inside a document, with its JSON pointer.
 //!
-//! What a request or a dispatch holds was written by others. A member of the wrong type is refused with its JSON
-//! pointer; the pointer is only put together then.
+//! Requests and dispatches are untrusted. A member of the wrong type is refused with its JSON
+//! pointer, which is computed only then.
 
 use serde_json::{Map, Number, Value};
 
 use crate::{Code, Error};
 
-/// A member that may be there.
+/// An optional member.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member<'v, 'p> {
     value: Option<&'v Value>,
@@ -28,69 +28,69 @@ impl<'v, 'p> Member<'v, 'p> {
         Self { value: Some(value), step: Step::Root, parent: None }
     }
 
-    /// A member of an object; not there when this is no object.
+    /// A member of an object; absent if this is not an object.
     pub(crate) fn get(&'p self, key: &'p str) -> Self {
         let value = self.value.and_then(|value| value.get(key));
         Self { value, step: Step::Key(key), parent: Some(self) }
     }
 
-    /// The items of a list; none when this is not there, is null, or is no list.
+    /// The items of a list; empty if this is absent, null or not a list.
     pub(crate) fn items(&'p self) -> impl Iterator<Item = Self> {
         let items = self.value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let item = |(index, value)| Self { value: Some(value), step: Step::Index(index), parent: Some(self) };
         items.iter().enumerate().map(item)
     }
 
-    /// Whether it is there, null or not.
+    /// Whether it is present, null or not.
     pub(crate) fn is_given(&self) -> bool {
         self.value.is_some()
     }
 
-    /// What is there, null or not.
+    /// The value, null or not.
     pub(crate) fn raw(&self) -> Option<&'v Value> {
         self.value
     }
 
-    /// What is there, unless it is null.
+    /// The value, unless it is null.
     pub(crate) fn non_null(&self) -> Option<&'v Value> {
         self.value.filter(|value| !value.is_null())
     }
 
-    /// An object that has to be there.
+    /// A required object.
     pub(crate) fn object(&self) -> Result<&'v Map<String, Value>, Error> {
         self.value.and_then(Value::as_object).ok_or_else(|| self.refusal("an object"))
     }
 
-    /// A text that has to be there.
+    /// A required string.
     pub(crate) fn text(&self) -> Result<&'v str, Error> {
-        self.value.and_then(Value::as_str).ok_or_else(|| self.refusal("a text"))
+        self.value.and_then(Value::as_str).ok_or_else(|| self.refusal("a string"))
     }
 
-    /// A text, or nothing where there is none or null.
+    /// An optional string; absent or null gives `None`.
     pub(crate) fn text_if_any(&self) -> Result<Option<&'v str>, Error> {
         self.non_null().map(|_| self.text()).transpose()
     }
 
-    /// A text that says something, or nothing where it is absent, null or empty.
+    /// A non-empty string; absent, null or empty gives `None`.
     pub(crate) fn text_that_says_something(&self) -> Result<Option<&'v str>, Error> {
         Ok(self.text_if_any()?.filter(|text| !text.is_empty()))
     }
 
-    /// A text or null, as it is.
+    /// A string or null.
     pub(crate) fn text_or_null(&self) -> Result<Option<Value>, Error> {
         match self.value {
             None => Ok(None),
             Some(value @ (Value::String(_) | Value::Null)) => Ok(Some(value.clone())),
-            Some(_) => Err(self.refusal("a text or null")),
+            Some(_) => Err(self.refusal("a string or null")),
         }
     }
 
-    /// A number that has to be there.
+    /// A required number.
     pub(crate) fn number(&self) -> Result<&'v Number, Error> {
         self.value.and_then(Value::as_number).ok_or_else(|| self.refusal("a number"))
     }
 
-    /// Itself, when it is a list or stands for an empty one: null, or not there.
+    /// Itself, if it is a list, null or absent.
     pub(crate) fn list(&self) -> Result<&Self, Error> {
         match self.non_null() {
             None | Some(Value::Array(_)) => Ok(self),
@@ -98,12 +98,12 @@ impl<'v, 'p> Member<'v, 'p> {
         }
     }
 
-    /// How many items a list has; 0 where there is none.
+    /// The length of a list; 0 if there is none.
     pub(crate) fn len(&self) -> usize {
         self.value.and_then(Value::as_array).map_or(0, Vec::len)
     }
 
-    /// The texts of a list; none where there is no list, or null.
+    /// The strings of a list; empty if it is absent or null.
     pub(crate) fn texts(&self) -> Result<Vec<&'v str>, Error> {
         match self.non_null() {
             None => Ok(Vec::new()),
@@ -111,12 +111,12 @@ impl<'v, 'p> Member<'v, 'p> {
                 let text = |(index, item): (usize, &'v Value)| {
                     let step = Step::Index(index);
                     item.as_str().ok_or_else(|| {
-                        Member { value: Some(item), step, parent: Some(self) }.refusal("a text")
+                        Member { value: Some(item), step, parent: Some(self) }.refusal("a string")
                     })
                 };
                 items.iter().enumerate().map(text).collect()
             }
-            Some(_) => Err(self.refusal("a list of texts")),
+            Some(_) => Err(self.refusal("a list of strings")),
         }
     }
 
@@ -135,7 +135,7 @@ impl<'v, 'p> Member<'v, 'p> {
         steps.iter().rev().fold(String::new(), |pointer, step| pointer + "/" + step)
     }
 
-    /// That it is not what it has to be. The value is not repeated: it may be long, or nobody's business.
+    /// The type error. The value is not repeated: it may be long or confidential.
     pub(crate) fn refusal(&self, expected: &str) -> Error {
         let pointer = self.pointer();
         let shown = if pointer.is_empty() {
@@ -144,20 +144,20 @@ impl<'v, 'p> Member<'v, 'p> {
             format!("`{}`", pointer.escape_debug())
         };
         let message = match self.value {
-            None => format!("{shown} is missing: it has to be {expected}"),
-            Some(value) => format!("{shown} has to be {expected}, and is {}", type_of(value)),
+            None => format!("{shown} is missing; expected {expected}"),
+            Some(value) => format!("{shown} must be {expected}, but is {}", type_of(value)),
         };
         Error::new(Code::ValidationError, message).detail("pointer", pointer)
     }
 }
 
-/// What a value is, in words.
+/// The type of a value as text.
 pub(crate) const fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
@@ -170,16 +170,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_names_the_way_and_not_the_value() {
+    fn type_errors_have_the_pointer_but_not_the_value() {
         let document = json!({"a/b": [{"~": "secret"}]});
         let root = Member::root(&document);
         let list = root.get("a/b");
         let item = list.items().next().unwrap();
         let refused = item.get("~").number().unwrap_err();
-        assert_eq!(refused.message(), "`/a~1b/0/~0` has to be a number, and is a text");
+        assert_eq!(refused.message(), "`/a~1b/0/~0` must be a number, but is a string");
         assert_eq!(refused.details()["pointer"], "/a~1b/0/~0");
         let missing = item.get("x").text().unwrap_err();
-        assert_eq!(missing.message(), "`/a~1b/0/x` is missing: it has to be a text");
-        assert_eq!(root.list().unwrap_err().message(), "the document has to be a list, and is an object");
+        assert_eq!(missing.message(), "`/a~1b/0/x` is missing; expected a string");
+        assert_eq!(root.list().unwrap_err().message(), "the document must be a list, but is an object");
     }
 }

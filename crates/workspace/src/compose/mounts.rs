@@ -1,4 +1,4 @@
-//! What stands in the slots that a manifest enables.
+//! The contents of the slots that a manifest enables.
 
 use super::briefcase;
 use super::entries::{Entries, first_occurrences, literal};
@@ -9,8 +9,8 @@ use crate::plan::Source;
 use crate::slot::{Mode, Slot};
 use crate::{Code, Error};
 
-/// Versions of artifacts that earlier jobs made, each as a file. They are never the agent's to change, whatever
-/// the mode of their slot.
+/// Artifact versions of earlier jobs, each as a file. They are always read-only for the agent,
+/// whatever the mode of their slot.
 pub(super) fn add_input_artifacts(entries: &mut Entries, facts: &Facts<'_, '_>) -> Result<(), Error> {
     let artifacts = facts.context.get("inputArtifacts");
     for artifact in artifacts.list()?.items() {
@@ -37,17 +37,17 @@ fn slot_not_enabled(slot_key: &str, facts: &Facts<'_, '_>) -> Error {
     let enabled: Vec<&str> = facts.enabled.iter().map(|(slot, _)| slot.key()).collect();
     let listed = if enabled.is_empty() { "(none)".to_owned() } else { enabled.join(", ") };
     let message = format!(
-        "an input artifact goes to the slot {slot_key:?}, which the manifest {} does not enable; enabled are: {listed}",
+        "an input artifact is for the slot {slot_key:?}, which the manifest {} does not enable; enabled slots: {listed}",
         facts.manifest
     );
     Error::new(Code::ComposeSlotNotEnabled, message).detail("slot", slot_key).detail("enabled", listed)
 }
 
-/// What each enabled mount holds, in the order of the manifest.
+/// The contents of each enabled mount, in manifest order.
 pub(super) fn add_user_data(entries: &mut Entries, facts: &Facts<'_, '_>) -> Result<(), Error> {
     for (slot, mode) in &facts.enabled {
         let mut to = Mount { entries, slot: *slot, mode: *mode };
-        // The rest of the table is filled by the platform, or by the agent alone.
+        // The remaining slots are filled by the platform or by the agent.
         match slot {
             Slot::Inputs => add_inputs(&mut to, facts)?,
             Slot::Uploads => briefcase::add_uploads(&mut to, facts)?,
@@ -150,7 +150,7 @@ fn add_deliverables(to: &mut Mount<'_>, facts: &Facts<'_, '_>) -> Result<(), Err
     let keys = match refs.non_null() {
         Some(serde_json::Value::Array(_)) => refs.texts()?,
         Some(serde_json::Value::String(_)) | None => refs.text_that_says_something()?.into_iter().collect(),
-        Some(_) => return Err(refs.refusal("a text or a list of texts")),
+        Some(_) => return Err(refs.refusal("a string or a list of strings")),
     };
     for key in keys {
         let source = Source::Deliverables { contract_key: key.to_owned() };
@@ -159,7 +159,7 @@ fn add_deliverables(to: &mut Mount<'_>, facts: &Facts<'_, '_>) -> Result<(), Err
     Ok(())
 }
 
-/// The session of the context, not that of the surface: a run can show what was attached to a session.
+/// The session of the context, not of the surface: a run can show attachments of a session.
 fn add_attachments(to: &mut Mount<'_>, facts: &Facts<'_, '_>) -> Result<(), Error> {
     match facts.context.get("sessionId").text_that_says_something()? {
         Some(session_id) => {

@@ -1,4 +1,4 @@
-//! What the three rendered files are made from.
+//! The parameters of the three rendered files.
 
 use serde_json::{Map, Value};
 
@@ -38,7 +38,7 @@ pub(super) fn of(facts: &Facts<'_, '_>) -> Result<RenderParams, Error> {
     })
 }
 
-/// What the caller passed beyond what composing reads, nulls included.
+/// The caller's extra context keys, including nulls.
 fn workflow_inputs(context: &Map<String, Value>) -> Option<Map<String, Value>> {
     let is_input = |key: &String| key != PROTO && !RESERVED_CONTEXT_KEYS.contains(&key.as_str());
     let inputs: Map<String, Value> = context
@@ -49,7 +49,7 @@ fn workflow_inputs(context: &Map<String, Value>) -> Option<Map<String, Value>> {
     (!inputs.is_empty()).then_some(inputs)
 }
 
-/// Where the agent finds each artifact. The name is as it was given, white space included.
+/// Where the agent finds each artifact. Names are unchanged, including white space.
 fn input_artifacts(artifacts: &Member<'_, '_>) -> Result<Vec<RenderedInputArtifact>, Error> {
     let mut rendered = Vec::new();
     for artifact in artifacts.list()?.items() {

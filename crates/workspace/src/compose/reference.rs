@@ -1,4 +1,4 @@
-//! How names and references of others are read: file names, and the four grammars of the briefcase.
+//! Parses file names and the four kinds of briefcase references.
 
 use canon::budget;
 use serde_json::Number;
@@ -6,7 +6,7 @@ use serde_json::Number;
 use super::javascript;
 use crate::{Code, Error};
 
-/// What a reference leads to.
+/// The target of a reference.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reference<'a> {
     KbSpace {
@@ -24,12 +24,12 @@ pub(super) enum Reference<'a> {
         repo_ref: &'a str,
         git_ref: &'a str,
     },
-    /// A link that the agent is told of; nothing is mounted.
+    /// A link that is shown to the agent; nothing is mounted.
     ExternalUrl,
 }
 
 impl<'a> Reference<'a> {
-    /// Reads a reference as generously as its writers have come to expect. A dispatch is stricter.
+    /// Parses a reference leniently, as existing writers expect. A dispatch is stricter.
     pub(super) fn read(kind: &str, text: &'a str) -> Result<Self, Error> {
         match kind {
             "kb_space" => Ok(Self::KbSpace { space_id: text }),
@@ -37,15 +37,15 @@ impl<'a> Reference<'a> {
                 Some((space_id, page_slug)) if !space_id.is_empty() && !page_slug.is_empty() => {
                     Ok(Self::KbPage { space_id, page_slug })
                 }
-                _ => Err(bad(kind, text, "is spelt `<spaceId>/<pageSlug>`")),
+                _ => Err(bad(kind, text, "must be `<spaceId>/<pageSlug>`")),
             },
             "artifact" => {
                 let parts = text.rsplit_once('@').filter(|(artifact_id, _)| !artifact_id.is_empty());
                 let (artifact_id, version) =
-                    parts.ok_or_else(|| bad(kind, text, "is spelt `<artifactId>@<version>`"))?;
+                    parts.ok_or_else(|| bad(kind, text, "must be `<artifactId>@<version>`"))?;
                 let version = javascript::parse_int(version)
                     .filter(|version| version.as_f64().is_some_and(|version| version >= 1.0))
-                    .ok_or_else(|| bad(kind, text, "has a version from 1 behind its last `@`"))?;
+                    .ok_or_else(|| bad(kind, text, "must have a version of at least 1 after its last `@`"))?;
                 Ok(Self::Artifact { artifact_id, version })
             }
             "scm_repo" => {
@@ -56,7 +56,7 @@ impl<'a> Reference<'a> {
             _ => {
                 let kind = quoted(kind);
                 let message = format!(
-                    "there is no reference of the kind {kind:?}; there are kb_space, kb_page, artifact, scm_repo and external_url"
+                    "unknown reference kind {kind:?}; use kb_space, kb_page, artifact, scm_repo or external_url"
                 );
                 Err(Error::new(Code::ComposeBadReference, message).detail("kind", kind))
             }
@@ -66,27 +66,29 @@ impl<'a> Reference<'a> {
 
 fn bad(kind: &str, text: &str, rule: &str) -> Error {
     let text = quoted(text);
-    let message = format!("a reference of the kind `{kind}` {rule}: {text:?} is not one");
+    let message = format!("a reference of the kind `{kind}` {rule}, but is {text:?}");
     Error::new(Code::ComposeBadReference, message).detail("kind", kind).detail("ref", text)
 }
 
-/// Whether a trimmed name can be the name of a file: something, relative, and without `..` anywhere.
+/// Whether a trimmed name is a valid file name: not empty, relative, and without `..`.
 pub(crate) fn is_file_name(trimmed: &str) -> bool {
     !trimmed.is_empty() && !trimmed.contains("..") && !trimmed.starts_with('/')
 }
 
-/// The name of a file without white space around it.
+/// A file name without surrounding white space.
 pub(super) fn file_name<'a>(name: &'a str, whose: &str) -> Result<&'a str, Error> {
     let trimmed = javascript::trim(name);
     if is_file_name(trimmed) {
         return Ok(trimmed);
     }
     let shown = quoted(name);
-    let message = format!("{shown:?}, the name of {whose}, is empty, begins with `/` or has `..` in it");
+    let message = format!(
+        "{shown:?} is not a valid name of {whose}: it must not be empty, begin with `/` or contain `..`"
+    );
     Err(Error::new(Code::ComposeInvalidFileName, message).detail("fileName", shown))
 }
 
-/// Text from outside, cut to a length that a message can bear.
+/// Untrusted text, truncated for a message.
 pub(super) fn quoted(text: &str) -> String {
     budget::truncate(text, 120).into_owned()
 }

@@ -1,8 +1,8 @@
-//! What is composed: one request, as it came.
+//! A request to compose, as received.
 //!
-//! A request is not turned into types up front. Its context and half of its manifest are hashed as they were received,
-//! members that nobody knows included, and what no enabled slot asks for is not judged. So it is kept as JSON, and
-//! each member is checked where it is used.
+//! A request is not converted to types up front. Its context and half of its manifest are hashed as
+//! received, including unknown members, and members that no enabled slot needs are not checked. So
+//! it is kept as JSON, and each member is checked where it is used.
 
 use canon::error::Envelope;
 use canon::json::{self, Limits, ReadError};
@@ -14,12 +14,11 @@ use super::javascript;
 use super::member::Member;
 use crate::Error;
 
-/// A request to compose a workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// Every number is a double, and nothing is nested deeper than [`json::MAX_DEPTH`].
     value: Value,
-    /// The keys of `manifest.mounts`, in the order in which JavaScript lists them.
+    /// The keys of `manifest.mounts` in JavaScript's order.
     mounts: Vec<String>,
 }
 
@@ -27,22 +26,22 @@ impl Request {
     /// Reads a request from JSON.
     ///
     /// # Errors
-    /// What the [strict reader](json) refuses.
+    /// Errors of the [strict reader](json).
     pub fn read(bytes: &[u8]) -> Result<Self, RequestError> {
         let value = json::read(bytes, &Limits::DEFAULT)?;
-        // A `Value` forgets the order of its members. Where there are mounts to be ordered, this second reading finds
-        // them; where the request has another shape, composing will say so.
+        // A `Value` loses the order of its members. This second pass finds the order of the mounts;
+        // if the request has another shape, composing reports it.
         let order = serde_json::from_slice::<Ordered>(bytes).unwrap_or_default();
         Ok(Self::from_value(value, &order.manifest.mounts.0)?)
     }
 
-    /// Takes a request that was put together in memory.
+    /// Takes a request that was built in memory.
     ///
-    /// `mount_order` is the order in which the manifest declares its mounts; those that it does not name follow in the
-    /// order of their keys.
+    /// `mount_order` is the order of the mounts in the manifest; unnamed mounts follow in key
+    /// order.
     ///
     /// # Errors
-    /// The value is nested too deeply.
+    /// If the value is nested too deeply.
     pub fn from_value(mut value: Value, mount_order: &[String]) -> Result<Self, Error> {
         if !json::within_depth(&value, json::MAX_DEPTH) {
             let seen = json::depth_of(&value) as u64;
@@ -66,7 +65,7 @@ impl Request {
         Member::root(&self.value)
     }
 
-    /// The keys of the mounts, enabled or not, in order.
+    /// The keys of all mounts, in order.
     pub(super) fn mounts(&self) -> &[String] {
         &self.mounts
     }
@@ -75,16 +74,16 @@ impl Request {
 /// Why a request was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// It is not JSON as it has to be.
+    /// It is not valid JSON.
     #[error(transparent)]
     Json(#[from] ReadError),
-    /// It is JSON, and beyond a bound.
+    /// It exceeds a limit.
     #[error(transparent)]
     Refused(#[from] Error),
 }
 
 impl RequestError {
-    /// The answer that a caller gets.
+    /// The error as an envelope.
     pub fn envelope(&self) -> Envelope {
         match self {
             Self::Json(refusal) => refusal.envelope(),
@@ -106,7 +105,7 @@ struct OrderedManifest {
     mounts: Keys,
 }
 
-/// The keys of an object, in the order of the text.
+/// The keys of an object, in text order.
 #[derive(Default)]
 struct Keys(Vec<String>);
 

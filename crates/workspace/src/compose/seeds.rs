@@ -1,4 +1,4 @@
-//! The files that a manifest puts into its slots, as they are or from templates.
+//! The seed files of a manifest, inline or from templates.
 
 use serde_json::Map;
 
@@ -10,8 +10,8 @@ use super::reference::quoted;
 use crate::slot::{Mode, Slot};
 use crate::{Code, Error};
 
-/// The most that all rendered templates have together, in base64. A plan that cannot be read back, because the
-/// reader takes 64 MiB, helps nobody.
+/// The limit of all rendered templates together, in base64. The plan must be readable again, and
+/// the reader's limit is 64 MiB.
 const MAX_RENDERED_BYTES: usize = 64 << 20;
 
 pub(super) fn add(
@@ -71,7 +71,7 @@ fn render(
 fn resolver_missing(facts: &Facts<'_, '_>, names: &[&str]) -> Error {
     let listed = quoted(&names.join(", "));
     let message = format!(
-        "the manifest {} needs templates ({}), and nothing resolves them",
+        "the manifest {} uses templates ({}), but no template resolver is configured",
         facts.manifest,
         listed.escape_debug()
     );

@@ -1,24 +1,23 @@
-//! The tree that a plan would make, for people.
+//! The tree of a plan, for display.
 
 use crate::plan::{MountPlan, SourceKind};
 use crate::slot::{Mode, Slot, WORKSPACE};
 
-/// One line of the tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Node {
-    /// The path below the workspace; that of a folder of unknown content ends with `/`.
+    /// The path below the workspace; a folder of unknown content ends with `/`.
     pub path: String,
-    /// What the agent may do with it.
+    /// The access mode.
     pub mode: Mode,
-    /// Where it comes from; nothing for a slot that the agent gets empty.
+    /// The source; `None` for an empty slot.
     pub kind: Option<SourceKind>,
-    /// The name of the mount; nothing for a slot that the agent gets empty.
+    /// The mount key; `None` for an empty slot.
     pub mount_key: Option<String>,
 }
 
-/// What would appear, by path: every mount, and every slot that the plan grants and puts nothing into.
+/// All mounts and empty slots of a plan, by path.
 ///
-/// The plan is shown as composed. What it would be refused for is shown too.
+/// The plan is shown as composed, including invalid parts.
 pub fn tree(plan: &MountPlan) -> Vec<Node> {
     let mut nodes: Vec<Node> = plan
         .entries

@@ -1,4 +1,4 @@
-//! The briefcase of a dispatch: frozen from here on, one for a run.
+//! The briefcase of a dispatch: immutable, one per run.
 
 use serde_json::Value;
 
@@ -7,11 +7,8 @@ use super::{context, reference};
 use crate::compose::member::Member;
 use crate::{Code, Error};
 
-/// The most uploads. Each is a file that somebody put in by hand.
 const MAX_UPLOADS: usize = 200;
-/// The most references.
 const MAX_REFERENCES: usize = 500;
-/// The most variables.
 const MAX_VARS: usize = 100;
 
 pub(super) fn check(briefcase: &Member<'_, '_>, problems: &mut Problems) {
@@ -40,7 +37,7 @@ pub(super) fn check(briefcase: &Member<'_, '_>, problems: &mut Problems) {
         }
     };
     if count > MAX_VARS {
-        let message = format!("variables of a briefcase: at most {MAX_VARS}, and there are {count}");
+        let message = format!("too many variables in the briefcase: {count}; the limit is {MAX_VARS}");
         problems.add(Error::new(Code::DispatchInvalid, message).detail("pointer", vars.pointer()));
     }
     problems.take(briefcase.get("mcpTools").list().map(drop));

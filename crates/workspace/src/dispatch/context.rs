@@ -1,4 +1,5 @@
-//! The context of a dispatch. It is hashed, mounted and shown to an agent, so what composing reads of it has to be right.
+//! The context of a dispatch. It is hashed, mounted and shown to an agent, so the parts that
+//! composing reads must be valid.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -13,11 +14,10 @@ use crate::compose::member::Member;
 use crate::compose::{PROTO, is_file_name as is_trimmed_file_name, trim};
 use crate::{Code, Error};
 
-/// The largest context, as compact JSON. Documents belong into artifacts.
+/// The largest context, as compact JSON. Large documents belong in artifacts.
 const MAX_BYTES: u64 = 1 << 20;
-/// The deepest nesting of a context.
 const MAX_DEPTH: usize = 32;
-/// The versions that an artifact can have.
+/// The valid versions of an artifact.
 pub(super) const VERSIONS: RangeInclusive<u64> = 1..=1 << 53;
 
 pub(super) fn check(context: &Member<'_, '_>, problems: &mut Problems) {
@@ -43,12 +43,12 @@ fn check_bounds(context: &Member<'_, '_>, value: &Value, found: &mut Vec<Error>)
     }
     if let Some(pointer) = proto_within(value) {
         let pointer = format!("{}{pointer}", context.pointer());
-        let message = format!("`{pointer}` is a name that some programs drop and others do not");
+        let message = format!("`{pointer}` is not allowed as a name, because some programs drop it");
         found.push(Error::new(Code::DispatchBadContext, message).detail("pointer", pointer));
     }
 }
 
-/// Counts what is written, and stops when it is too much.
+/// Counts written bytes and stops at the limit.
 struct Size(u64);
 
 impl io::Write for Size {
@@ -62,7 +62,8 @@ impl io::Write for Size {
     }
 }
 
-/// The pointer to the first `__proto__` within. Recurses as deep as the value, which the dispatch bounds.
+/// The pointer to the first `__proto__` within. Recurses as deep as the value, which the dispatch
+/// limits.
 fn proto_within(value: &Value) -> Option<String> {
     match value {
         Value::Object(members) => members.iter().find_map(|(key, member)| {
@@ -79,7 +80,7 @@ fn proto_within(value: &Value) -> Option<String> {
     }
 }
 
-/// The keys that composing reads. Null is what it is there: nothing.
+/// The keys that composing reads. Null counts as absent.
 fn check_reserved(context: &Member<'_, '_>, found: &mut Vec<Error>) {
     let mut note = |result: Result<(), Error>| found.extend(result.err());
     for key in ["delegatedSubAgents", "skills", "instructions", "kbSpaceIds", "externalProjectIds"] {
@@ -93,7 +94,7 @@ fn check_reserved(context: &Member<'_, '_>, found: &mut Vec<Error>) {
     note(match refs.non_null() {
         None | Some(Value::String(_)) => Ok(()),
         Some(Value::Array(_)) => refs.texts().map(drop),
-        Some(_) => Err(refs.refusal("a text or a list of texts")),
+        Some(_) => Err(refs.refusal("a string or a list of strings")),
     });
     let page_mounts = context.get("kbPageMounts");
     note(page_mounts.list().map(drop));
@@ -131,20 +132,20 @@ fn check_input_artifact(artifact: &Member<'_, '_>, note: &mut impl FnMut(Result<
     }
 }
 
-/// Base64 of JSON, or nothing.
+/// Base64 of JSON, or absent.
 fn check_inputs_json(member: &Member<'_, '_>) -> Result<(), Error> {
     let Some(text) = member.text_that_says_something()? else { return Ok(()) };
     let bytes = STANDARD.decode(text).map_err(|_| member.refusal("padded base64"))?;
     json::read(&bytes, &Limits::DEFAULT).map_err(|_| member.refusal("base64 of JSON")).map(drop)
 }
 
-/// Whether a name, without the white space around it, can be the name of a file.
+/// Whether a trimmed name is a valid file name.
 pub(super) fn is_file_name(name: &str) -> bool {
     is_trimmed_file_name(trim(name))
 }
 
 pub(super) fn bad_file_name(name: &Member<'_, '_>) -> Error {
     let pointer = name.pointer();
-    let message = format!("`{pointer}` is the name of a file: not empty, relative, and without `..`");
+    let message = format!("`{pointer}` must be a file name: not empty, relative, and without `..`");
     Error::new(Code::DispatchInvalid, message).detail("pointer", pointer)
 }

@@ -1,19 +1,19 @@
-//! What a dispatch may say beside the agent and its context: models, sub-agents, limits, what to go on from.
+//! Optional members of a dispatch: models, sub-agents, limits, resumption.
 
 use super::problems::{Problems, is_id};
 use crate::compose::member::Member;
 use crate::{Code, Error};
 
-/// The classes of models that a strategy chooses among.
+/// The model classes of a strategy.
 const MODEL_CLASSES: [&str; 5] = ["coding", "review", "creative", "planning", "utility"];
 
-/// The limits of a composition of agents, and the most that each may be.
+/// The limits of an agent composition, with their maxima.
 const COMPOSITION_LIMITS: [(&str, u64); 3] = [("maxDepth", 8), ("maxFanout", 32), ("maxSpawns", 256)];
 
-/// The highest temperature that any provider takes.
+/// The highest temperature of any provider.
 const MAX_TEMPERATURE: f64 = 2.0;
 
-/// The longest reference to a snapshot, in bytes: a digest or a path.
+/// The longest snapshot reference, in bytes: a digest or a path.
 const MAX_SNAPSHOT_REF_BYTES: usize = 1024;
 
 pub(super) fn check(root: &Member<'_, '_>, problems: &mut Problems) {
@@ -43,7 +43,7 @@ pub(super) fn check(root: &Member<'_, '_>, problems: &mut Problems) {
     }
 }
 
-/// Names and texts. Whether a name may be set is for the environment to say.
+/// Names and strings. The environment decides whether a name may be set.
 fn check_env_overlay(overlay: &Member<'_, '_>, problems: &mut Problems) {
     if overlay.non_null().is_none() {
         return;
@@ -70,7 +70,7 @@ fn check_model(model: &Member<'_, '_>, problems: &mut Problems) {
         Some("concrete") => {
             let id = model.get("modelId");
             if problems.take(id.text()).is_some_and(str::is_empty) {
-                problems.add(id.refusal("a text that is not empty"));
+                problems.add(id.refusal("a non-empty string"));
             }
             problems.take(model.get("providerSlug").text_if_any());
         }
@@ -121,7 +121,7 @@ fn check_resume_from(root: &Member<'_, '_>, problems: &mut Problems) {
     }
     problems.id(&project);
     if project.raw().is_some_and(|project| Some(project) != root.get("projectId").raw()) {
-        let message = "`/resumeFrom` is of another project, and only the same one can be gone on with";
+        let message = "`/resumeFrom` belongs to another project; only the same project can be resumed";
         problems.add(Error::new(Code::DispatchInvalid, message).detail("pointer", "/resumeFrom/projectId"));
     }
 }

@@ -1,4 +1,4 @@
-//! Collecting what is wrong with a dispatch.
+//! Collects the problems of a dispatch.
 
 use std::ops::RangeInclusive;
 
@@ -8,7 +8,7 @@ use super::MAX_ID_BYTES;
 use crate::compose::member::Member;
 use crate::{Code, Error};
 
-/// What was found wrong so far. Problems of form get the code of a dispatch.
+/// The problems so far. Problems of form get the code of a dispatch.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     found: Vec<Error>,
@@ -22,14 +22,14 @@ impl Problems {
         });
     }
 
-    /// Adds a problem of several, each on its own and with its own code.
+    /// Adds several problems, each with its own code.
     pub(super) fn add_all(&mut self, problem: Error) {
         let causes = problem.causes().to_vec();
         self.found.push(problem);
         self.found.extend(causes);
     }
 
-    /// What is right; what is wrong is noted.
+    /// The valid value; an error is recorded.
     pub(super) fn take<T>(&mut self, result: Result<T, Error>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -40,31 +40,31 @@ impl Problems {
         }
     }
 
-    /// A text that can be joined with `:` and shown.
+    /// A string that can be joined with `:` and displayed.
     pub(super) fn id(&mut self, member: &Member<'_, '_>) {
         if let Some(text) = self.take(member.text())
             && !is_id(text)
         {
             let pointer = member.pointer();
             let message = format!(
-                "`{pointer}` is an id: 1 to {MAX_ID_BYTES} bytes, without `:` and control characters"
+                "`{pointer}` must be an id of 1 to {MAX_ID_BYTES} bytes without `:` and control characters"
             );
             self.add(Error::new(Code::DispatchInvalid, message).detail("pointer", pointer));
         }
     }
 
-    /// An integer of a range.
+    /// An integer in a range.
     pub(super) fn integer(&mut self, member: &Member<'_, '_>, range: RangeInclusive<u64>) -> Option<u64> {
         let number = self.take(member.number())?.as_u64().filter(|number| range.contains(number));
         if number.is_none() {
             let pointer = member.pointer();
-            let message = format!("`{pointer}` is an integer from {} to {}", range.start(), range.end());
+            let message = format!("`{pointer}` must be an integer from {} to {}", range.start(), range.end());
             self.add(Error::new(Code::DispatchInvalid, message).detail("pointer", pointer));
         }
         number
     }
 
-    /// A list with at most that many items; nothing when it has more, so that they are not all looked at.
+    /// A list with a limited length; `None` if it is longer, so that its items are not checked.
     pub(super) fn list<'m, 'v, 'p>(
         &mut self,
         member: &'m Member<'v, 'p>,
@@ -74,7 +74,7 @@ impl Problems {
         let list = self.take(member.list())?;
         if list.len() > max {
             let pointer = member.pointer();
-            let message = format!("{limit}: at most {max}, and there are {}", list.len());
+            let message = format!("{limit}: the limit is {max}, but there are {}", list.len());
             self.add(Error::new(Code::DispatchInvalid, message).detail("pointer", pointer));
             return None;
         }
@@ -86,7 +86,6 @@ impl Problems {
     }
 }
 
-/// Whether a text is an id.
 pub(super) fn is_id(text: &str) -> bool {
     (1..=MAX_ID_BYTES).contains(&text.len())
         && !text.contains(|character: char| character == ':' || character.is_control())
@@ -99,7 +98,7 @@ pub(super) fn coded(code: Code, problem: &Error) -> Error {
     problem.details().iter().fold(Error::new(code, problem.message()), with_detail)
 }
 
-/// Text from outside, cut to a length that a message can bear.
+/// Untrusted text, truncated for a message.
 pub(super) fn quoted(text: &str) -> String {
     budget::truncate(text, 120).into_owned()
 }

@@ -1,20 +1,21 @@
-//! References of a briefcase, read strictly.
+//! Strict parsing of briefcase references.
 //!
-//! Composing reads what it can (`a@3abc` is version 3). Here each spelling has one meaning, or none.
+//! Composing reads leniently (`a@3abc` is version 3). Here, each spelling has one meaning or is
+//! invalid.
 
 use super::problems::quoted;
 use crate::{Code, Error};
 
-/// The greatest version, 2^53: beyond it a number is not itself any more.
+/// The largest version, 2^53: larger numbers are not exact.
 const MAX_VERSION: u64 = 1 << 53;
 
-/// Whether a reference is spelt as its kind asks for.
+/// Whether a reference has the form of its kind.
 pub(super) fn check(kind: &str, text: &str, pointer: &str) -> Result<(), Error> {
     let rule = match kind {
         "kb_space" => (!text.is_empty() && !text.contains(['/', ':']), "`<spaceId>`, without `/` and `:`"),
         "kb_page" => (
             text.contains('/') && text.split('/').all(|part| !part.is_empty()),
-            "`<spaceId>/<pageSlug>`, with no part of it empty",
+            "`<spaceId>/<pageSlug>`, with no empty part",
         ),
         "artifact" => {
             (is_artifact(text), "`<artifactId>@<version>`, with one `@` and a version of digits from 1")
@@ -29,7 +30,7 @@ pub(super) fn check(kind: &str, text: &str, pointer: &str) -> Result<(), Error> 
         (true, _) if !text.contains(char::is_control) => Ok(()),
         (_, form) => {
             let shown = quoted(text);
-            let message = format!("the reference {shown:?} at `{pointer}` is not {form}");
+            let message = format!("the reference {shown:?} at `{pointer}` must be {form}");
             Err(Error::new(Code::DispatchInvalid, message)
                 .detail("pointer", pointer)
                 .detail("kind", quoted(kind)))

@@ -1,8 +1,7 @@
-//! Which roles work where.
+//! The roles of each surface.
 
 use crate::manifest::{Role, Surface};
 
-/// Whether a surface takes a role.
 pub const fn takes(surface: Surface, role: Role) -> bool {
     match surface {
         Surface::Workflow => match role {

@@ -1,4 +1,4 @@
-//! The index and the disk, side by side.
+//! Compares the index with the disk.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -8,26 +8,26 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Level;
-use super::kind::{Kind, Place};
+use super::kind::{Kind, Location};
 use super::link::{Leads, leads};
 use super::pool::{Pool, Task};
 use super::refresh::Refreshes;
 use super::report::{Collector, Facts};
 use super::walk::{Entry, Seen, Walk};
-use super::work::{Hashed, Job, Outcome, Suspect};
+use super::work::{Hashed, Job, Suspect, TaskResult};
 use crate::Error;
 use crate::index::{self, Line, LineKind, Reader};
 use crate::plan::Grant;
 use crate::rooted::{self, Dir, Stat};
 use crate::slot::{Mode, Slot};
 
-/// How many files a helper hashes in one go.
+/// The batch size of hashing.
 const BATCH: usize = 64;
 
-/// How many changes of directory a batch may have: each of its files holds its directory open.
+/// How many directories a batch may span: each of its files holds its directory open.
 const BATCH_DIRS: usize = 4;
 
-/// How many batches may be under way. The oldest is waited for then.
+/// How many batches may be in progress. Then the oldest is awaited.
 const BATCHES: usize = 16;
 
 pub(super) struct Comparison<'a> {
@@ -40,7 +40,7 @@ pub(super) struct Comparison<'a> {
     batch: Vec<Suspect>,
     batch_dirs: usize,
     batches: VecDeque<Arc<Task<Job>>>,
-    /// Below this directory nothing can be seen, so nothing is known to be missing.
+    /// An unreadable directory: entries below it are not reported as missing.
     veiled: Option<Vec<u8>>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// Goes through both to their ends.
+    /// Walks both to the end.
     pub(super) fn run<R: Read>(mut self, reader: &mut Reader<R>) -> Result<Refreshes, Error> {
         let mut entry = self.walk.advance()?;
         let mut line = self.next_line(reader)?;
@@ -101,7 +101,7 @@ impl<'a> Comparison<'a> {
         Ok(self.refreshes)
     }
 
-    /// The next line of a slot that is looked at.
+    /// The next line of a scanned slot.
     fn next_line<R: Read>(&self, reader: &mut Reader<R>) -> Result<Option<Line>, Error> {
         while let Some(line) = reader.next_line()? {
             if self.granted(line.path.as_bytes()).is_some() {
@@ -111,7 +111,7 @@ impl<'a> Comparison<'a> {
         Ok(None)
     }
 
-    /// How the slot of a path was granted, and how long the path of the slot is.
+    /// The grant of a path's slot, and the length of the slot's path.
     fn granted(&self, path: &[u8]) -> Option<(Mode, usize)> {
         self.grants.iter().find_map(|grant| {
             let slot = grant.slot.relative();
@@ -120,7 +120,7 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// A line that has nothing on the disk.
+    /// A line without an entry on disk.
     fn absent(&mut self, line: &Line) {
         self.refreshes.doubt(line, None);
         if !self.is_veiled(&line.path) {
@@ -128,11 +128,11 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Something on the disk that has no line.
+    /// An entry on disk without a line.
     fn unexpected(&mut self, entry: &Entry) {
         let path = self.walk.path().to_vec();
         let Some((mode, slot)) = self.granted(&path) else { return };
-        let place = Place::of(mode, None);
+        let place = Location::of(mode, None);
         match &entry.seen {
             Seen::Unreadable(why) => {
                 self.collector.add(place, &path, None, Kind::Extra, [None, None]);
@@ -153,7 +153,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Something on the disk that has a line.
+    /// An entry on disk with a line.
     fn both(&mut self, line: Line, entry: Entry) -> Result<(), Error> {
         let stat = match entry.seen {
             Seen::Stat(stat) => stat,
@@ -196,7 +196,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Where a link points that stands at the path of a line.
+    /// The target of a link at the path of a line.
     fn check_target(&mut self, line: &Line, entry: &Entry) {
         let Some((_, slot)) = self.granted(line.path.as_bytes()) else { return };
         let target = match entry.dir.read_link(&entry.name) {
@@ -214,7 +214,7 @@ impl<'a> Comparison<'a> {
         }
         let unsafe_ = match leads(below(line.path.as_bytes(), slot), target) {
             Leads::Inside => false,
-            // What was applied was looked at by the apply.
+            // The apply has checked the applied links.
             Leads::Perhaps => expected != Some(target),
             Leads::Outside => true,
         };
@@ -223,7 +223,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Puts a file on the list of those whose bytes are looked at.
+    /// Queues a file for hashing.
     fn suspect(&mut self, suspect: Suspect) -> Result<(), Error> {
         let parent = |path: &str| path.rfind('/').map_or(0, |slash| slash);
         let same = self.batch.last().is_some_and(|last| {
@@ -247,11 +247,11 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Waits for the oldest batch. They are settled in the order of their paths, so that a report does
-    /// not depend on who was faster.
+    /// Awaits the oldest batch. Batches are settled in path order, so that the report does not
+    /// depend on thread timing.
     fn settle(&mut self) -> Result<(), Error> {
         let Some(task) = self.batches.pop_front() else { return Ok(()) };
-        let Outcome::Hashes(hashed) = self.pool.take(&task) else { return Ok(()) };
+        let TaskResult::Hashes(hashed) = self.pool.take(&task) else { return Ok(()) };
         for (Suspect { line, stat, .. }, hashed) in hashed {
             self.collector.scanned.hashed += 1;
             match hashed {
@@ -278,7 +278,7 @@ impl<'a> Comparison<'a> {
     fn drift(&mut self, line: &Line, kind: Kind, facts: [Option<Facts>; 2]) {
         if let Some((mode, _)) = self.granted(line.path.as_bytes()) {
             let bits = (line.kind != LineKind::Link).then_some(line.mode);
-            self.collector.add(Place::of(mode, bits), line.path.as_bytes(), Some(line), kind, facts);
+            self.collector.add(Location::of(mode, bits), line.path.as_bytes(), Some(line), kind, facts);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What can have drifted, and how bad it is.
+//! The kinds of drift and their severity.
 
 use std::fmt;
 
@@ -6,55 +6,55 @@ use serde::Serialize;
 
 use crate::slot::Mode;
 
-/// In what way something is not as applied.
+/// How an entry differs from the applied plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// It is gone.
+    /// It is missing.
     Missing,
     /// It was not applied.
     Extra,
-    /// Its bytes are others.
+    /// Its bytes differ.
     Modified,
-    /// Its permission bits are others.
+    /// Its permission bits differ.
     ModeChanged,
-    /// It is another kind of thing.
+    /// Its type differs.
     TypeChanged,
-    /// The link points elsewhere.
+    /// The link has another target.
     SymlinkChanged,
-    /// The link leads out of its slot.
+    /// The link leaves its slot.
     UnsafeSymlink,
-    /// It cannot be looked at.
+    /// It cannot be inspected.
     Unreadable,
 }
 
-/// How bad a drift is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// What the agent was given the right to do.
+    /// Allowed for the agent.
     Info,
     /// Worth knowing.
     Warning,
-    /// The workspace is not what was declared.
+    /// The workspace does not match the plan.
     Critical,
 }
 
-/// Where a drift is.
+/// The location of a drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// In a slot that the agent may only read.
+pub(super) enum Location {
+    /// In a read-only slot.
     ReadOnly,
-    /// In a slot that the agent may write.
+    /// In a read-write slot.
     ReadWrite,
-    /// In a slot that the agent may write, a file that it may not.
+    /// A read-only file in a read-write slot.
     ReadOnlyIn,
-    /// In no slot.
+    /// Outside the slots.
     Outside,
 }
 
-impl Place {
-    /// The place of something in a slot granted like this; `mode` are the permission bits of its line.
+impl Location {
+    /// The location of an entry in a slot with this grant; `mode` are the permission bits of its
+    /// line.
     pub(super) fn of(granted: Mode, mode: Option<u32>) -> Self {
         match granted {
             Mode::ReadOnly => Self::ReadOnly,
@@ -65,7 +65,6 @@ impl Place {
 }
 
 impl Kind {
-    /// Every kind.
     pub const ALL: [Self; 8] = [
         Self::Missing,
         Self::Extra,
@@ -77,7 +76,7 @@ impl Kind {
         Self::Unreadable,
     ];
 
-    /// The spelling in reports.
+    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Missing => "missing",
@@ -91,13 +90,13 @@ impl Kind {
         }
     }
 
-    /// How bad it is.
     #[rustfmt::skip]
-    pub(super) const fn severity(self, place: Place) -> Severity {
+    pub(super) const fn severity(self, place: Location) -> Severity {
         use Severity::{Critical, Info, Warning};
         let [read_only, read_write, read_only_in, outside] = match self {
             Self::Missing | Self::SymlinkChanged => [Critical, Info,     Info,     Critical],
-            // An agent has no right to write outside its slots; a person who keeps other files in the root does no harm.
+            // Agents may not write outside their slots; other files that a person keeps in the root
+            // are harmless.
             Self::Extra                          => [Critical, Info,     Info,     Warning],
             Self::Modified                       => [Critical, Info,     Warning,  Critical],
             Self::ModeChanged                    => [Warning,  Info,     Info,     Warning],
@@ -105,10 +104,10 @@ impl Kind {
             Self::UnsafeSymlink                  => [Critical, Critical, Critical, Critical],
         };
         match place {
-            Place::ReadOnly => read_only,
-            Place::ReadWrite => read_write,
-            Place::ReadOnlyIn => read_only_in,
-            Place::Outside => outside,
+            Location::ReadOnly => read_only,
+            Location::ReadWrite => read_write,
+            Location::ReadOnlyIn => read_only_in,
+            Location::Outside => outside,
         }
     }
 }
@@ -120,7 +119,7 @@ impl fmt::Display for Kind {
 }
 
 impl Severity {
-    /// The spelling in reports.
+    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Info => "info",
@@ -156,10 +155,10 @@ mod tests {
         ];
         assert_eq!(table.map(|(kind, ..)| kind), Kind::ALL);
         for (kind, read_only, read_write, read_only_entry) in table {
-            assert_eq!(kind.severity(Place::of(Mode::ReadOnly, Some(0o644))), read_only, "{kind}");
-            assert_eq!(kind.severity(Place::of(Mode::ReadWrite, Some(0o644))), read_write, "{kind}");
-            assert_eq!(kind.severity(Place::of(Mode::ReadWrite, None)), read_write, "{kind}");
-            assert_eq!(kind.severity(Place::of(Mode::ReadWrite, Some(0o444))), read_only_entry, "{kind}");
+            assert_eq!(kind.severity(Location::of(Mode::ReadOnly, Some(0o644))), read_only, "{kind}");
+            assert_eq!(kind.severity(Location::of(Mode::ReadWrite, Some(0o644))), read_write, "{kind}");
+            assert_eq!(kind.severity(Location::of(Mode::ReadWrite, None)), read_write, "{kind}");
+            assert_eq!(kind.severity(Location::of(Mode::ReadWrite, Some(0o444))), read_only_entry, "{kind}");
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
         }
     }

@@ -1,22 +1,22 @@
-//! Whether a link leads out of its slot.
+//! Whether a link leaves its slot.
 
-/// What the text of a link says about where it leads.
+/// Where a link's text leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leads {
-    /// Nowhere but inside.
+    /// Inside the slot.
     Inside,
-    /// Inside as text. It goes down and up again, and if there is another link on the way down, up is elsewhere.
+    /// Inside as text, but it goes down and up again, and another link on the way could change the
+    /// result.
     Perhaps,
-    /// Outside.
     Outside,
 }
 
-/// Where a link leads that stands at `path`, the segments below its slot, and has this target.
+/// Classifies the target of a link at `path`, given as segments below its slot.
 ///
-/// A target is inside when it is relative and never climbs above the slot. What is on the disk is not
-/// looked at: that can change, and each link on the way is judged for itself.
+/// A target is inside if it is relative and never climbs above the slot. The disk is not inspected:
+/// it can change, and each link on the way is checked itself.
 pub(crate) fn leads(path: &[u8], target: &[u8]) -> Leads {
-    // A slot that is itself a link has nothing inside.
+    // A slot that is itself a link has no inside.
     if path.is_empty() || target.is_empty() || target.starts_with(b"/") || target.contains(&0) {
         return Leads::Outside;
     }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_inside_while_it_does_not_climb_above_its_slot() {
+    fn a_link_is_inside_unless_it_climbs_above_its_slot() {
         use Leads::{Inside, Outside, Perhaps};
         let cases = [
             ("a", "b", Inside),

@@ -1,27 +1,27 @@
-//! What stands beside the slots.
+//! Entries next to the slots.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::kind::{Kind, Place};
+use super::kind::{Kind, Location};
 use super::report::{Collector, Facts};
 use crate::Error;
 use crate::plan::Grant;
 use crate::rooted::{self, Dir, Stat};
 use crate::slot::{Mode, STATE_DIR, Slot};
 
-/// The directory that holds several slots without being one.
+/// The directory that contains several slots without being one.
 const SHARED: &str = ".opencode";
 
-/// A file of the pool of workers, below [`SHARED`].
+/// A file of the worker pool, below [`SHARED`].
 const RUNTIME: &str = "runtime.jsonc";
 
-/// Tells of names in the root, and in the directory that slots share, that nobody put there. They are not looked into.
+/// Reports unexpected names in the root and in the shared directory. They are not entered.
 pub(super) fn look(root: &Dir, grants: &[Grant], collector: &mut Collector) -> Result<(), Error> {
     let failed = |doing: &str, path: &Path, error: std::io::Error| rooted::refusal(&error, doing, path);
     for (name, _) in root.names().map_err(|error| failed("list", Path::new("."), error))? {
         let path = Path::new(&name.0);
-        let Some(stat) = root.stat(path).map_err(|error| failed("look at", path, error))? else { continue };
+        let Some(stat) = root.stat(path).map_err(|error| failed("inspect", path, error))? else { continue };
         if path == Path::new(SHARED) {
             look_into_shared(root, &stat, grants, collector);
         } else if path != Path::new(STATE_DIR) && !is_expected(path, grants) {
@@ -36,21 +36,21 @@ fn look_into_shared(root: &Dir, stat: &Stat, grants: &[Grant], collector: &mut C
         let kind = if stat.kind == rooted::Kind::Link { Kind::UnsafeSymlink } else { Kind::TypeChanged };
         let expected = Facts { what: Some("dir"), ..Facts::default() };
         let facts = [Some(expected), Some(Facts::stat_kind(stat))];
-        collector.add(Place::Outside, SHARED.as_bytes(), None, kind, facts);
+        collector.add(Location::Outside, SHARED.as_bytes(), None, kind, facts);
         return;
     }
     let names = match root.open_dir(SHARED).and_then(|dir| dir.names()) {
         Ok(names) => names,
         Err(error) => {
             let facts = [None, Some(Facts::error(error.to_string()))];
-            collector.add(Place::Outside, SHARED.as_bytes(), None, Kind::Unreadable, facts);
+            collector.add(Location::Outside, SHARED.as_bytes(), None, Kind::Unreadable, facts);
             return;
         }
     };
     for (name, _) in names {
         let path = Path::new(SHARED).join(&name.0);
         if name.0 != RUNTIME && !is_expected(&path, grants) {
-            // What cannot be looked at, or is gone by now, has no more to be said about it.
+            // An entry that is unreadable or gone has nothing more to report.
             if let Ok(Some(stat)) = root.stat(&path) {
                 extra(&path, &stat, collector);
             }
@@ -58,7 +58,7 @@ fn look_into_shared(root: &Dir, stat: &Stat, grants: &[Grant], collector: &mut C
     }
 }
 
-/// Whether a slot is there that was granted, or one whose content outlives the lease that granted it.
+/// Whether a slot is granted, or its content outlives the lease that granted it.
 fn is_expected(path: &Path, grants: &[Grant]) -> bool {
     let slot = Slot::ALL.into_iter().find(|slot| Path::new(slot.relative()) == path);
     slot.is_some_and(|slot| slot.allows(Mode::ReadWrite) || grants.iter().any(|grant| grant.slot == slot))
@@ -66,5 +66,5 @@ fn is_expected(path: &Path, grants: &[Grant]) -> bool {
 
 fn extra(path: &Path, stat: &Stat, collector: &mut Collector) {
     let facts = [None, Some(Facts::stat_kind(stat))];
-    collector.add(Place::Outside, path.as_os_str().as_bytes(), None, Kind::Extra, facts);
+    collector.add(Location::Outside, path.as_os_str().as_bytes(), None, Kind::Extra, facts);
 }

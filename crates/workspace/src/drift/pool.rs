@@ -1,27 +1,25 @@
-//! Work that is done ahead by helper threads, or by the one who needs its result.
+//! A work pool: tasks are done in advance by helper threads, or by the thread that needs the
+//! result.
 //!
-//! The scan asks for results in a fixed order. A task that nobody has begun when its turn comes is done by
-//! the asking thread itself, so that the scan ends with any number of helpers, with none too.
+//! The scan needs results in a fixed order. A task that has not started when its result is needed
+//! is done by the requesting thread, so the scan works with any number of helpers, including none.
 
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How many results of the eager kind may wait to be asked for. Each can hold a directory open, and a
-/// process has 1,024 files by default.
+/// How many eager results may wait. Each can hold a directory open, and a process has 1,024 files
+/// by default.
 const MAX_AHEAD: usize = 64;
 
-/// Something to do.
 pub(super) trait Work: Send {
-    /// What comes of it.
     type Output: Send;
 
-    /// Does it.
     fn run(self) -> Self::Output;
 }
 
-/// One piece of work, shared between the one who needs it and the one who does it.
+/// One task, shared between the requesting and the working thread.
 pub(super) struct Task<W: Work> {
     state: Mutex<State<W>>,
     done: Condvar,
@@ -34,18 +32,18 @@ enum State<W: Work> {
         output: W::Output,
         ahead: bool,
     },
-    /// It panicked, and whoever asks for it panics with it: nobody waits forever.
+    /// It panicked; the requesting thread panics too, so that it does not wait forever.
     Lost(Box<dyn Any + Send>),
     Taken,
 }
 
-/// The tasks that nobody has begun.
+/// Tasks that have not started.
 struct Queues<W: Work> {
-    /// In the order in which they will be asked for.
+    /// In the order in which they are needed.
     eager: VecDeque<Arc<Task<W>>>,
-    /// Done once as many of the others wait as may.
+    /// Started when the eager tasks have reached their limit.
     patient: VecDeque<Arc<Task<W>>>,
-    /// How many of the eager kind are done by helpers, or in their hands, and were not asked for yet.
+    /// Eager tasks that helpers have finished or started, and that were not requested yet.
     ahead: usize,
     closed: bool,
 }
@@ -60,7 +58,7 @@ impl<W: Work> Task<W> {
         Arc::new(Self { state: Mutex::new(State::Waiting(work)), done: Condvar::new() })
     }
 
-    /// Does the work, unless somebody else has begun.
+    /// Does the work, unless it has started.
     fn run(&self, ahead: bool) -> bool {
         let work = {
             let mut state = lock(&self.state);
@@ -88,7 +86,7 @@ impl<W: Work> Pool<W> {
         Self { queues: Mutex::new(queues), changed: Condvar::new() }
     }
 
-    /// Puts tasks before all others of the eager kind: they are asked for next, in this order.
+    /// Queues tasks before all other eager ones: they are needed next, in this order.
     pub(super) fn next(&self, tasks: impl DoubleEndedIterator<Item = Arc<Task<W>>>) {
         let mut queues = lock(&self.queues);
         for task in tasks.rev() {
@@ -98,7 +96,7 @@ impl<W: Work> Pool<W> {
         self.changed.notify_all();
     }
 
-    /// Puts a task after all others of the patient kind.
+    /// Queues a task after all other patient ones.
     pub(super) fn later(&self, task: Arc<Task<W>>) {
         lock(&self.queues).patient.push_back(task);
         self.changed.notify_one();
@@ -126,7 +124,7 @@ impl<W: Work> Pool<W> {
                 other => *state = other,
             }
             drop(state);
-            // Another thread is at it. Instead of waiting, something else can be done.
+            // Another thread works on it. Do something else instead of waiting.
             let other = lock(&self.queues).patient.pop_front();
             if other.is_some_and(|other| other.run(false)) {
                 continue;
@@ -138,7 +136,7 @@ impl<W: Work> Pool<W> {
         }
     }
 
-    /// Helps until the pool is closed.
+    /// Works until the pool is closed.
     pub(super) fn help(&self) {
         let mut queues = lock(&self.queues);
         while !queues.closed {
@@ -158,12 +156,12 @@ impl<W: Work> Pool<W> {
         }
     }
 
-    /// Sends the helpers home when what is returned is dropped.
+    /// Closes the pool when the returned guard is dropped.
     pub(super) fn closing(&self) -> Closing<'_, W> {
         Closing(self)
     }
 
-    /// Drops a task from the queues. One that is asked for is the first of its queue, or not there any more.
+    /// Removes a task from the queues. A requested task is the first of its queue, or gone.
     fn forget(&self, task: &Arc<Task<W>>) {
         let Queues { eager, patient, .. } = &mut *lock(&self.queues);
         for queue in [eager, patient] {
@@ -184,7 +182,7 @@ impl<W: Work> Drop for Closing<'_, W> {
     }
 }
 
-/// No invariant of what is behind these locks spans an unlocking, so a thread that panicked left nothing halfway.
+/// No invariant behind these locks spans an unlock, so a panicked thread left consistent state.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_a_helper_reaches_the_one_who_asks() {
+    fn a_panic_of_a_helper_reaches_the_requester() {
         let pool = Pool::new();
         let task = Task::new(Panics);
         pool.next(std::iter::once(Arc::clone(&task)));
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn results_come_in_the_order_asked_for_with_any_number_of_helpers() {
+    fn results_are_in_request_order_with_any_number_of_helpers() {
         for helpers in 0..4 {
             let pool = Pool::new();
             let results = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Which lines can be trusted without reading bytes, and how that is kept for the next scan.
+//! Which index lines are valid without reading bytes, and how this is saved for the next scan.
 
 use std::fs::File;
 use std::io::{self, Seek as _};
@@ -12,26 +12,25 @@ use crate::index::{self, Header, Line, LineKind, Reader, Writer, compare_paths};
 use crate::rooted::{Dir, Sharing, Stat};
 use crate::slot::STATE_DIR;
 
-/// How far the clock of a file system can stand still: coarser than that of every one in use.
+/// The granularity of file system clocks: coarser than any in use.
 const GRAIN_NS: i64 = 2_000_000_000;
 
-/// The most lines that one scan refreshes. The rest are read again by the next scan, which refreshes more.
+/// The most lines that one scan refreshes. The next scan reads and refreshes more.
 const MAX_RECORDS: usize = 65_536;
 
-/// The lock of a workspace, in the state folder.
+/// The workspace lock in the state folder.
 pub(super) const LOCK: &str = "lock";
 
-/// What the name of an index starts with that is being refreshed.
+/// The name prefix of an index that is being refreshed.
 const TEMPORARY: &str = "index.refresh-";
 
-/// What may be done with the index when files have been touched, and their bytes are as they were.
+/// What may be done with the index if files were touched without changing their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refresh {
-    /// Nothing.
     Never,
-    /// Write it anew, if nobody holds the lock of the workspace at the end of the scan.
+    /// Rewrite it, if the workspace lock is free at the end of the scan.
     IfFree,
-    /// Write it anew: the caller holds the lock.
+    /// Rewrite it: the caller holds the lock.
     LockHeld,
 }
 
@@ -39,10 +38,10 @@ pub enum Refresh {
 #[derive(Debug)]
 pub(super) struct Refreshes {
     written_at_ns: i64,
-    /// The earliest mtime of a fresh file whose bytes were read and are right.
+    /// The earliest mtime of a fresh file with verified bytes.
     earliest_fresh: Option<i64>,
     records: Vec<Record>,
-    /// Whether a line that must not be trusted could not be recorded.
+    /// Whether an invalid line could not be recorded.
     overflowed: bool,
 }
 
@@ -54,9 +53,9 @@ struct Record {
 
 #[derive(Clone, Copy, Debug)]
 enum Learned {
-    /// The bytes are right, and the file looks like this now.
+    /// The bytes are verified, with this metadata.
     Looks { mtime_ns: i64, ctime_ns: i64, ino: u64 },
-    /// The line looks right, and the bytes are not known to be: the next scan reads them.
+    /// The metadata matches, but the bytes are not verified: the next scan reads them.
     Doubtful,
 }
 
@@ -65,12 +64,12 @@ impl Refreshes {
         Self { written_at_ns, earliest_fresh: None, records: Vec::new(), overflowed: false }
     }
 
-    /// Whether the bytes of a file have to be read to know whether they are right.
+    /// Whether the bytes of a file must be read.
     pub(super) fn is_suspect(&self, line: &Line, stat: &Stat) -> bool {
         !looks_alike(line, stat) || is_fresh(line, self.written_at_ns)
     }
 
-    /// The bytes are right.
+    /// The bytes are correct.
     pub(super) fn verified(&mut self, line: &Line, stat: &Stat) {
         if !looks_alike(line, stat) {
             let learned = Learned::Looks {
@@ -87,7 +86,7 @@ impl Refreshes {
         }
     }
 
-    /// The bytes are wrong, or could not be read. A later scan must not take the line for right by its looks.
+    /// The bytes are wrong or unreadable. A later scan must not trust the line's metadata.
     pub(super) fn doubt(&mut self, line: &Line, stat: Option<&Stat>) {
         let looks_right = stat.is_some_and(|stat| looks_alike(line, stat));
         if line.kind == LineKind::File && (looks_right || is_fresh(line, self.written_at_ns)) {
@@ -99,8 +98,8 @@ impl Refreshes {
         }
     }
 
-    /// Writes the index anew with what was learned. That is for the next scan only, so that nothing is lost when
-    /// it cannot be done; what goes wrong is not told.
+    /// Rewrites the index with what was learned. This only speeds up the next scan, so errors are
+    /// ignored.
     pub(super) fn carry_out(
         mut self,
         root: &Dir,
@@ -140,7 +139,8 @@ impl Refreshes {
         };
         old.rewind().ok()?;
         let reader = Reader::new(old.try_clone().ok()?).ok()?;
-        // What was not read is right as of the old time, and not fresh; what was read is right as of now.
+        // Lines that were not read remain valid as of the old time; lines that were read are valid
+        // as of now.
         let header = Header { written_at_ns: now_ns.max(header.written_at_ns), ..header.clone() };
         let mut writer = Writer::new(state.create_file(name, 0o600).ok()?, &header).ok()?;
         let mut records = self.records.iter().peekable();
@@ -149,7 +149,7 @@ impl Refreshes {
             let record = records.next_if(|record| record.path == line.path).map(|record| record.learned);
             match record {
                 Some(Learned::Looks { mtime_ns, ctime_ns, ino }) => {
-                    // Another inode is not the one that the content store shares.
+                    // A new inode is not the one in the content store.
                     line.linked &= ino == line.ino;
                     (line.mtime_ns, line.ctime_ns, line.ino) = (mtime_ns, ctime_ns, ino);
                 }
@@ -161,18 +161,19 @@ impl Refreshes {
         }
         let (file, _) = writer.finish().ok()?;
         state.sync_file(&file).ok()?;
-        // An apply never waits for more than these few calls.
+        // An apply waits only for these few calls.
         let _lock = match how {
             Refresh::Never => return None,
             Refresh::IfFree => {
                 let lock = state.try_lock(LOCK, Sharing::Exclusive).ok()??;
-                // An apply that died left its name here, and another would take it for the holder.
+                // A crashed apply left its identity here, which others would take for the holder.
                 lock.file().set_len(0).ok()?;
                 Some(lock)
             }
             Refresh::LockHeld => None,
         };
-        // An apply may have written another index meanwhile. The old one is held open, so its number cannot be another's.
+        // An apply may have written another index meanwhile. The old one is open, so its inode
+        // number cannot be reused.
         let read = Stat::from(fstat(&old).ok()?);
         let there = state.stat(&baseline.index).ok()??;
         if (read.dev, read.ino) != (there.dev, there.ino) {
@@ -184,7 +185,7 @@ impl Refreshes {
     }
 }
 
-/// Removes what scans left behind that did not come to their end. One that is still at it finds its file gone, and
+/// Removes leftovers of interrupted scans. A scan that is still running finds its file missing and
 /// gives up.
 fn remove_leftovers(state: &Dir) -> io::Result<()> {
     state.sync()?;
@@ -196,22 +197,22 @@ fn remove_leftovers(state: &Dir) -> io::Result<()> {
     Ok(())
 }
 
-/// A name that no other scan uses.
+/// A unique name.
 fn temporary_name() -> PathBuf {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);
     format!("{TEMPORARY}{}-{count}", std::process::id()).into()
 }
 
-/// No file has the number 0, so the line looks wrong until its bytes have been read.
+/// No file has inode number 0, so the line does not match until its bytes are read.
 fn doubtful(line: &mut Line) {
     if line.kind == LineKind::File {
         line.ino = 0;
     }
 }
 
-/// Whether a file looks as its line says. A file that shares its inode with the content store gets a new
-/// ctime with every further link to it.
+/// Whether a file's metadata matches its line. A file shared with the content store gets a new
+/// ctime with every link.
 fn looks_alike(line: &Line, stat: &Stat) -> bool {
     line.size == stat.size
         && line.ino == stat.ino
@@ -219,12 +220,13 @@ fn looks_alike(line: &Line, stat: &Stat) -> bool {
         && (line.linked || i128::from(line.ctime_ns) == stat.ctime_ns)
 }
 
-/// Whether a file is so young that it could have changed after its line was written without a change of its times.
+/// Whether a file is so new that it could have changed after its line was written without a change
+/// of its times.
 fn is_fresh(line: &Line, written_at_ns: i64) -> bool {
     line.mtime_ns >= written_at_ns.saturating_sub(GRAIN_NS)
 }
 
-/// A time as a line has it. What is not in its range, before 1678 or after 2262, never looks alike.
+/// A time as stored in a line. Times outside its range, before 1678 or after 2262, never match.
 fn time(ns: i128) -> i64 {
     i64::try_from(ns).unwrap_or(0)
 }

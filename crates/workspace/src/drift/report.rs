@@ -1,89 +1,78 @@
-//! What a scan has to say.
+//! The report of a scan.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::kind::{Kind, Place, Severity};
+use super::kind::{Kind, Location, Severity};
 use super::{Disrepair, Level};
 use crate::index::{self, Header, Line, LineKind};
 use crate::rooted::{self, Stat};
 
-/// The most drifts that a report lists. All are counted, and the worst are listed first.
+/// The most listed drifts. All are counted, and the most severe are listed first.
 pub const MAX_LISTED: usize = 10_000;
 
-/// The answer of a scan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The version of this form, 1.
+    /// The version of this format, 1.
     pub schema: u32,
-    /// The plan that was applied.
+    /// The applied plan.
     pub apply_id: String,
     /// The generation of the lease.
     pub generation: u64,
-    /// How closely it was looked.
     pub level: Level,
-    /// What was looked at.
     pub scanned: Scanned,
-    /// What drifted, sorted by path.
+    /// The drifts, sorted by path.
     pub drifts: Vec<Drift>,
-    /// How many drifts there are, listed or not.
+    /// The number of drifts, listed or not.
     pub counts: Counts,
-    /// Whether there are more than are listed. Those that are not are never worse than those that are.
+    /// Whether some are not listed. Those are never more severe than listed ones.
     pub truncated: bool,
-    /// The whole in a word.
+    /// The verdict.
     pub verdict: Verdict,
-    /// How long it took.
     pub duration_ms: u64,
 }
 
-/// What was looked at.
+/// What was scanned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Scanned {
-    /// Files, links and whatever else is no directory.
+    /// Files, links and everything else except directories.
     pub files: u64,
-    /// Directories.
     pub dirs: u64,
-    /// Bytes of the files.
     pub bytes: u64,
     /// Files whose bytes were read.
     pub hashed: u64,
 }
 
-/// How many drifts there are.
+/// The number of drifts by severity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// What the agent was given the right to do.
+    /// Allowed for the agent.
     pub info: u64,
     /// Worth knowing.
     pub warning: u64,
-    /// The workspace is not what was declared.
+    /// The workspace does not match the plan.
     pub critical: u64,
 }
 
-/// One thing that is not as applied.
+/// One drift.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Drift {
-    /// The path below the root. Bytes that are no UTF-8 are replaced.
+    /// The path below the root. Bytes that are not UTF-8 are replaced.
     pub path: String,
-    /// The mount that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mount_key: Option<String>,
-    /// In what way.
     pub kind: Kind,
-    /// How bad that is.
     pub severity: Severity,
-    /// What was applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<Facts>,
-    /// What is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actual: Option<Facts>,
 }
 
-/// What is known of one side of a drift: what the kind of drift is about, and no more.
+/// One side of a drift: only the facts that its kind is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Facts {
@@ -93,16 +82,16 @@ pub struct Facts {
     /// The permission bits, in octal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// How many bytes.
+    /// The size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     /// The hash of the bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blake3: Option<String>,
-    /// Where the link points.
+    /// The target of the link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// What the system says.
+    /// The system's error message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -140,23 +129,23 @@ impl Facts {
     }
 }
 
-/// A scan in a word.
+/// The verdict of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Exactly what was applied.
+    /// Matches the applied plan.
     Clean,
-    /// Something drifted, and nothing of it is critical.
+    /// Some drift, but none critical.
     Dirty,
-    /// Something critical drifted.
+    /// Critical drift.
     Critical,
 }
 
-/// Takes drifts as they are found.
+/// Collects drifts as they are found.
 pub(super) struct Collector {
     pub(super) scanned: Scanned,
     counts: Counts,
-    /// The first of each severity, so that thousands of new files of the agent do not hide the one that matters.
+    /// The first of each severity, so that thousands of new files do not hide a critical one.
     info: Vec<Drift>,
     warning: Vec<Drift>,
     critical: Vec<Drift>,
@@ -175,14 +164,14 @@ impl Collector {
         }
     }
 
-    /// One that keeps no drifts, only where they are.
+    /// A collector that keeps only locations.
     pub(super) fn for_repair() -> Self {
         Self { repair: Some(Disrepair::default()), ..Self::new() }
     }
 
     pub(super) fn add(
         &mut self,
-        place: Place,
+        place: Location,
         path: &[u8],
         line: Option<&Line>,
         kind: Kind,
@@ -208,7 +197,6 @@ impl Collector {
         }
     }
 
-    /// Whether nothing has drifted so far.
     pub(super) fn is_clean(&self) -> bool {
         self.counts == Counts::default()
     }

@@ -1,4 +1,4 @@
-//! Whether an apply was at work during a scan.
+//! Detects an apply during a scan.
 
 use std::path::Path;
 
@@ -9,16 +9,15 @@ use crate::rooted::Dir;
 use crate::slot::STATE_DIR;
 use crate::{Code, Error};
 
-/// What an apply writes before it moves anything, and removes after it has written its index.
+/// Written by an apply before it moves anything, and removed after it has written its index.
 const JOURNAL: &str = "journal.json";
 
-/// Refuses a report on a workspace that was moved about meanwhile: the old index and the new files, or the other way
-/// round, would be a drift that never was.
+/// Refuses the report of a workspace that was changed by an apply meanwhile: mixing old index and
+/// new files would report false drift.
 pub(super) fn check(root: &Dir, baseline: &Baseline, header: &Header) -> Result<(), Error> {
-    // In this order: an apply that has removed its journal by now has written its index before.
+    // In this order: an apply that has removed its journal has written its index before.
     if is_promoting(root) || is_replaced(root, baseline, header) {
-        let message =
-            "a plan was put in place while the workspace was looked at; look again when that is over";
+        let message = "a plan was applied during the scan; scan again when that has finished";
         return Err(Error::new(Code::LeaseHeld, message));
     }
     Ok(())
@@ -29,7 +28,7 @@ fn is_promoting(root: &Dir) -> bool {
     if !matches!(state.stat(JOURNAL), Ok(Some(_))) {
         return false;
     }
-    // A journal that nobody is at work on is that of a crash. The half that it left is a drift.
+    // A journal without an active process is left from a crash. Its half-finished state is drift.
     let lock = state.open_file(LOCK);
     lock.is_ok_and(|lock| lock.try_lock_shared().is_err())
 }

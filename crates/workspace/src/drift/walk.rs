@@ -1,7 +1,7 @@
-//! A walk over the granted slots, in the order of the index.
+//! Walks the granted slots in index order.
 //!
-//! Directories are listed ahead by the helpers of a [`Pool`]; what comes out is ordered whatever they do.
-//! The agent may be writing meanwhile: what vanishes between two looks is as if it had never been there.
+//! The helpers of a [`Pool`] list directories in advance; the output order does not depend on them.
+//! The agent may write meanwhile: an entry that disappears counts as never seen.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,47 +11,44 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::work::{Job, Outcome};
+use super::work::{Job, TaskResult};
 use crate::rooted::{self, Dir, Kind, Stat};
 use crate::slot::Slot;
 use crate::{Error, index};
 
 use super::pool::{Pool, Task};
 
-/// How deep directories may nest below a slot. Each level on the way is a directory held open; plans reach 64.
+/// The depth limit below a slot. Each level holds a directory open; plans reach 64.
 pub(super) const MAX_DEPTH: usize = 256;
 
-/// Something on the disk.
+/// An entry on disk.
 pub(super) struct Entry {
-    /// The directory that has it.
+    /// Its directory.
     pub(super) dir: Dir,
-    /// Its name there.
     pub(super) name: OsString,
-    /// What it is.
     pub(super) seen: Seen,
 }
 
-/// What was seen.
 pub(super) enum Seen {
-    /// Anything but a directory, or a directory whose content comes next.
+    /// Anything but a directory, or a directory whose content follows.
     Stat(Stat),
-    /// Something that cannot be looked at, or looked into, and why.
+    /// Something that cannot be inspected or entered, with the reason.
     Unreadable(String),
 }
 
-/// What a directory holds.
+/// The contents of a directory.
 pub(super) enum Listing {
     Listed {
         dir: Dir,
         stat: Stat,
         names: Vec<(OsString, Listed)>,
     },
-    /// It was there a moment ago.
+    /// It has disappeared.
     Gone,
-    /// It was a directory a moment ago.
+    /// It is no longer a directory.
     Replaced(Stat),
     Unreadable(String),
-    /// Nothing can be said, because of the machine: no more open files, no memory.
+    /// A resource limit of the machine: no more open files, no memory.
     Broken(io::Error),
 }
 
@@ -69,7 +66,7 @@ enum Next {
 
 struct Frame {
     dir: Dir,
-    /// How long the path of this directory is.
+    /// The length of this directory's path.
     prefix: usize,
     entries: std::vec::IntoIter<(OsString, Next)>,
 }
@@ -92,11 +89,11 @@ impl<'p> Walk<'p> {
             match root.stat(path) {
                 Ok(Some(stat)) if stat.kind == Kind::Dir => names.push((path.into(), Listed::Dir)),
                 Ok(Some(stat)) => names.push((path.into(), Listed::Other(stat))),
-                // A parent that is a link or a file is told of by itself; nothing is below it.
+                // A parent that is a link or a file is reported itself; nothing is below it.
                 Ok(None) => {}
                 Err(error) if is_replaced(&error) => {}
                 Err(error) if is_broken(&error) => {
-                    return Err(rooted::refusal(&error, "look at", Path::new(path)));
+                    return Err(rooted::refusal(&error, "inspect", Path::new(path)));
                 }
                 Err(error) => names.push((path.into(), Listed::Unreadable(error.to_string()))),
             }
@@ -106,12 +103,11 @@ impl<'p> Walk<'p> {
         Ok(walk)
     }
 
-    /// The path of the entry that came last.
+    /// The path of the last entry.
     pub(super) fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// What comes next.
     pub(super) fn advance(&mut self) -> Result<Option<Entry>, Error> {
         while let Some(frame) = self.frames.last_mut() {
             let Some((name, next)) = frame.entries.next() else {
@@ -168,7 +164,7 @@ impl<'p> Walk<'p> {
     }
 }
 
-impl Outcome {
+impl TaskResult {
     fn listing(self) -> Listing {
         match self {
             Self::Listing(listing) => listing,
@@ -177,7 +173,7 @@ impl Outcome {
     }
 }
 
-/// What a directory holds, with one look at each name.
+/// Lists a directory, with metadata of each name.
 pub(super) fn list(parent: &Dir, name: &OsStr) -> Listing {
     let listed = parent.open_dir(name).and_then(|dir| {
         let stat = dir.stat("")?.ok_or_else(|| io::Error::from(Errno::NOENT))?;
@@ -215,12 +211,12 @@ pub(super) fn list(parent: &Dir, name: &OsStr) -> Listing {
     })
 }
 
-/// Whether something else than a directory is there.
+/// Whether something other than a directory is there.
 fn is_replaced(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOTDIR | Errno::LOOP | Errno::XDEV))
 }
 
-/// Whether the machine is to blame, and not what is in the workspace.
+/// Whether an error is caused by the machine instead of the workspace.
 pub(super) fn is_broken(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM))
 }

@@ -1,4 +1,4 @@
-//! What helpers do: list a directory, hash some files.
+//! The tasks of helpers: list a directory, hash files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -11,21 +11,17 @@ use super::walk::{self, Listing};
 use crate::index::Line;
 use crate::rooted::{Dir, Stat};
 
-/// Something to do.
 pub(super) enum Job {
-    /// Lists a directory.
     List { parent: Dir, name: OsString },
-    /// Hashes files.
     Hash(Vec<Suspect>),
 }
 
-/// What came of it.
-pub(super) enum Outcome {
+pub(super) enum TaskResult {
     Listing(Listing),
     Hashes(Vec<(Suspect, Hashed)>),
 }
 
-/// A file whose bytes have to be looked at.
+/// A file to hash.
 pub(super) struct Suspect {
     pub(super) dir: Dir,
     pub(super) name: OsString,
@@ -33,10 +29,10 @@ pub(super) struct Suspect {
     pub(super) stat: Stat,
 }
 
-/// What its bytes are.
+/// Its content.
 pub(super) enum Hashed {
     Bytes(blake3::Hash),
-    /// More bytes than a moment ago.
+    /// It has grown meanwhile.
     Grown,
     Gone,
     Unreadable(String),
@@ -44,24 +40,24 @@ pub(super) enum Hashed {
 }
 
 impl Work for Job {
-    type Output = Outcome;
+    type Output = TaskResult;
 
-    fn run(self) -> Outcome {
+    fn run(self) -> TaskResult {
         match self {
-            Self::List { parent, name } => Outcome::Listing(walk::list(&parent, &name)),
+            Self::List { parent, name } => TaskResult::Listing(walk::list(&parent, &name)),
             Self::Hash(suspects) => {
                 let mut buffer = vec![0; BUFFER];
                 let hashed = |suspect: Suspect| {
                     let hashed = hash(&suspect.dir, &suspect.name, suspect.stat.size, &mut buffer);
                     (suspect, hashed)
                 };
-                Outcome::Hashes(suspects.into_iter().map(hashed).collect())
+                TaskResult::Hashes(suspects.into_iter().map(hashed).collect())
             }
         }
     }
 }
 
-/// How many bytes are read at once. Most files of a workspace fit, and hashing is at its full speed.
+/// The chunk size. Most files of a workspace fit, and hashing runs at full speed.
 const BUFFER: usize = 128 * 1024;
 
 fn hash(dir: &Dir, name: &OsStr, size: u64, buffer: &mut [u8]) -> Hashed {
@@ -70,7 +66,7 @@ fn hash(dir: &Dir, name: &OsStr, size: u64, buffer: &mut [u8]) -> Hashed {
         Ok(Some(hash)) => Hashed::Bytes(hash),
         Ok(None) => Hashed::Grown,
         Err(error) if walk::is_broken(&error) => Hashed::Broken(error),
-        // Something that is no file has taken its place.
+        // It was replaced by something that is not a file.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Hashed::Gone,
         Err(error) => match Errno::from_io_error(&error) {
             Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Hashed::Gone,
@@ -79,7 +75,8 @@ fn hash(dir: &Dir, name: &OsStr, size: u64, buffer: &mut [u8]) -> Hashed {
     }
 }
 
-/// The hash of a file, or nothing when it has more bytes than that: somebody may be appending faster than they are read.
+/// The hash of a file; `None` if it has more bytes than expected, because it may grow faster than
+/// it is read.
 fn hash_at_most(mut file: File, size: u64, buffer: &mut [u8]) -> io::Result<Option<blake3::Hash>> {
     let mut hasher = blake3::Hasher::new();
     let mut total = 0_u64;

@@ -1,7 +1,7 @@
-//! What changed between two resolved environments.
+//! The changes between two resolved environments.
 //!
-//! A resume resolves the environment from what is there now and compares it with the one the session was last
-//! started with. Warnings are told and the resume goes on; something critical ends it.
+//! A resume resolves the environment again and compares it with the one of the last start. Warnings
+//! are reported and the resume continues; a critical change ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,24 +14,22 @@ use crate::slot::{Mode, Slot};
 use crate::{Code, Error};
 
 closed! {
-    /// How bad a drift is.
     Severity {
         Critical => "critical",
         Warning => "warning",
     }
 }
 
-/// The kinds of drift: one table, with the severity of each. `Or` are those that are critical or not, depending on
-/// what changed.
+/// The kinds of drift with their severities, in one table. `Or` is critical depending on what
+/// changed.
 macro_rules! kinds {
     ($($variant:ident => $text:literal, $severity:ident;)+) => {
         closed! {
-            /// What can change.
             Kind { $($variant => $text,)+ }
         }
 
         impl Kind {
-            /// How bad it is; nothing where that depends on what changed.
+            /// The severity; `None` if it depends on what changed.
             pub const fn severity(self) -> Option<Severity> {
                 match self {
                     $(Self::$variant => kinds!(@ $severity),)+
@@ -49,9 +47,9 @@ kinds! {
     CredentialKindChanged => "credential-kind-changed", Critical;
     PermissionWidened => "permission-widened", Critical;
     SurfaceIncompatible => "surface-incompatible", Critical;
-    // Critical when the credential was required.
+    // Critical if the credential was required.
     CredentialRemoved => "credential-removed", Either;
-    // Critical when what a snapshot holds could no longer be written.
+    // Critical if the content of a snapshot could no longer be written.
     MountModeChanged => "mount-mode-changed", Either;
     AgentVersionChanged => "agent-version-changed", Warning;
     RoleChanged => "role-changed", Warning;
@@ -81,7 +79,7 @@ kinds! {
 }
 
 closed! {
-    /// What a comparison comes to.
+    /// The result of a comparison.
     Verdict {
         Clean => "clean",
         Warning => "warning",
@@ -93,62 +91,53 @@ closed! {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Drift {
-    /// What kind.
     pub kind: Kind,
-    /// How bad.
     pub severity: Severity,
-    /// Of what: a slug, a name, a slot.
+    /// A slug, a name or a slot.
     pub subject: String,
-    /// What it was. Values of variables are digests.
+    /// The previous value. Values of variables are digests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// What it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
 
-/// Which environment was compared.
+/// A compared environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Compared {
-    /// What identifies it.
+    /// Its identity.
     pub snapshot_id: String,
-    /// The manifest it came from.
+    /// Its manifest.
     pub manifest_ref: ManifestRef,
 }
 
-/// How many there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Critical ones.
     pub critical: usize,
-    /// Warnings.
     pub warning: usize,
 }
 
-/// A comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Report {
-    /// The version of this shape.
+    /// The version of this format.
     pub schema: u32,
     /// When, in RFC 3339.
     pub compared_at: String,
-    /// What the session was last started with; `null` at the first start.
+    /// The environment of the last start; `null` at the first start.
     pub baseline: Option<Compared>,
-    /// What is there now.
+    /// The current environment.
     pub current: Compared,
-    /// Every change, sorted by severity, kind and subject.
+    /// All changes, sorted by severity, kind and subject.
     pub drifts: Vec<Drift>,
-    /// How many.
     pub counts: Counts,
-    /// What it comes to.
     pub verdict: Verdict,
 }
 
 impl Report {
-    /// Whether a resume may go on.
+    /// Whether a resume may continue.
     ///
     /// # Errors
     /// `DRIFT_CRITICAL` with every critical change.
@@ -164,10 +153,10 @@ impl Report {
     }
 }
 
-/// Compares. `snapshotted` are the slots that a snapshot of the session holds.
+/// Compares two environments. `snapshotted` are the slots in a snapshot of the session.
 ///
 /// # Errors
-/// When an environment holds a number that canonical JSON has no text for.
+/// If an environment contains a number without a canonical form.
 pub fn compare(
     baseline: Option<&ResolvedEnvironment>,
     current: &ResolvedEnvironment,
@@ -178,7 +167,7 @@ pub fn compare(
         let manifest_ref = environment.manifest_ref.clone();
         Ok(Compared { snapshot_id: environment.snapshot_id()?, manifest_ref })
     };
-    let mut found = Found::default();
+    let mut found = DriftCollector::default();
     if let Some(before) = baseline {
         found.identity(before, current);
         found.abilities(before, current);
@@ -210,14 +199,14 @@ pub fn compare(
 }
 
 #[derive(Default)]
-struct Found {
+struct DriftCollector {
     drifts: Vec<Drift>,
 }
 
-/// What a set says of one of its members: nothing before, nothing after, or both.
+/// The two sides of a set member: before, after, or both.
 type Pair<'a, T> = (Option<&'a T>, Option<&'a T>);
 
-/// The members of two sets by their keys.
+/// The members of two sets by key.
 fn by_key<'a, T, K: Ord>(
     before: &'a [T],
     after: &'a [T],
@@ -237,8 +226,8 @@ fn shown<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).unwrap_or(Value::Null)
 }
 
-impl Found {
-    /// A change whose severity the table knows.
+impl DriftCollector {
+    /// A change with a fixed severity.
     fn add(&mut self, kind: Kind, subject: &str, before: Option<Value>, after: Option<Value>) {
         self.add_as(kind, kind.severity().unwrap_or(Severity::Warning), subject, before, after);
     }
@@ -254,7 +243,7 @@ impl Found {
         self.drifts.push(Drift { kind, severity, subject: subject.to_owned(), before, after });
     }
 
-    /// A change of one value, if it is one.
+    /// A change of one value, if it changed.
     fn changed<T: Serialize + PartialEq>(&mut self, kind: Kind, subject: &str, before: &T, after: &T) {
         if before != after {
             self.add(kind, subject, Some(shown(before)), Some(shown(after)));
@@ -265,7 +254,7 @@ impl Found {
         let (old, new) = (&before.agent, &after.agent);
         let agent = new.slug.as_str();
         self.changed(Kind::AgentChanged, agent, &old.slug, &new.slug);
-        // Another agent has another version; that is one change, not two.
+        // Another agent has another version; report this as one change.
         if old.slug == new.slug {
             self.changed(Kind::AgentVersionChanged, agent, &old.version, &new.version);
         }
@@ -345,9 +334,9 @@ impl Found {
         }
     }
 
-    /// The identity of the plan is new with every turn; it is no news.
+    /// The plan identity changes with every turn and is not reported.
     fn env(&mut self, before: &ResolvedEnvironment, after: &ResolvedEnvironment) {
-        let told = |variable: &super::EnvVariable| match (&variable.digest, &variable.secret_ref) {
+        let shown_value = |variable: &super::EnvVariable| match (&variable.digest, &variable.secret_ref) {
             (Some(digest), _) => Value::from(digest.as_str()),
             (None, secret) => json!({ "secretRef": secret }),
         };
@@ -356,9 +345,11 @@ impl Found {
                 continue;
             }
             match pair {
-                (Some(old), Some(new)) => self.changed(Kind::EnvVarChanged, name, &told(old), &told(new)),
-                (None, Some(new)) => self.add(Kind::EnvVarAdded, name, None, Some(told(new))),
-                (Some(old), None) => self.add(Kind::EnvVarRemoved, name, Some(told(old)), None),
+                (Some(old), Some(new)) => {
+                    self.changed(Kind::EnvVarChanged, name, &shown_value(old), &shown_value(new));
+                }
+                (None, Some(new)) => self.add(Kind::EnvVarAdded, name, None, Some(shown_value(new))),
+                (Some(old), None) => self.add(Kind::EnvVarRemoved, name, Some(shown_value(old)), None),
                 (None, None) => {}
             }
         }

@@ -1,7 +1,7 @@
-//! Secrets of one machine: in the environment of the program, or in files.
+//! Secrets of one machine: from environment variables or files.
 //!
-//! `env:NAME` is a variable of the process, `file:PATH` the content of a file, its last line end left out. The
-//! kind of a credential makes no difference here.
+//! `env:NAME` is a variable of this process, `file:PATH` the content of a file without its last
+//! line break. The kind of the credential is not used.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -12,7 +12,6 @@ use super::secret::{Reason, SecretSource};
 use super::variables::MAX_VALUE;
 use crate::manifest::CredentialKind;
 
-/// The secrets of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalSecrets;
 
@@ -30,7 +29,7 @@ impl SecretSource for LocalSecrets {
     }
 }
 
-/// What `std::env::var` takes without a panic.
+/// Whether `std::env::var` accepts the name without a panic.
 fn is_variable(name: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0'])
 }
@@ -41,13 +40,13 @@ fn read(path: &str) -> Result<Zeroizing<String>, Reason> {
         ErrorKind::PermissionDenied => Reason::Denied,
         _ => Reason::Upstream,
     };
-    // Looked at before it is opened: opening a pipe waits for whoever writes it.
+    // Checked before opening: opening a pipe would wait for its writer.
     if !std::fs::metadata(path).map_err(reason)?.is_file() {
         return Err(Reason::BadSourceRef);
     }
     let file = File::open(path).map_err(reason)?;
-    // Of the full size from the start, so that growing leaves no copies. One byte more than a variable may
-    // have, and a line end, tell a file that is too large.
+    // Allocated in full, so that growing leaves no copies. One byte over the limit of a variable
+    // plus a line break detects a file that is too large.
     let most = MAX_VALUE + 3;
     let mut bytes = Zeroizing::new(Vec::with_capacity(most));
     file.take(most as u64).read_to_end(&mut bytes).map_err(reason)?;

@@ -1,16 +1,15 @@
-//! Names of variables: how they are spelt, and which belong to the platform.
+//! Names of variables: their syntax, and reserved names.
 
-/// The longest name, in bytes.
 pub const MAX_NAME: usize = 128;
 
 /// Names that the platform sets, or that would change which programs run.
 const RESERVED: [&str; 8] =
     ["HOME", "PATH", "USER", "SHELL", "PWD", "TMPDIR", "LD_PRELOAD", "LD_LIBRARY_PATH"];
 
-/// Families of the platform: ours, and the one that manifests of before know.
+/// Reserved prefixes: the current one, and the one of earlier manifests.
 const RESERVED_PREFIXES: [&str; 2] = ["INTERLOCK_", "XEMA_"];
 
-/// Whether it is a name: `UPPER_SNAKE_CASE`, a letter first.
+/// Whether it is a valid name: `UPPER_SNAKE_CASE`, starting with a letter.
 pub fn is_variable(text: &str) -> bool {
     let mut bytes = text.bytes();
     text.len() <= MAX_NAME
@@ -18,7 +17,6 @@ pub fn is_variable(text: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// Whether only the platform may set it.
 pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name) || RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }

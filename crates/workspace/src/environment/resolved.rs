@@ -1,14 +1,14 @@
-//! Everything an agent starts with, resolved from what each layer says.
+//! Everything an agent starts with, resolved from all layers.
 //!
-//! Resolved at every start and every resume. The stored copy is for audit and for [drift](super::drift); it is
-//! never replayed.
+//! Resolved at every start and resume. The stored copy is for audit and for [drift](super::drift);
+//! it is never replayed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{EnvVariable, Outcome};
+use super::{EnvVariable, ResolvedVariables};
 use crate::Error;
 use crate::manifest::vocabulary::closed;
 use crate::manifest::{
@@ -16,14 +16,12 @@ use crate::manifest::{
 };
 use crate::slot::Mode;
 
-/// What an agent starts with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the names are those of the manifest, and say it")]
 pub struct ResolvedEnvironment {
     pub manifest_ref: ManifestRef,
     pub surface: Surface,
-    /// Every surface that the manifest is for.
+    /// The surfaces that the manifest supports.
     pub surface_compat: Vec<Surface>,
     pub agent: ResolvedAgent,
     pub sub_agents: Vec<ResolvedSubAgent>,
@@ -41,30 +39,26 @@ pub struct ResolvedEnvironment {
 }
 
 impl ResolvedEnvironment {
-    /// What identifies it: the digest of everything but the time.
+    /// Its identity: the digest of everything except the time.
     ///
     /// # Errors
-    /// When it holds a number that canonical JSON has no text for.
+    /// If it contains a number without a canonical form.
     pub fn snapshot_id(&self) -> Result<String, canon::canonical::CanonicalError> {
         let timeless = Self { resolved_at: String::new(), ..self.clone() };
         canon::digest::Digest::of_canonical(&timeless).map(|digest| digest.to_string())
     }
 }
 
-/// Which manifest, in which state.
+/// The manifest and its digests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestRef {
-    /// Its name.
     pub slug: String,
-    /// Its version.
     pub version: String,
     /// The digest of its file and of its base.
     pub digest: String,
 }
 
-/// The agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are those of the manifest, and say it")]
 pub struct ResolvedAgent {
     pub slug: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,59 +72,49 @@ pub struct ResolvedAgent {
 /// An agent that may be delegated to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResolvedSubAgent {
-    /// Which agent.
     pub slug: String,
-    /// What it is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
-    /// The model that it uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Value>,
-    /// Who brought it.
+    /// The layer that added it.
     pub layer: SubAgentLayer,
 }
 
-/// A skill, chosen.
+/// A selected skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedSkill {
-    /// Which skill.
     pub slug: String,
-    /// Which version of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Whose row was chosen.
+    /// The owner of the selected row.
     pub tier: Tier,
-    /// Who asked for it.
+    /// The layer that requested it.
     pub layer: SkillLayer,
 }
 
-/// A credential, without its value.
+/// A credential without its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResolvedCredential {
-    /// What the manifest calls it.
+    /// Its name in the manifest.
     pub name: String,
-    /// What it opens.
     pub kind: CredentialKind,
-    /// Where it is.
     pub source_ref: String,
-    /// Whether nothing starts without it.
     pub required: bool,
-    /// Whether it could be had.
+    /// Whether it is available.
     pub resolved: bool,
 }
 
 /// An enabled slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedMount {
-    /// Which slot.
     pub slot: String,
-    /// What the agent may do there.
     pub mode: Mode,
 }
 
 closed! {
-    /// Who owns a row; an earlier one is chosen over a later.
+    /// The owner of a row; earlier ones take precedence.
     Tier {
         User => "user",
         Project => "project",
@@ -141,7 +125,7 @@ closed! {
 }
 
 closed! {
-    /// Who asked for a skill, in this order.
+    /// The layer that requested a skill, in this order.
     SkillLayer {
         System => "system",
         Agent => "agent",
@@ -151,73 +135,70 @@ closed! {
 }
 
 closed! {
-    /// Who brought an agent to delegate to.
+    /// The layer that added a delegate.
     SubAgentLayer {
-        /// The agent's own definition. It cannot be taken away.
+        /// The agent's definition. It cannot be removed.
         Intrinsic => "intrinsic",
         Manifest => "manifest",
         Invocation => "invocation",
     }
 }
 
-/// What the registry knows of the agent.
+/// Registry facts about the agent.
 #[derive(Clone, Debug, Default)]
 pub struct AgentFacts {
-    /// The version of its definition.
     pub version: Option<String>,
-    /// Its own model.
     pub model: Option<Value>,
-    /// Whom it delegates to by its definition.
+    /// The delegates in its definition.
     pub sub_agents: Vec<SubAgent>,
-    /// Skills of its definition.
+    /// The skills in its definition.
     pub skills: Vec<Skill>,
-    /// What it is granted.
     pub grant: BTreeSet<ToolKey>,
-    /// Skills that every agent has.
+    /// Skills of every agent.
     pub system_skills: Vec<Skill>,
 }
 
-/// What one start asks for.
+/// The options of one start.
 #[derive(Clone, Debug, Default)]
 pub struct Invocation {
-    /// A model for this start.
+    /// The model of this start.
     pub model: Option<Value>,
-    /// A model for this node of a workflow.
+    /// The model of this workflow node.
     pub node_model: Option<Value>,
-    /// More agents to delegate to, or other models for known ones.
+    /// Additional delegates, or other models for known ones.
     pub sub_agents: Vec<SubAgent>,
-    /// Skills attached to the session.
+    /// Skills of the session.
     pub skills: Vec<Skill>,
-    /// The session's own tools, in place of the manifest's.
+    /// The session's tools, which replace the manifest's.
     pub tools: Option<Vec<ToolSelection>>,
-    /// Tools of the briefcase, added to whatever there is.
+    /// Additional tools of the briefcase.
     pub mcp_tools: Vec<ToolSelection>,
-    /// What is permitted this time.
+    /// The permissions of this start.
     pub permissions: Option<BTreeSet<ToolKey>>,
 }
 
-/// Which row of a skill is used: its version and whose it is.
+/// Selects the row of a skill: version and owner.
 ///
 /// # Contract
-/// The nearest owner that has the skill in the range decides; within it, the highest version.
+/// The nearest owner with a version in the range decides; within it, the highest version.
 pub trait SkillRows {
     /// The row of a skill.
     ///
     /// # Errors
-    /// `SKILL_VERSION_UNSATISFIED`, or `RESOLVE_NOT_FOUND`.
+    /// `SKILL_VERSION_UNSATISFIED` or `RESOLVE_NOT_FOUND`.
     fn row(&self, skill: &Skill) -> Result<(Option<String>, Tier), Error>;
 }
 
 /// Resolves everything. `outcome` is the environment of [`resolve`](super::resolve).
 ///
 /// # Errors
-/// What `rows` refuses, all of it together.
+/// All errors of `rows` together.
 pub fn resolve(
     bound: &Bound,
     surface_compat: &[Surface],
     facts: &AgentFacts,
     invocation: &Invocation,
-    outcome: &Outcome,
+    outcome: &ResolvedVariables,
     rows: &dyn SkillRows,
     resolved_at: &str,
 ) -> Result<ResolvedEnvironment, Error> {
@@ -261,8 +242,8 @@ pub fn resolve(
     })
 }
 
-/// The agents of all layers. A later layer can add one, or give a known one another model; it takes none away and
-/// renames none.
+/// The delegates of all layers. A later layer can add one or change a model; it cannot remove or
+/// rename any.
 pub fn sub_agents(
     intrinsic: &[SubAgent],
     manifest: &[SubAgent],
@@ -298,7 +279,7 @@ pub fn sub_agents(
     resolved
 }
 
-/// The skills of all layers, in their order, each once: who asks first decides.
+/// The skills of all layers, in order, each once: the first layer decides.
 fn skills(
     facts: &AgentFacts,
     manifest: &[Skill],
@@ -330,7 +311,7 @@ fn skills(
     }
 }
 
-/// The session's list in place of the manifest's, and what the briefcase adds.
+/// The session's list instead of the manifest's, plus the briefcase's.
 pub fn tools(
     manifest: &[ToolSelection],
     session: Option<&[ToolSelection]>,
@@ -341,8 +322,8 @@ pub fn tools(
     all.filter(|selection| seen.insert(*selection)).cloned().collect()
 }
 
-/// What is granted, within what the manifest allows, without what it denies, within what is permitted this time. Each
-/// step can only take away.
+/// The granted tools: limited to what the manifest allows, minus what it denies, limited to this
+/// start's permissions. Each step can only remove.
 pub fn permissions(
     grant: &BTreeSet<ToolKey>,
     manifest: &Permissions,

@@ -1,4 +1,4 @@
-//! Log text without secrets.
+//! Removes secrets from log text.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,18 +9,17 @@ use zeroize::Zeroizing;
 
 use super::secret::Secret;
 
-/// The shortest secret that is looked for. Shorter ones would be found in innocent text.
+/// The shortest secret that is searched for. Shorter ones would match ordinary text.
 pub const MIN_SCRUBBED: usize = 8;
 
-/// Takes secrets out of text, also where they were encoded: base64, at whichever offset the secret was in what was
-/// encoded; percent-encoding; the escapes of JSON.
+/// Removes secrets from text, also in encoded form: base64 at any offset, percent-encoding, and
+/// JSON escapes.
 pub struct Scrubber {
-    /// What is looked for, longest first, and what stands there instead.
+    /// The patterns, longest first, and their replacements.
     needles: Vec<(Zeroizing<String>, String)>,
 }
 
 impl Scrubber {
-    /// A scrubber of these secrets.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
         let mut needles = Vec::new();
         for secret in secrets.into_iter().filter(|secret| secret.expose().len() >= MIN_SCRUBBED) {
@@ -28,14 +27,14 @@ impl Scrubber {
                 needles.push((spelling, secret.to_string()));
             }
         }
-        // The longest first: a secret may be the beginning of another.
+        // Longest first: a secret may be a prefix of another.
         needles.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         needles.dedup_by(|(one, _), (other, _)| one == other);
         Self { needles }
     }
 
-    /// The text with `[redacted:NAME]` in the place of each secret. Give it whole lines: what is cut in two is not
-    /// found.
+    /// The text with each secret replaced by `[redacted:NAME]`. Pass complete lines: a secret that
+    /// is split is not found.
     pub fn scrub<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
         for (needle, redacted) in &self.needles {
@@ -53,7 +52,7 @@ impl std::fmt::Debug for Scrubber {
     }
 }
 
-/// A secret in each of its spellings.
+/// A secret in each encoding.
 fn spellings(secret: &str) -> Vec<Zeroizing<String>> {
     let mut spellings = vec![Zeroizing::new(secret.to_owned())];
     let bytes = secret.as_bytes();
@@ -66,7 +65,7 @@ fn spellings(secret: &str) -> Vec<Zeroizing<String>> {
         }
     }
     let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
-    // `encodeURIComponent` leaves a few more as they are; forms write a space as `+`.
+    // `encodeURIComponent` escapes fewer characters; forms encode a space as `+`.
     let component = |byte: u8| unreserved(byte) || matches!(byte, b'!' | b'\'' | b'(' | b')' | b'*');
     for upper in [true, false] {
         spellings.push(percent(bytes, upper, unreserved));
@@ -81,7 +80,8 @@ fn spellings(secret: &str) -> Vec<Zeroizing<String>> {
     spellings
 }
 
-/// The characters of base64 that come from the secret alone when `offset` bytes stand before it, and any after it.
+/// The base64 characters that depend only on the secret, with `offset` bytes before it and any
+/// after it.
 fn inside(engine: &impl base64::Engine, bytes: &[u8], offset: usize) -> Zeroizing<String> {
     let mut padded = Zeroizing::new(vec![0; offset]);
     padded.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! Secrets: a type that does not tell, and the port through which they come.
+//! Secrets: a type that cannot leak its value, and the port that provides secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::manifest::vocabulary::closed;
 use crate::manifest::{Credential, CredentialKind};
 
-/// A value that is not told. It is wiped from memory when it is dropped, has no `Serialize`, and prints
+/// A secret value. It is wiped from memory on drop, does not implement `Serialize`, and prints
 /// `[redacted:NAME]`.
 #[derive(Clone)]
 pub struct Secret {
@@ -23,30 +23,29 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// A secret under the name that may be told.
+    /// A secret with its public name.
     pub fn new(name: impl Into<String>, value: Zeroizing<String>) -> Self {
         Self { name: name.into(), value }
     }
 
-    /// A value put together from parts, some of which are secrets: all of it is one then.
+    /// A value assembled from parts, some of which are secrets: the whole is a secret.
     pub(super) fn joined<'a>(
         credentials: &[&str],
         variable: &str,
         parts: impl Iterator<Item = &'a str> + Clone,
     ) -> Self {
-        // Of the exact size: a string that grows leaves its shorter copies behind, unwiped.
+        // Exact capacity: a growing string would leave unwiped copies.
         let mut value = Zeroizing::new(String::with_capacity(parts.clone().map(str::len).sum()));
         parts.for_each(|part| value.push_str(part));
         let name = if credentials.is_empty() { variable.to_owned() } else { credentials.join(",") };
         Self { name, value }
     }
 
-    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The value. Whoever calls this answers for where it goes.
+    /// The value. The caller is responsible for where it goes.
     pub fn expose(&self) -> &str {
         &self.value
     }
@@ -65,7 +64,7 @@ impl fmt::Debug for Secret {
 }
 
 closed! {
-    /// Why a secret could not be had.
+    /// Why a secret is not available.
     Reason {
         NotFound => "not-found",
         Denied => "denied",
@@ -75,24 +74,21 @@ closed! {
     }
 }
 
-/// A credential that could not be had.
+/// A missing credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Missing {
-    /// What the manifest calls it.
+    /// Its name in the manifest.
     pub name: String,
-    /// What it opens.
     pub kind: CredentialKind,
-    /// Where it was looked for.
+    /// Its source reference.
     pub source_ref: String,
-    /// Whether nothing starts without it.
     pub required: bool,
-    /// Why.
     pub reason: Reason,
 }
 
 impl Missing {
-    /// The same as JSON.
+    /// As JSON.
     pub fn details(&self) -> Value {
         json!({
             "name": self.name,
@@ -104,40 +100,41 @@ impl Missing {
     }
 }
 
-/// Where secrets come from. The kind says who is asked: a gateway, a code host, a secrets service, a wallet.
+/// Provides secrets. The kind selects the provider: a gateway, a code host, a secrets service, a
+/// wallet.
 ///
 /// # Contract
-/// * `source_ref` is understood by the source alone.
-/// * A secret is written nowhere, and a refusal tells nothing of it.
-/// * A call may take long: it is abandoned after a time-out, and what it returns later is wiped.
+/// * Only the source interprets `source_ref`.
+/// * Secrets are never stored, and errors reveal nothing about them.
+/// * A call may block: it is abandoned after a timeout, and its later result is wiped.
 pub trait SecretSource: Send + Sync {
-    /// The secret at that place.
+    /// Fetches a secret.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why it is not available.
     fn fetch(&self, kind: CredentialKind, source_ref: &str) -> Result<Zeroizing<String>, Reason>;
 }
 
-/// What was fetched, by the name of the credential, and what was not, sorted by name.
+/// The fetched credentials by name, and the missing ones, sorted by name.
 pub(super) struct Fetched {
     pub(super) secrets: BTreeMap<String, Secret>,
     pub(super) missing: Vec<Missing>,
 }
 
-/// A place that is asked once, however many credentials are there.
-type Place = (CredentialKind, String);
-type Answer = Result<Zeroizing<String>, Reason>;
+/// A source that is queried once for all its credentials.
+type SourceKey = (CredentialKind, String);
+type FetchResult = Result<Zeroizing<String>, Reason>;
 
-/// Asks for every credential, in parallel and each place once. A call that takes longer than `timeout` is
-/// abandoned with its thread: a source that hangs must not keep an agent from being told so.
+/// Fetches all credentials in parallel, each source once. A call that exceeds `timeout` is
+/// abandoned with its thread: a hanging source must not block the report.
 pub(super) fn fetch_all(
     source: &Arc<dyn SecretSource>,
     credentials: &[Credential],
     timeout: Duration,
 ) -> Fetched {
     let place = |credential: &Credential| (credential.kind, credential.source_ref.clone());
-    let places: BTreeSet<Place> = credentials.iter().map(place).collect();
-    let answers = ask(source, places, timeout);
+    let sources: BTreeSet<SourceKey> = credentials.iter().map(place).collect();
+    let answers = ask(source, sources, timeout);
     let mut fetched = Fetched { secrets: BTreeMap::new(), missing: Vec::new() };
     for credential in credentials {
         let Credential { name, kind, source_ref, required } = credential;
@@ -156,22 +153,23 @@ pub(super) fn fetch_all(
     fetched
 }
 
-/// A manifest declares few enough to ask for all at once, so that one that hangs delays nothing but the report.
+/// A manifest declares few enough to fetch all at once, so that a hanging source delays only the
+/// report.
 fn ask(
     source: &Arc<dyn SecretSource>,
-    places: BTreeSet<Place>,
+    sources: BTreeSet<SourceKey>,
     timeout: Duration,
-) -> BTreeMap<Place, Answer> {
+) -> BTreeMap<SourceKey, FetchResult> {
     let deadline = Instant::now() + timeout;
-    let (send, receive) = mpsc::channel::<(Place, Answer)>();
+    let (send, receive) = mpsc::channel::<(SourceKey, FetchResult)>();
     let mut answers = BTreeMap::new();
     let mut waiting = 0;
-    for place in places {
+    for place in sources {
         let (source, send, asked) = (Arc::clone(source), send.clone(), place.clone());
         let started = thread::Builder::new().name("secret".to_owned()).spawn(move || {
             let call = AssertUnwindSafe(|| source.fetch(asked.0, &asked.1));
             let answer = catch_unwind(call).unwrap_or(Err(Reason::Upstream));
-            // Nobody listens after the time-out; the value is wiped then.
+            // After the timeout there is no receiver; the value is wiped.
             let _ = send.send((asked, answer.and_then(usable)));
         });
         if started.is_ok() {
@@ -193,8 +191,8 @@ fn ask(
     answers
 }
 
-/// A variable is never set empty, and none can hold NUL.
-fn usable(value: Zeroizing<String>) -> Answer {
+/// A variable must not be empty and cannot contain NUL.
+fn usable(value: Zeroizing<String>) -> FetchResult {
     if value.is_empty() {
         Err(Reason::NotFound)
     } else if value.contains('\0') {
@@ -228,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_hangs_or_panics_is_reported_beside_the_others() {
+    fn a_hanging_or_panicking_source_is_reported_with_the_others() {
         let (sender, receiver) = mpsc::channel();
         let source: Arc<dyn SecretSource> = Arc::new(Stuck(Mutex::new(receiver)));
         let credentials: Vec<Credential> = ["hangs", "panics", "nul", "fine"]
@@ -239,7 +237,7 @@ mod tests {
                 required: true,
             })
             .into();
-        // Long enough for the others on any machine, short enough to wait for.
+        // Long enough for the others on any machine, and short enough to wait for.
         let fetched = fetch_all(&source, &credentials, Duration::from_secs(1));
         assert_eq!(fetched.secrets.keys().collect::<Vec<_>>(), ["fine"]);
         let missing: Vec<(&str, Reason)> =

@@ -1,4 +1,4 @@
-//! The layers of variables, and what the platform sets.
+//! The layers of variables, and the platform's variables.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use crate::manifest::{CompiledEnv, EnvPiece};
 use crate::slot::WORKSPACE;
 use crate::{Code, Error};
 
-/// The largest value, in bytes. Kernels take four times that for one string of an environment.
+/// The largest value, in bytes. Kernels accept four times as much per string.
 pub const MAX_VALUE: usize = 32 << 10;
 
-/// How large all names and values may be together, in bytes.
+/// The limit of all names and values together, in bytes.
 pub const MAX_TOTAL: usize = 256 << 10;
 
 closed! {
-    /// Who set a variable; a later one wins.
+    /// The layer of a variable; later ones take precedence.
     Layer {
         BaseManifest => "base-manifest",
         Manifest => "manifest",
@@ -28,38 +28,26 @@ closed! {
     }
 }
 
-/// What the platform tells every agent.
+/// The platform's variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platform {
-    /// Whose workspace it is.
     pub org_id: String,
-    /// In which project.
     pub project_id: String,
     /// The identity of the composed request.
     pub apply_id: String,
-    /// What it is for.
     pub scope: Scope,
 }
 
-/// A run or a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// A job of a run.
-    Run {
-        /// Which run.
-        run_id: String,
-        /// Which job of it.
-        job_run_id: String,
-    },
-    /// A session with a person.
-    Session {
-        /// Which session.
-        session_id: String,
-    },
+    Run { run_id: String, job_run_id: String },
+    /// An interactive session.
+    Session { session_id: String },
 }
 
 impl Platform {
-    /// What a request that was composed to `apply_id` says of it. A request that composes has all of it.
+    /// The scope of a request that composed to `apply_id`. A request that composes is complete.
     pub fn of_request(request: &Value, apply_id: &str) -> Option<Self> {
         let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
         let scope = match (request.get("workflowRun"), request.get("interactive")) {
@@ -89,7 +77,7 @@ impl Platform {
     }
 }
 
-/// A variable whose credentials are not yet filled in.
+/// A variable before credentials are inserted.
 #[derive(Clone, Debug)]
 pub(super) struct Declared {
     pub(super) name: String,
@@ -104,7 +92,7 @@ pub(super) enum Part {
 }
 
 impl Declared {
-    /// The credentials in it, each once.
+    /// Its distinct credentials.
     pub(super) fn credentials(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for part in &self.parts {
@@ -118,7 +106,7 @@ impl Declared {
     }
 }
 
-/// All layers together, sorted by name. Every wrong name is reported.
+/// All layers merged, sorted by name. Every invalid name is reported.
 pub(super) fn layered(
     manifest: &[CompiledEnv],
     overlay: &[(String, String)],
@@ -126,7 +114,7 @@ pub(super) fn layered(
 ) -> Result<Vec<Declared>, Error> {
     let mut variables: BTreeMap<String, Declared> = BTreeMap::new();
     let mut errors = Vec::new();
-    // A base's variable that the manifest sets again is no longer in the list: it was merged.
+    // A base variable that the manifest overrides is not in the list: it was merged.
     for item in manifest {
         let layer = if item.from_base { Layer::BaseManifest } else { Layer::Manifest };
         let parts = item.pieces.iter().map(|piece| match piece {
@@ -156,23 +144,27 @@ fn set(variables: &mut BTreeMap<String, Declared>, errors: &mut Vec<Error>, vari
     let Declared { name, layer, parts } = &variable;
     let shown = canon::budget::truncate(name, names::MAX_NAME).escape_debug().to_string();
     if !names::is_variable(name) {
-        let message = format!("{shown} ({layer}) is no name of a variable: UPPER_SNAKE_CASE, a letter first");
+        let message = format!(
+            "{shown} ({layer}) is not a valid variable name: use UPPER_SNAKE_CASE, starting with a letter"
+        );
         errors.push(Error::new(Code::ValidationError, message).detail("name", shown));
     } else if names::is_reserved(name) {
-        let message = format!("{shown} ({layer}) is set by the platform only");
+        let message = format!("{shown} ({layer}) is reserved for the platform");
         errors.push(Error::new(Code::EnvReservedName, message).detail("name", shown));
     } else if parts.iter().any(|part| matches!(part, Part::Text(text) if text.contains('\0'))) {
-        let message = format!("the value of {shown} ({layer}) has NUL in it, which no environment can hold");
+        let message = format!(
+            "the value of {shown} ({layer}) contains NUL, which environment variables cannot contain"
+        );
         errors.push(Error::new(Code::ValidationError, message).detail("name", shown));
     } else {
         variables.insert(name.clone(), variable);
     }
 }
 
-/// What a variable adds to the size of an environment that has `total` bytes.
+/// The size that a variable adds to an environment of `total` bytes.
 pub(super) fn check_size(name: &str, value: usize, total: usize) -> Result<usize, Error> {
     let refuse = |what: &str, max: usize, seen: usize| {
-        let message = format!("{what}: at most {max} bytes, and there are {seen}");
+        let message = format!("{what} is {seen} bytes; the limit is {max} bytes");
         let error = Error::new(Code::EnvValueTooLarge, message);
         error.detail("name", name).detail("max", max).detail("seen", seen)
     };
@@ -186,7 +178,8 @@ pub(super) fn check_size(name: &str, value: usize, total: usize) -> Result<usize
     Ok(added)
 }
 
-/// The first 16 hexadecimal digits of the HMAC-SHA256: without the organisation's key nobody can try out values.
+/// The first 16 hexadecimal digits of the HMAC-SHA256: values cannot be guessed without the
+/// organisation's key.
 pub(super) fn digest(key: &[u8], value: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
     mac.update(value.as_bytes());

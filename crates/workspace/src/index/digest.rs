@@ -1,14 +1,14 @@
-//! One digest for each mount and each slot, gathered from the lines of an index.
+//! Digests of mounts and slots, computed from the index lines.
 
 use std::collections::BTreeMap;
 
 use super::{Line, LineKind, slot_of};
 use crate::slot::Slot;
 
-/// Gathers the digests of an index while its lines pass by.
+/// Computes the digests while the lines pass by.
 ///
-/// The digest of a mount or of a slot is BLAKE3 over `path NUL kind NUL mode NUL hash LF` of its lines
-/// in the order of the index, where the mode is four octal digits and the hash that of the line. Equal digests mean
+/// The digest of a mount or slot is BLAKE3 over `path NUL kind NUL mode NUL hash LF` of its lines
+/// in index order, with the mode as four octal digits and the hash of the line. Equal digests mean
 /// equal trees; times and inode numbers do not count.
 #[derive(Debug, Default)]
 pub struct Digests {
@@ -23,33 +23,28 @@ struct Tree {
     hasher: blake3::Hasher,
 }
 
-/// What is in one mount or slot.
+/// The contents of one mount or slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeSummary {
-    /// How many files and links.
     pub files: u64,
-    /// How many bytes the files have.
     pub bytes: u64,
     /// The digest, 64 hexadecimal digits.
     pub digest: String,
 }
 
-/// What is in every mount and slot that has a line.
+/// The contents of every mount and slot with a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// By slot.
     pub slots: BTreeMap<Slot, TreeSummary>,
-    /// By mount key.
     pub mounts: BTreeMap<String, TreeSummary>,
 }
 
 impl Digests {
-    /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a line. Lines have to come in the order of the index.
+    /// Adds a line. Lines must be in index order.
     pub fn add(&mut self, line: &Line) {
         if let Some(slot) = slot_of(&line.path) {
             self.slots.entry(slot).or_default().add(line);
@@ -63,7 +58,6 @@ impl Digests {
         }
     }
 
-    /// What was gathered.
     pub fn finish(self) -> Summary {
         Summary {
             slots: self.slots.into_iter().map(|(slot, tree)| (slot, tree.finish())).collect(),

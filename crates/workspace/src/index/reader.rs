@@ -1,4 +1,4 @@
-//! Reading an index.
+//! Reads an index.
 
 use std::io::Read;
 
@@ -7,11 +7,11 @@ use serde::Deserialize;
 use super::{Header, Line, MAX_LINE_BYTES, VERSION, compare_paths, damaged, failed};
 use crate::Error;
 
-/// How many bytes are read at once; several lines of the greatest length fit.
+/// The block size; several lines of the greatest length fit.
 const BLOCK: usize = 4 * MAX_LINE_BYTES;
 
-/// Reads an index, line by line. What it returned is only known to be whole when it has returned nothing:
-/// the last line has the hash of all before it.
+/// Reads an index line by line. The lines are verified only after the end was reached: the last
+/// line contains the hash of all others.
 #[derive(Debug)]
 pub struct Reader<R> {
     blocks: Blocks<R>,
@@ -37,20 +37,20 @@ struct Last {
     blake3: String,
 }
 
-/// The version alone: a later format may have another header.
+/// Only the version: a later format may have another header.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
 }
 
 impl<R: Read> Reader<R> {
-    /// Starts to read. The reader takes large blocks itself; `input` needs no buffer.
+    /// Starts reading. The reader uses large blocks; `input` needs no buffer.
     ///
     /// # Errors
-    /// When there is no header, when it is that of another version, or when nothing can be read.
+    /// If the header is missing or has another version, or the file cannot be read.
     pub fn new(input: R) -> Result<Self, Error> {
         let mut blocks = Blocks::new(input);
-        let text = blocks.next_line()?.ok_or_else(|| damaged(1, "there is no header"))?;
+        let text = blocks.next_line()?.ok_or_else(|| damaged(1, "the header is missing"))?;
         let first = match serde_json::from_slice::<First>(text) {
             Ok(first) if first.version == VERSION => first,
             _ => return Err(foreign(text)),
@@ -63,34 +63,35 @@ impl<R: Read> Reader<R> {
         Ok(Self { blocks, header, last: String::new(), lines: 0, ended: false })
     }
 
-    /// What stands before the lines.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The next line; nothing when the index is at its end, and whole.
+    /// The next line; `None` at the verified end.
     ///
     /// # Errors
-    /// When a line is missing, damaged, too long or out of order, when the index was cut off or
-    /// altered, or when it cannot be read.
+    /// If a line is missing, damaged, too long or out of order, if the index was truncated or
+    /// altered, or if it cannot be read.
     pub fn next_line(&mut self) -> Result<Option<Line>, Error> {
         if self.ended {
             return Ok(None);
         }
         // The header is the first line of the file.
         let number = self.lines + 2;
-        let text = self.blocks.next_line()?.ok_or_else(|| damaged(number, "the end is missing"))?;
+        let text = self.blocks.next_line()?.ok_or_else(|| damaged(number, "the last line is missing"))?;
         if text.starts_with(br#"{"lines":"#) {
-            let last = serde_json::from_slice(text).map_err(|_| damaged(number, "it cannot be read"))?;
+            let last =
+                serde_json::from_slice(text).map_err(|_| damaged(number, "the line is not valid JSON"))?;
             self.end(&last, number)?;
             return Ok(None);
         }
-        let line: Line = serde_json::from_slice(text).map_err(|_| damaged(number, "it cannot be read"))?;
+        let line: Line =
+            serde_json::from_slice(text).map_err(|_| damaged(number, "the line is not valid JSON"))?;
         if let Some(problem) = line.problem() {
             return Err(damaged(number, problem));
         }
         if self.lines > 0 && compare_paths(self.last.as_bytes(), line.path.as_bytes()).is_ge() {
-            return Err(damaged(number, "it does not come after the line before"));
+            return Err(damaged(number, "the line is out of order"));
         }
         self.lines += 1;
         self.last.clear();
@@ -100,16 +101,13 @@ impl<R: Read> Reader<R> {
 
     fn end(&mut self, last: &Last, number: u64) -> Result<(), Error> {
         if last.lines != self.lines {
-            return Err(damaged(
-                number,
-                &format!("{} lines were written, and {} are there", last.lines, self.lines),
-            ));
+            return Err(damaged(number, &format!("expected {} lines, found {}", last.lines, self.lines)));
         }
         if self.blocks.hash_before_last_line().to_hex().as_str() != last.blake3 {
-            return Err(damaged(number, "the hash of the lines is not the one that was written"));
+            return Err(damaged(number, "the hash of the lines does not match"));
         }
         if self.blocks.next_line()?.is_some() {
-            return Err(damaged(number + 1, "something follows the end"));
+            return Err(damaged(number + 1, "there is data after the last line"));
         }
         self.ended = true;
         Ok(())
@@ -119,7 +117,7 @@ impl<R: Read> Reader<R> {
 impl<R: Read> Iterator for Reader<R> {
     type Item = Result<Line, Error>;
 
-    /// The next line. After an error nothing more comes.
+    /// The next line. After an error the iterator ends.
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.next_line().transpose();
         if matches!(next, Some(Err(_))) {
@@ -129,28 +127,29 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// What is wrong with a header.
+/// The problem of a header.
 fn foreign(text: &[u8]) -> Error {
     match serde_json::from_slice(text) {
         Ok(Versioned { version }) if version != VERSION => {
-            damaged(1, &format!("it has version {version}, and this program reads {VERSION}"))
+            damaged(1, &format!("the version is {version}, but this program supports {VERSION}"))
         }
-        _ => damaged(1, "there is no header"),
+        _ => damaged(1, "the header is missing"),
     }
 }
 
-/// Lines out of large blocks, hashed in large blocks too: line by line the hash would cost more than the reading.
+/// Splits large blocks into lines. Hashing also uses large blocks: per line, it would cost more
+/// than reading.
 #[derive(Debug)]
 struct Blocks<R> {
     input: R,
     block: Vec<u8>,
-    /// The lines before are consumed and hashed.
+    /// The lines before this offset are consumed and hashed.
     hashed: usize,
-    /// Where the line that was returned last starts.
+    /// The start of the last returned line.
     current: usize,
-    /// Where the next line starts.
+    /// The start of the next line.
     start: usize,
-    /// Up to here the block has bytes.
+    /// The end of the data in the block.
     filled: usize,
     hasher: blake3::Hasher,
     number: u64,
@@ -171,7 +170,7 @@ impl<R: Read> Blocks<R> {
         }
     }
 
-    /// The next line without its line feed; nothing at the end.
+    /// The next line without its line feed; `None` at the end.
     fn next_line(&mut self) -> Result<Option<&[u8]>, Error> {
         self.number += 1;
         let mut searched = self.start;
@@ -205,14 +204,14 @@ impl<R: Read> Blocks<R> {
                 return if self.filled == self.start {
                     Ok(None)
                 } else {
-                    Err(damaged(self.number, "the line was cut off"))
+                    Err(damaged(self.number, "the line is truncated"))
                 };
             }
             self.filled += read;
         }
     }
 
-    /// The hash of everything before the line that was returned last.
+    /// The hash of everything before the last returned line.
     fn hash_before_last_line(&mut self) -> blake3::Hash {
         self.hash_until(self.current);
         self.hasher.finalize()
@@ -224,7 +223,7 @@ impl<R: Read> Blocks<R> {
     }
 
     fn too_long(&self) -> Error {
-        damaged(self.number, &format!("it has more than {MAX_LINE_BYTES} bytes"))
+        damaged(self.number, &format!("the line is longer than {MAX_LINE_BYTES} bytes"))
     }
 }
 

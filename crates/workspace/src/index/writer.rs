@@ -1,4 +1,4 @@
-//! Writing an index.
+//! Writes an index.
 
 use std::io::Write;
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::{Header, Line, MAX_LINE_BYTES, VERSION, compare_paths, failed};
 use crate::{Code, Error};
 
-/// How many bytes are gathered before they are written and hashed: enough that both are done in large blocks.
+/// The block size for writing and hashing.
 const BLOCK: usize = 64 * 1024;
 
-/// Writes an index, line by line in the order of paths.
+/// Writes an index line by line in path order.
 #[derive(Debug)]
 pub struct Writer<W> {
     output: W,
@@ -36,10 +36,10 @@ struct Last<'a> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts an index. The writer gathers blocks itself; `output` needs no buffer.
+    /// Starts an index. The writer uses large blocks; `output` needs no buffer.
     ///
     /// # Errors
-    /// When the header cannot be written.
+    /// If the header cannot be written.
     pub fn new(output: W, header: &Header) -> Result<Self, Error> {
         let block = Vec::with_capacity(BLOCK + MAX_LINE_BYTES);
         let mut writer = Self { output, block, hasher: blake3::Hasher::new(), last: String::new(), lines: 0 };
@@ -50,21 +50,19 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Writes one line.
     ///
     /// # Errors
-    /// When the path does not come after the one before, when the line is not one that could be read again, or
-    /// when it cannot be written.
+    /// If the path is out of order, the line could not be read again, or writing fails.
     pub fn push(&mut self, line: &Line) -> Result<(), Error> {
         let refused = |what: &str| {
-            Error::new(Code::ApplyIo, format!("a line of the index cannot be written: {what}"))
+            Error::new(Code::ApplyIo, format!("cannot write a line of the index: {what}"))
                 .detail("path", line.path.as_str())
         };
         if let Some(problem) = line.problem() {
             return Err(refused(problem));
         }
         if self.lines > 0 && compare_paths(self.last.as_bytes(), line.path.as_bytes()).is_ge() {
-            return Err(refused("it does not come after the line before"));
+            return Err(refused("the line is out of order"));
         }
         self.put(line)?;
         self.lines += 1;
@@ -73,11 +71,11 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the last line, and returns what was written to with the number of lines. Whether that is on
-    /// the disk is the caller's concern.
+    /// Writes the last line. Returns the output and the number of lines. Syncing is up to the
+    /// caller.
     ///
     /// # Errors
-    /// When the last line cannot be written.
+    /// If the last line cannot be written.
     pub fn finish(mut self) -> Result<(W, u64), Error> {
         self.flush()?;
         let hash = self.hasher.finalize().to_hex();

@@ -1,26 +1,26 @@
-//! What was attached to a session.
+//! The attachments of a session.
 //!
-//! A file system has each name once, uploads do not: folders below that of the session keep equal
-//! names apart, and are not part of what the agent sees. The order of uploads is that of the paths.
+//! Uploads can have equal names, but files in a folder cannot: subfolders of the session's folder
+//! separate them and are not visible to the agent. The order of uploads is the order of paths.
 
 use std::collections::BTreeSet;
 
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::limits::{ATTACHMENTS, Count};
-use super::walk::{Found, Walk, What};
-use super::{key, put, shelf};
+use super::walk::{EntryKind, Walk, WalkEntry};
+use super::{files, key, put};
 use crate::resolve::{Content, Sink};
 use crate::rooted::Dir;
 use crate::{Code, Error};
 
-/// The longest name that common file systems have.
+/// The longest name of common file systems.
 const MAX_NAME_BYTES: usize = 255;
 
-/// Every attachment of a session under its own name. A session without a folder has none.
+/// Every attachment of a session under its name. A session without a folder has none.
 pub(super) fn of_session(root: &Dir, session: &str, sink: &mut dyn Sink) -> Result<(), Error> {
     let path = key::path("session", session, || format!("attachments/{session}"))?;
-    let Some(folder) = shelf::folder_if_any(root, &path)? else {
+    let Some(folder) = files::folder_if_any(root, &path)? else {
         return Ok(());
     };
     let mut count = Count::of(ATTACHMENTS);
@@ -28,24 +28,24 @@ pub(super) fn of_session(root: &Dir, session: &str, sink: &mut dyn Sink) -> Resu
     let hidden = |path: &str| path.rsplit('/').next().is_some_and(|name| name.starts_with('.'));
     let walk = Walk { label: &path, code: Code::ResolveBadResponse, links: false, skip: &hidden };
     walk.run(&folder, &mut |found| {
-        let Found { path, what: What::File { file, .. } } = found else { return Ok(()) };
+        let WalkEntry { path, what: EntryKind::File { file, .. } } = found else { return Ok(()) };
         count.add(1)?;
         let name = names.give(path.rsplit('/').next().unwrap_or(&path));
-        // What a stranger attached is never a program.
+        // Uploaded files are never executable.
         Ok(put(sink, name, false, Content::File(file))?)
     })
 }
 
-/// The names that are given so far.
+/// The names used so far.
 #[derive(Debug, Default)]
 struct Names {
-    /// As a file system sees them that folds case and composes characters, so that a workspace can be
-    /// moved to one.
+    /// Compared case-insensitively and with composed characters, so that a workspace can be moved
+    /// to such a file system.
     given: BTreeSet<String>,
 }
 
 impl Names {
-    /// The name itself, or the first ` (2)`, ` (3)` … that is free.
+    /// The name, or the first free one of ` (2)`, ` (3)` …
     fn give(&mut self, name: &str) -> String {
         if self.given.insert(folded(name)) {
             return name.to_owned();

@@ -1,13 +1,13 @@
-//! The YAML between two lines of `---` at the beginning of a Markdown file.
+//! YAML front matter of Markdown files, between two lines of `---`.
 
 use canon::yaml::{Booleans, Limits, Tags};
 use serde_json::{Map, Value};
 
 use super::limits::FRONT_MATTER;
 
-/// Front matter is a flat list of facts, with a list or a table here and there.
+/// Front matter is mostly flat, with an occasional list or table.
 const LIMITS: Limits = Limits {
-    // `FRONT_MATTER` is the bound.
+    // `FRONT_MATTER` is the limit.
     max_bytes: usize::MAX,
     max_depth: 16,
     max_nodes: 2_000,
@@ -17,16 +17,15 @@ const LIMITS: Limits = Limits {
     booleans: Booleans::TrueFalse,
 };
 
-/// A Markdown file in its two parts.
+/// A Markdown file in two parts.
 #[derive(Debug, PartialEq)]
 pub(super) struct Document<'a> {
-    /// The members of the front matter; nothing where there is none.
+    /// The front matter; `None` if there is none.
     pub(super) matter: Option<Map<String, Value>>,
-    /// Everything behind it.
+    /// The rest of the file.
     pub(super) body: &'a str,
 }
 
-/// Takes a file apart.
 pub(super) fn split(text: &str) -> Result<Document<'_>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some(inside) = text.strip_prefix("---").and_then(|rest| {
@@ -46,7 +45,7 @@ pub(super) fn split(text: &str) -> Result<Document<'_>, String> {
         }
         length += line.len();
     }
-    Err("begins with `---`, and no second line of `---` ends the front matter".to_owned())
+    Err("starts with `---`, but a second `---` line is missing".to_owned())
 }
 
 fn members(yaml: &str) -> Result<Map<String, Value>, String> {
@@ -54,15 +53,15 @@ fn members(yaml: &str) -> Result<Map<String, Value>, String> {
         return Err(format!("has more than {} bytes of front matter", FRONT_MATTER.max()));
     }
     let value: Value = canon::yaml::read(yaml, &LIMITS)
-        .map_err(|error| format!("has front matter that is no YAML: {error}"))?;
+        .map_err(|error| format!("has front matter that is not valid YAML: {error}"))?;
     match value {
         Value::Object(members) => Ok(members),
         Value::Null => Ok(Map::new()),
-        _ => Err("has front matter that is no list of `name: value`".to_owned()),
+        _ => Err("has front matter that is not a mapping of `name: value`".to_owned()),
     }
 }
 
-/// A member that is text and not blank.
+/// A member that is a non-blank string.
 pub(super) fn text_of<'a>(matter: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     matter.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty())
 }
@@ -72,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_comes_apart_at_the_second_line() {
+    fn front_matter_ends_at_the_second_marker() {
         for text in [
             "---\nname: a\n---\nbody\n",
             "\u{feff}---\r\nname: a\r\n---\r\nbody\n",
@@ -89,15 +88,15 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_taken_apart_or_refused(text in "(---)?[\\n\\r\\u{feff}:a&*\\[{ \\-]{0,60}") {
+        fn any_text_is_split_or_rejected(text in "(---)?[\\n\\r\\u{feff}:a&*\\[{ \\-]{0,60}") {
             if let Ok(document) = split(&text) {
-                proptest::prop_assert!(text.ends_with(document.body), "nothing behind the front matter is lost");
+                proptest::prop_assert!(text.ends_with(document.body), "the body is complete");
             }
         }
     }
 
     #[test]
-    fn front_matter_that_is_refused() {
+    fn invalid_front_matter_is_rejected() {
         let bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n";
         let deep = format!("a: {}{}\n", "[".repeat(5_000), "]".repeat(5_000));
         let long = format!("a: {}\n", "x".repeat(70_000));
@@ -105,6 +104,6 @@ mod tests {
             let refused = split(&format!("---\n{yaml}---\nbody")).unwrap_err();
             assert!(refused.contains("front matter"), "{refused}");
         }
-        assert!(split("---\nname: a\n").unwrap_err().contains("no second line"));
+        assert!(split("---\nname: a\n").unwrap_err().contains("second `---` line is missing"));
     }
 }

@@ -1,23 +1,23 @@
-//! Names that come from a plan and become paths of the library.
+//! Names from a plan that become paths of the library.
 
 use crate::{Code, Error};
 
-/// The longest name that common file systems have.
+/// The longest name of common file systems.
 const MAX_SEGMENT_BYTES: usize = 255;
-/// Long enough for every path that a plan may have.
+/// Long enough for every path of a plan.
 const MAX_KEY_BYTES: usize = 1024;
-/// A skill is at most this deep.
+/// The depth limit of skill keys.
 const MAX_SKILL_SEGMENTS: usize = 4;
-/// The longest segment of a skill's key.
+/// The longest segment of a skill key.
 const MAX_SKILL_SEGMENT_BYTES: usize = 64;
 
-/// Whether a text can be a relative path in a library: plain segments, none hidden.
+/// Whether a string is a valid relative path in a library: plain segments, none hidden.
 pub(super) fn is_path(text: &str) -> bool {
     text.len() <= MAX_KEY_BYTES
         && text.split('/').all(|segment| is_name(segment) && !segment.starts_with('.'))
 }
 
-/// Whether a text can be a name in a workspace.
+/// Whether a string is a valid name in a workspace.
 pub(super) fn is_name(text: &str) -> bool {
     !matches!(text, "" | "." | "..")
         && text.len() <= MAX_SEGMENT_BYTES
@@ -25,7 +25,7 @@ pub(super) fn is_name(text: &str) -> bool {
         && !text.chars().any(char::is_control)
 }
 
-/// Whether a text can be the key of a skill.
+/// Whether a string is a valid skill key.
 pub(super) fn is_skill(text: &str) -> bool {
     text.split('/').count() <= MAX_SKILL_SEGMENTS && text.split('/').all(is_skill_segment)
 }
@@ -37,7 +37,7 @@ fn is_skill_segment(segment: &str) -> bool {
         && segment.bytes().all(|byte| plain(byte) || byte == b'-')
 }
 
-/// The path of something, or the refusal of a key that cannot be one.
+/// The path for a key, or the refusal of an invalid key.
 pub(super) fn path(what: &str, key: &str, path: impl FnOnce() -> String) -> Result<String, Error> {
     if is_path(key) {
         return Ok(path());
@@ -45,14 +45,14 @@ pub(super) fn path(what: &str, key: &str, path: impl FnOnce() -> String) -> Resu
     Err(impossible(what, key))
 }
 
-/// Nothing can have that key, so nothing has it.
+/// An invalid key is reported as not found.
 pub(super) fn impossible(what: &str, key: &str) -> Error {
     let shown = shown(key);
-    let message = format!("a library has no {what} `{shown}`: that is no name of plain segments");
+    let message = format!("invalid name of {what}: `{shown}` must consist of plain path segments");
     Error::new(Code::ResolveNotFound, message).detail("key", shown)
 }
 
-/// A key as a message shows it: short, on one line.
+/// A key for a message: short and on one line.
 pub(super) fn shown(key: &str) -> String {
     const MAX_SHOWN: usize = 120;
     let plain =
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_can_be_paths_and_keys_that_cannot() {
+    fn valid_and_invalid_path_keys() {
         for good in ["a", "a/b", "a@b", "Ä ö", "a..b", "a.md", "a:b"] {
             assert!(is_path(good), "{good}");
         }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_skills_are_short_and_plain() {
+    fn valid_and_invalid_skill_keys() {
         for good in ["a", "code-review", "writing/release-notes", "a/b/c/d", "0"] {
             assert!(is_skill(good), "{good}");
         }

@@ -1,9 +1,9 @@
-//! The three files that tell an agent where it is: `AGENTS.md`, `context.json` and the addition to its
-//! system prompt.
+//! Renders the three files that describe a workspace to an agent: `AGENTS.md`, `context.json` and
+//! the addition to its system prompt.
 //!
-//! They are made from the parameters in the plan, and from what the library says of the agent and of the
-//! deliverable. Whatever a caller can put into the parameters is data: it is fenced or escaped, and can
-//! neither end a paragraph nor begin a heading.
+//! They are rendered from the parameters in the plan and from the library's facts about the agent
+//! and the deliverable. Parameters are untrusted data: they are fenced or escaped and can neither
+//! end a paragraph nor start a heading.
 
 mod agents_md;
 mod context_json;
@@ -21,29 +21,29 @@ use crate::plan::RenderParams;
 use crate::rooted::Dir;
 use crate::{Code, Error};
 
-/// How many renderings are remembered: an apply needs one, a program that applies several at once a few.
+/// How many renderings are cached: an apply needs one, concurrent applies a few.
 const MAX_REMEMBERED: usize = 16;
 
-/// How deep a value of the parameters may be nested. A few levels of the canonical form are theirs.
+/// The nesting limit of parameter values. The canonical form adds a few levels.
 const MAX_VALUE_DEPTH: usize = canon::json::MAX_DEPTH - 8;
 
-/// The three files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendering {
     /// What the agent reads first.
     pub agents_md: String,
     /// The same facts for programs.
     pub context_json: String,
-    /// What is added to the agent's system prompt.
+    /// The addition to the agent's system prompt.
     pub system_overlay: String,
 }
 
-/// The identity of what is rendered: SHA-256 of the canonical JSON of the parameters, as 64 hexadecimal digits.
+/// The identity of a rendering: SHA-256 of the canonical JSON of the parameters, 64 hexadecimal
+/// digits.
 ///
 /// # Errors
-/// `RESOLVE_BAD_RESPONSE` where the inputs are nested too deep to have a canonical form.
+/// `RESOLVE_BAD_RESPONSE` if the inputs are nested too deeply for a canonical form.
 pub fn key(params: &RenderParams) -> Result<String, Error> {
-    // Measured before anything recursive looks at them.
+    // Checked before anything recursive.
     let inputs = params.workflow_inputs.iter().flat_map(|inputs| inputs.values());
     let references = params.working_files.iter().flat_map(|file| file.source_ref.values());
     let media = params.input_artifacts.iter().filter_map(|artifact| artifact.content_type.as_ref());
@@ -58,37 +58,37 @@ pub fn key(params: &RenderParams) -> Result<String, Error> {
     Ok(canon::encoding::hex(&digest))
 }
 
-type Outcome = Arc<OnceLock<Result<Arc<Rendering>, Error>>>;
+type CachedRendering = Arc<OnceLock<Result<Arc<Rendering>, Error>>>;
 
-/// Renders once for equal parameters, also when several ask at the same time.
+/// Renders once for equal parameters, also under concurrency.
 #[derive(Debug, Default)]
 pub(super) struct Renderer {
-    /// The newest last.
+    /// Newest last.
     remembered: Mutex<Vec<Remembered>>,
 }
 
 #[derive(Debug)]
 struct Remembered {
     key: String,
-    // Canonical JSON rounds integers beyond 2^53, so equal keys are not yet equal parameters.
+    // Canonical JSON rounds integers beyond 2^53, so equal keys do not imply equal parameters.
     params: Arc<RenderParams>,
-    outcome: Outcome,
+    outcome: CachedRendering,
 }
 
 impl Renderer {
-    /// The rendering for some parameters. Who comes second waits for the first.
+    /// The rendering for parameters. Concurrent callers wait for the first.
     pub(super) fn rendering(&self, root: &Dir, params: &Arc<RenderParams>) -> Result<Arc<Rendering>, Error> {
         let key = key(params)?;
         let outcome = self.outcome(&key, params);
         let rendering = outcome.get_or_init(|| render(root, params).map(Arc::new)).clone();
         if rendering.is_err() {
-            // The next try looks again.
+            // The next attempt renders again.
             self.lock().retain(|one| !Arc::ptr_eq(&one.outcome, &outcome));
         }
         rendering
     }
 
-    fn outcome(&self, key: &str, params: &Arc<RenderParams>) -> Outcome {
+    fn outcome(&self, key: &str, params: &Arc<RenderParams>) -> CachedRendering {
         let mut remembered = self.lock();
         let same = |one: &&Remembered| one.key == key && one.params == *params;
         if let Some(one) = remembered.iter().find(same) {
@@ -97,19 +97,18 @@ impl Renderer {
         if remembered.len() == MAX_REMEMBERED {
             remembered.remove(0);
         }
-        let outcome = Outcome::default();
+        let outcome = CachedRendering::default();
         let (key, params) = (key.to_owned(), Arc::clone(params));
         remembered.push(Remembered { key, params, outcome: Arc::clone(&outcome) });
         outcome
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Remembered>> {
-        // The list is whole between any two of its operations.
+        // The list is consistent between any two operations.
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Makes the three files.
 fn render(root: &Dir, params: &RenderParams) -> Result<Rendering, Error> {
     let facts = Facts::gather(root, params)?;
     let rendering = Rendering {

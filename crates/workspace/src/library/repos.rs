@@ -1,4 +1,4 @@
-//! Repositories: `repos.toml` says where each is, `git` fetches it.
+//! Repositories: `repos.toml` lists their locations, `git` fetches them.
 //!
 //! ```toml
 //! [repos.demo]
@@ -8,7 +8,7 @@
 //! url = "https://example.org/acme/site.git"
 //! ```
 //!
-//! Nothing else is ever contacted: a reference that is not in the table is not found, whatever it looks like.
+//! Nothing else is ever contacted: a reference that is not in the table is not found.
 
 mod checkout;
 mod folder;
@@ -21,15 +21,15 @@ use std::path::Path;
 use self::folder::Folder;
 use self::location::Location;
 use super::limits::{Count, FILES, REPO_BYTES};
-use super::walk::{Found, Walk, What};
+use super::walk::{EntryKind, Walk, WalkEntry};
 use super::{key, put};
 use crate::resolve::{Content, Sink};
 use crate::rooted::Dir;
 use crate::slot::Mode;
 use crate::{Code, Error};
 
-/// Where a library is, and where something can be put for a while.
-pub(super) struct Place<'a> {
+/// The library and a scratch folder.
+pub(super) struct RepoContext<'a> {
     pub(super) root: &'a Dir,
     pub(super) path: &'a Path,
     pub(super) scratch: &'a Path,
@@ -37,7 +37,7 @@ pub(super) struct Place<'a> {
 
 /// Puts the files of a repository at a revision.
 pub(super) fn resolve(
-    place: &Place<'_>,
+    place: &RepoContext<'_>,
     repo_ref: &str,
     git_ref: &str,
     mode: Mode,
@@ -51,13 +51,13 @@ pub(super) fn resolve(
                 Folder::Plain(folder) => return plain(&folder, repo_ref, git_ref, sink),
                 Folder::Repository => {
                     let address = place.path.join(&path).into_os_string().into_string();
-                    address.map_err(|_| location::bad(repo_ref, "leads to a path that is no UTF-8"))?
+                    address.map_err(|_| location::bad(repo_ref, "has a path that is not UTF-8"))?
                 }
             }
         }
     };
     let revision = revision::parse(git_ref).ok_or_else(|| {
-        let message = format!("`{}` is nothing that a repository can be asked for", key::shown(git_ref));
+        let message = format!("`{}` is not a valid git revision", key::shown(git_ref));
         let advice = "use `HEAD`, a branch, a tag or a full commit id";
         Error::new(Code::ResolveNotFound, format!("{message}; {advice}"))
             .detail("repoRef", key::shown(repo_ref))
@@ -68,11 +68,11 @@ pub(super) fn resolve(
     if checkout.submodules > 0 {
         let count = checkout.submodules;
         sink.warn(format!(
-            "repository {}: {count} submodule(s) left empty; add them as repositories of their own",
+            "repository {}: {count} submodule(s) left empty; add them as separate repositories",
             key::shown(repo_ref)
         ));
     }
-    // `FETCH_HEAD` names a place on this machine.
+    // `FETCH_HEAD` contains a local path.
     let internal = |path: &str| match mode {
         Mode::ReadOnly => path == ".git",
         Mode::ReadWrite => path == ".git/FETCH_HEAD",
@@ -80,7 +80,7 @@ pub(super) fn resolve(
     tree(checkout.folder(), &format!("the checkout of {}", key::shown(repo_ref)), &internal, sink)
 }
 
-/// The machine that is asked, where it is another one.
+/// The remote host, if any.
 pub(super) fn host(root: &Dir, repo_ref: &str) -> Option<String> {
     match location::find(root, repo_ref).ok()? {
         Location::Url(url) => location::host(&url).map(str::to_owned),
@@ -88,15 +88,15 @@ pub(super) fn host(root: &Dir, repo_ref: &str) -> Option<String> {
     }
 }
 
-/// A folder that is no repository has one revision: what is in it now.
+/// A folder without git has only its current content.
 fn plain(folder: &Dir, repo_ref: &str, git_ref: &str, sink: &mut dyn Sink) -> Result<(), Error> {
     if git_ref != "HEAD" {
         let message =
-            format!("`{}` is a folder and no git repository, so it has only `HEAD`", key::shown(repo_ref));
+            format!("`{}` is a folder and not a git repository, so it has only `HEAD`", key::shown(repo_ref));
         let error = Error::new(Code::ResolveNotFound, message);
         return Err(error.detail("repoRef", key::shown(repo_ref)).detail("ref", key::shown(git_ref)));
     }
-    // Repositories within it stay what they hold, without their histories.
+    // Nested repositories keep their files, without their history.
     let history = |path: &str| path.rsplit('/').next() == Some(".git");
     tree(folder, &format!("repository {}", key::shown(repo_ref)), &history, sink)
 }
@@ -104,15 +104,15 @@ fn plain(folder: &Dir, repo_ref: &str, git_ref: &str, sink: &mut dyn Sink) -> Re
 fn tree(folder: &Dir, label: &str, skip: &dyn Fn(&str) -> bool, sink: &mut dyn Sink) -> Result<(), Error> {
     let (mut files, mut bytes) = (Count::of(FILES), Count::of(REPO_BYTES));
     let walk = Walk { label, code: Code::ResolveBadResponse, links: true, skip };
-    walk.run(folder, &mut |Found { path, what }| {
+    walk.run(folder, &mut |WalkEntry { path, what }| {
         files.add(1)?;
         let (executable, content) = match what {
-            What::File { file, size, executable } => {
+            EntryKind::File { file, size, executable } => {
                 bytes.add(size)?;
                 (executable, Content::File(file))
             }
-            What::Link(target) => (false, Content::Link(target)),
-            What::EmptyFolder => (false, Content::Directory),
+            EntryKind::Link(target) => (false, Content::Link(target)),
+            EntryKind::EmptyFolder => (false, Content::Directory),
         };
         Ok(put(sink, path, executable, content)?)
     })

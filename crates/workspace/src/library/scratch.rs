@@ -1,4 +1,4 @@
-//! A private folder that goes away with its owner.
+//! A private folder that is removed with its owner.
 
 use std::fs;
 use std::io;
@@ -6,17 +6,17 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many names are tried: others may be left from a process that was killed and had the same number.
+/// How many names are tried: killed processes with the same number may have left some.
 const MAX_TRIES: u32 = 1_000;
 
-/// A folder that only its owner can enter, removed in the end.
+/// A folder with owner-only access, removed on drop.
 #[derive(Debug)]
 pub(super) struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
-    /// Makes one. Its name can be guessed, and that helps nobody: it is made anew or not at all.
+    /// Creates a folder. Guessing its name is harmless: creation fails if it exists.
     pub(super) fn new(within: &Path) -> io::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let within = std::path::absolute(within)?;
@@ -40,7 +40,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is left for the system, which clears its folder for temporary files.
+        // What cannot be removed is left to the system's cleanup of temporary files.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -5,20 +5,19 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::limits::TEMPLATE;
-use super::{key, shelf, skills};
+use super::{files, key, skills};
 use crate::compose::TemplateResolver;
 use crate::rooted::Dir;
 use crate::{Code, Error, template};
 
-/// The longest name of a template.
 const MAX_NAME_BYTES: usize = 128;
 
-/// Finds templates by name: `templates/<name>.hbs` of the library, else the one skill that has
-/// a `templates/<name>.hbs`.
+/// Finds templates by name: `templates/<name>.hbs` of the library, otherwise the only skill with
+/// `templates/<name>.hbs`.
 #[derive(Clone, Debug)]
 pub struct Templates {
     root: Dir,
-    /// What was read ahead.
+    /// Preloaded templates.
     loaded: BTreeMap<String, String>,
 }
 
@@ -27,10 +26,10 @@ impl Templates {
         Self { root, loaded: BTreeMap::new() }
     }
 
-    /// Reads templates ahead, such as those that a manifest says it needs.
+    /// Preloads templates, such as those declared by a manifest.
     ///
     /// # Errors
-    /// Everything that is wrong: the first problem in the order of the names, the others as its causes.
+    /// All problems: the first by name, the others as its causes.
     pub fn preload<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) -> Result<(), Error> {
         let mut problems = Vec::new();
         for name in names {
@@ -45,8 +44,8 @@ impl Templates {
     /// The text of a template.
     ///
     /// # Errors
-    /// `TEMPLATE_NOT_FOUND`, `TEMPLATE_AMBIGUOUS` where two skills have it, `TEMPLATE_SYNTAX` where it is no text file,
-    /// `LIMIT_EXCEEDED`.
+    /// `TEMPLATE_NOT_FOUND`, `TEMPLATE_AMBIGUOUS` if two skills have it, `TEMPLATE_SYNTAX` if it is
+    /// not a text file, `LIMIT_EXCEEDED`.
     pub fn source(&self, name: &str) -> Result<String, Error> {
         if let Some(text) = self.loaded.get(name) {
             return Ok(text.clone());
@@ -65,13 +64,13 @@ impl Templates {
                     let place = format!("{}/templates/{name}.hbs", skill.path);
                     found.extend(self.read(&place)?.map(|text| (place, text)));
                 }
-                // A skill that is broken is not searched, and told only where it may be why nothing is found.
+                // Invalid skills are not searched, and reported only if the template is not found.
                 Err(error) => invalid.push(error),
             }
         }
         if found.len() > 1 {
             let places: Vec<String> = found.into_iter().map(|(place, _)| place).collect();
-            let message = format!("the template `{name}` is in {}; rename one", places.join(" and in "));
+            let message = format!("the template `{name}` exists in {}; rename one", places.join(" and in "));
             return Err(Error::new(Code::TemplateAmbiguous, message)
                 .detail("name", name)
                 .detail("places", places));
@@ -80,13 +79,13 @@ impl Templates {
     }
 
     fn missing(&self, name: &str) -> Error {
-        let missing = shelf::missing(&self.root, &format!("templates/{name}.hbs"));
-        let message = format!("{}, and no skill has a template `{name}`", missing.message());
+        let missing = files::missing(&self.root, &format!("templates/{name}.hbs"));
+        let message = format!("{}, and no skill contains a template `{name}`", missing.message());
         Error::new(Code::TemplateNotFound, message).detail("name", name)
     }
 
     fn read(&self, place: &str) -> Result<Option<String>, Error> {
-        shelf::text_if_any(&self.root, place, TEMPLATE).map_err(|error| unreadable(&error))
+        files::text_if_any(&self.root, place, TEMPLATE).map_err(|error| unreadable(&error))
     }
 }
 
@@ -97,7 +96,7 @@ impl TemplateResolver for Templates {
     }
 }
 
-/// What a file was refused for, as a refusal of the template.
+/// A file error as a template error.
 fn unreadable(error: &Error) -> Error {
     match error.code() {
         Code::LimitExceeded => error.clone(),
@@ -116,6 +115,6 @@ fn is_name(name: &str) -> bool {
 
 fn impossible(name: &str) -> Error {
     let shown = key::shown(name);
-    let message = format!("no template can be called `{shown}`: a name is letters, digits, `.`, `_` and `-`");
+    let message = format!("invalid template name `{shown}`: use letters, digits, `.`, `_` and `-`");
     Error::new(Code::TemplateNotFound, message).detail("name", shown)
 }

@@ -1,25 +1,23 @@
-//! Versions, ranges of them, and the folders that have one.
+//! Versions, version ranges, and versioned folders.
 //!
-//! A folder `<name>` is the version that its own files say, or none; a folder `<name>@<version>` is that
-//! version. `@` is in no key, so the two cannot be taken for each other.
+//! A folder `<name>` has the version that its files declare, or none; a folder `<name>@<version>`
+//! has that version. Keys never contain `@`, so the two cannot be confused.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::shelf;
+use super::files;
 use crate::Error;
 use crate::rooted::{Dir, Kind};
 
-/// A version of something in a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Version {
     pub major: u32,
     pub minor: u32,
     pub patch: u32,
 }
 
-/// A text that is no version, or no range of versions.
+/// A string that is not a version or a version range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a version is `1`, `1.2` or `1.2.3`; a range is versions with `^`, `~`, `=`, `<`, `<=`, `>` or `>=` before them, or `*`"
@@ -46,7 +44,7 @@ impl FromStr for Version {
     }
 }
 
-/// As much of a version as was written.
+/// A version prefix as written.
 #[derive(Clone, Copy)]
 struct Partial {
     major: u32,
@@ -57,7 +55,7 @@ struct Partial {
 impl Partial {
     fn parse(text: &str) -> Result<Self, NotAVersion> {
         let mut parts = text.split('.').map(|part| {
-            // `parse` alone would take a sign.
+            // `parse` would also accept a sign.
             let digits = part.bytes().all(|byte| byte.is_ascii_digit());
             if digits { part.parse().map_err(|_| NotAVersion) } else { Err(NotAVersion) }
         });
@@ -66,13 +64,13 @@ impl Partial {
         if parts.next().is_some() { Err(NotAVersion) } else { Ok(Self { major, minor, patch }) }
     }
 
-    /// The least version that begins like this.
+    /// The lowest version with this prefix.
     const fn first(self) -> Version {
         let (minor, patch) = (or_zero(self.minor), or_zero(self.patch));
         Version::new(self.major, minor, patch)
     }
 
-    /// The least version after all that begin like this.
+    /// The lowest version after all with this prefix.
     const fn after(self) -> Version {
         match (self.minor, self.patch) {
             (None, _) => Version::new(self.major.saturating_add(1), 0, 0),
@@ -81,7 +79,7 @@ impl Partial {
         }
     }
 
-    /// The least version that may break what this one promised: the first part that is not zero grows.
+    /// The lowest incompatible version: the first non-zero part is incremented.
     const fn breaking(self) -> Version {
         match (self.major, self.minor, self.patch) {
             (0, Some(0), Some(_)) => self.after(),
@@ -90,7 +88,7 @@ impl Partial {
         }
     }
 
-    /// The least version of the next minor, or of the next major where no minor was written.
+    /// The lowest version of the next minor, or of the next major if no minor was written.
     const fn next_minor(self) -> Version {
         Self { patch: None, ..self }.after()
     }
@@ -103,7 +101,7 @@ const fn or_zero(part: Option<u32>) -> u32 {
     }
 }
 
-/// Which versions will do: those from one on, up to but without another.
+/// A half-open range of versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     from: Version,
@@ -111,7 +109,6 @@ pub struct Range {
 }
 
 impl Range {
-    /// Whether a version will do.
     pub fn contains(&self, version: Version) -> bool {
         version >= self.from && self.below.is_none_or(|below| version < below)
     }
@@ -120,7 +117,8 @@ impl Range {
 impl FromStr for Range {
     type Err = NotAVersion;
 
-    /// Reads `^1.2`, `~1.2.3`, `1.2`, `>=1.2 <2`, `*`. Several parts, apart by spaces or commas, have to hold together.
+    /// Parses `^1.2`, `~1.2.3`, `1.2`, `>=1.2 <2`, `*`. Several parts, separated by spaces or
+    /// commas, must all match.
     fn from_str(text: &str) -> Result<Self, NotAVersion> {
         const LEAST: Version = Version::new(0, 0, 0);
         let mut range = Self { from: LEAST, below: None };
@@ -154,17 +152,17 @@ impl FromStr for Range {
     }
 }
 
-/// A folder that may be what is looked for.
+/// A candidate folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// What its name says.
+    /// The version in its name.
     pub(super) version: Option<Version>,
     /// Its path in the library.
     pub(super) path: String,
 }
 
-/// The folders `<name>` and `<name>@<version>` for a key, that without a version first, then upwards; and the paths
-/// whose version cannot be read.
+/// The folders `<name>` and `<name>@<version>` for a key, the one without a version first, then
+/// ascending; and the paths with invalid versions.
 pub(super) fn candidates(
     root: &Dir,
     shelf_name: &str,
@@ -175,13 +173,13 @@ pub(super) fn candidates(
         None => (shelf_name.to_owned(), key),
     };
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-    let Some(folder) = shelf::folder_if_any(root, &above)? else {
+    let Some(folder) = files::folder_if_any(root, &above)? else {
         return Ok((found, unreadable));
     };
-    for (name, kind) in folder.names().map_err(|error| shelf::refusal(&error, &above))? {
+    for (name, kind) in folder.names().map_err(|error| files::refusal(&error, &above))? {
         let Some(rest) = name.0.to_str().and_then(|name| name.strip_prefix(last)) else { continue };
         let path = format!("{above}/{last}{rest}");
-        // A link is a candidate too: opening it is what refuses it, with the reason.
+        // A link is a candidate too: opening it refuses it with the reason.
         if kind == Some(Kind::File) {
             continue;
         }
@@ -203,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_contains_what_it_says() {
+    fn version_ranges_match() {
         #[rustfmt::skip]
         let cases: [(&str, &[&str], &[&str]); 15] = [
             ("*",        &["0.0.0", "9.9.9"],          &[]),
@@ -235,7 +233,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_version_survives_its_text_and_is_in_the_ranges_that_begin_with_it(major: u32, minor: u32, patch: u32) {
+        fn versions_round_trip_and_match_their_ranges(major: u32, minor: u32, patch: u32) {
             let version = Version::new(major, minor, patch);
             proptest::prop_assert_eq!(version.to_string().parse(), Ok(version));
             for operator in [">=", "<="] {
@@ -245,13 +243,13 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_too_strange_to_be_read_or_refused(text in "[0-9.^~<>=*, a-]{0,30}") {
+        fn any_text_is_parsed_or_rejected(text in "[0-9.^~<>=*, a-]{0,30}") {
             let _ = text.parse::<Range>();
         }
     }
 
     #[test]
-    fn texts_that_are_no_range() {
+    fn invalid_ranges_are_rejected() {
         for text in [
             "",
             " ",

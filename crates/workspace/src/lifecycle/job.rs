@@ -1,12 +1,12 @@
-//! Jobs of a run that an agent does.
+//! Jobs of a run that an agent executes.
 
 use super::{SessionState, State};
 use crate::manifest::vocabulary::closed;
 
 closed! {
-    /// What a job is doing. To try again is to make a new job.
+    /// The state of a job. A retry is a new job.
     JobState {
-        /// Waiting for its turn.
+        /// Queued.
         Queued => "queued",
         /// A worker is being found.
         Allocating => "allocating",
@@ -14,17 +14,17 @@ closed! {
         Provisioning => "provisioning",
         /// The agent works.
         Running => "running",
-        /// The agent waits for somebody.
+        /// The agent waits for a person.
         Waiting => "waiting",
-        /// What the agent made is being collected.
+        /// The results are being collected.
         Collecting => "collecting",
-        /// It is over, as it should be.
+        /// Ended successfully.
         Succeeded => "succeeded",
-        /// It is over, because something failed.
+        /// Ended with a failure.
         Failed => "failed",
-        /// It is over, because somebody stopped it.
+        /// Cancelled.
         Cancelled => "cancelled",
-        /// It is over, because its time was.
+        /// Timed out.
         Expired => "expired",
     }
 }
@@ -51,12 +51,11 @@ impl State for JobState {
 }
 
 impl JobState {
-    /// Whether it is over.
     pub fn is_terminal(self) -> bool {
         self.allowed().is_empty()
     }
 
-    /// What a job becomes when the session that does it reaches a state; nothing where the job goes on as it is.
+    /// The job state that follows from a session state; `None` if the job is unchanged.
     pub const fn after_session(session: SessionState) -> Option<Self> {
         match session {
             SessionState::Completed => Some(Self::Collecting),

@@ -1,40 +1,40 @@
-//! What a failed launch is called, whatever failed.
+//! The kinds of launch failures.
 
 use crate::Code;
 use crate::manifest::vocabulary::closed;
 
 closed! {
-    /// Why a launch failed, for those who only need to know the kind. More may come.
+    /// Why a launch failed, by kind. More kinds may be added.
     LaunchFailureKind {
-        /// Manifest, request, environment, skill or template are not as they have to be.
+        /// Invalid manifest, request, environment, skill or template.
         ConfigResolutionFailed => "config_resolution_failed",
-        /// What was asked to be launched cannot be.
+        /// The requested launch is impossible.
         LaunchSelectionInvalid => "launch_selection_invalid",
         /// No worker was free in time.
         WorkerAcquireTimeout => "worker_acquire_timeout",
-        /// No worker was to be had.
+        /// No worker was available.
         WorkerAcquireRejected => "worker_acquire_rejected",
         /// The worker is gone.
         WorkerAllocationLost => "worker_allocation_lost",
-        /// The workspace could not be put in place.
+        /// The workspace could not be applied.
         ProvisionFailed => "provision_failed",
         /// The worker could not start the agent.
         BootstrapFailed => "bootstrap_failed",
-        /// The worker answered something that it must not.
+        /// The worker sent an invalid response.
         BootstrapContractBroken => "bootstrap_contract_broken",
-        /// A snapshot is sound and could not be put back.
+        /// A valid snapshot could not be restored.
         WorkspaceRestoreFailed => "workspace_restore_failed",
         /// A snapshot is damaged.
         WorkspaceSnapshotCorrupt => "workspace_snapshot_corrupt",
-        /// No provider of models can be used.
+        /// No model provider is usable.
         NoUsableProvider => "no_usable_provider",
-        /// The agent is not there.
+        /// The agent does not exist.
         AgentUnavailable => "agent_unavailable",
-        /// It took too long.
+        /// It timed out.
         DeadlineExceeded => "deadline_exceeded",
         /// The state did not allow it.
         IllegalTransition => "illegal_transition",
-        /// Somebody gave up on it.
+        /// It was cancelled.
         LaunchAbandoned => "launch_abandoned",
         /// None of the others.
         LaunchUnclassified => "launch_unclassified",
@@ -42,9 +42,9 @@ closed! {
 }
 
 impl LaunchFailureKind {
-    /// The kind that an error of the workspace is.
+    /// The kind of a workspace error.
     pub const fn of(code: Code) -> Self {
-        // Every code is listed and none is `_`: a new one has to be thought about here.
+        // Exhaustive without `_`, so that new codes are considered here.
         match code {
             Code::ValidationError
             | Code::ManifestBaseNotFound

@@ -5,29 +5,28 @@ use crate::manifest::vocabulary::closed;
 use crate::{Code, Error};
 
 closed! {
-    /// How far the launch of a worker is.
     Phase {
-        /// Nothing was done yet.
+        /// Not started.
         Queued => "queued",
         /// A worker is being started.
         WorkerLaunching => "worker_launching",
-        /// It was started, and has not answered.
+        /// The worker was started and has not responded.
         WorkerWaitingReady => "worker_waiting_ready",
-        /// It gets its credentials.
+        /// It receives its credentials.
         CredentialsInjecting => "credentials_injecting",
         /// Its workspace is being applied.
         WorkspacePreparing => "workspace_preparing",
         /// Its configuration is being written.
         ConfigWriting => "config_writing",
-        /// It reads its configuration again.
+        /// It reloads its configuration.
         ConfigReloading => "config_reloading",
-        /// A model is asked whether it answers.
+        /// A model connection is being tested.
         ModelVerifying => "model_verifying",
-        /// Its tools are asked whether they answer.
+        /// Its tools are being tested.
         ToolsVerifying => "tools_verifying",
-        /// The session can be active.
+        /// The session can become active.
         Ready => "ready",
-        /// It will not become ready.
+        /// It failed.
         Failed => "failed",
     }
 }
@@ -39,7 +38,7 @@ impl State for Phase {
         self.as_str()
     }
 
-    /// Phases only go forwards, and may be passed over; whatever is not over may fail.
+    /// Phases only advance and may be skipped; every unfinished phase may fail.
     fn allowed(self) -> &'static [Self] {
         let after = match self {
             Self::Queued => 1,
@@ -58,14 +57,15 @@ impl State for Phase {
 }
 
 impl Phase {
-    /// Goes to another phase of the launch of a session; the same phase again is right, and changes nothing.
+    /// Advances the launch phase of a session; the same phase again is accepted without change.
     ///
     /// # Errors
-    /// `LIFECYCLE_ILLEGAL_TRANSITION` when the session is not being launched, or the phase is behind.
+    /// `LIFECYCLE_ILLEGAL_TRANSITION` if the session is not being launched, or the phase is an
+    /// earlier one.
     pub fn advance(self, to: Self, session: SessionState) -> Result<Self, Error> {
         if !matches!(session, SessionState::Provisioning | SessionState::Recovering) {
             let message =
-                format!("a session that is `{session}` is not being launched, so its phase stays `{self}`");
+                format!("a session in state `{session}` is not being launched; its phase remains `{self}`");
             let refusal = Error::new(Code::LifecycleIllegalTransition, message);
             return Err(refusal
                 .detail("from", self.as_str())

@@ -1,27 +1,26 @@
-//! Sessions: their states, and what pausing, resuming and recovering need.
+//! Sessions: their states, and the requirements of pausing, resuming and recovering.
 
 use super::{Phase, State, Thread, ThreadState, TurnState, illegal};
 use crate::manifest::vocabulary::closed;
 use crate::{Code, Error};
 
 closed! {
-    /// What a session is doing.
     SessionState {
-        /// It was asked for, and has nothing yet.
+        /// Requested.
         Creating => "creating",
         /// A worker is being found and prepared.
         Provisioning => "provisioning",
-        /// It can be talked to.
+        /// Active.
         Active => "active",
-        /// It has no worker, and what it had is kept.
+        /// It has no worker; its data is kept.
         Paused => "paused",
         /// It is getting a worker again.
         Recovering => "recovering",
-        /// It is over, as it should be.
+        /// Ended successfully.
         Completed => "completed",
-        /// It is over, because something failed.
+        /// Ended with a failure.
         Failed => "failed",
-        /// It is over and put away.
+        /// Ended and archived.
         Archived => "archived",
     }
 }
@@ -35,7 +34,7 @@ impl State for SessionState {
 
     fn allowed(self) -> &'static [Self] {
         match self {
-            // Whoever gives up on a launch puts it away.
+            // An abandoned launch is archived.
             Self::Creating => &[Self::Provisioning, Self::Failed, Self::Archived],
             Self::Provisioning => &[Self::Active, Self::Failed, Self::Archived],
             Self::Active => &[Self::Paused, Self::Completed, Self::Failed],
@@ -48,7 +47,7 @@ impl State for SessionState {
 }
 
 impl SessionState {
-    /// Whether it is over. What is over can still be put away.
+    /// Whether it has ended. An ended session can still be archived.
     pub const fn is_terminal(self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Archived => true,
@@ -58,27 +57,26 @@ impl SessionState {
 }
 
 closed! {
-    /// Why a session was paused.
     PauseReason {
-        /// Somebody asked for it.
+        /// A user requested it.
         User => "user",
-        /// Nothing happened for long.
+        /// Inactivity.
         Idle => "idle",
-        /// Its worker is gone.
+        /// The worker is gone.
         AllocationLost => "allocation_lost",
     }
 }
 
-/// Whether a session that is being launched can be talked to: its launch is ready.
+/// Whether a launching session can become active: its launch is ready.
 ///
 /// # Errors
-/// `LIFECYCLE_ILLEGAL_TRANSITION` when it is not being launched, or not ready.
+/// `LIFECYCLE_ILLEGAL_TRANSITION` if it is not being launched, or not ready.
 pub fn activate(state: SessionState, phase: Phase) -> Result<SessionState, Error> {
     if !state.allowed().contains(&SessionState::Active) {
         return Err(illegal(state, SessionState::Active));
     }
     if !phase.is_ready() {
-        let message = format!("a session becomes `active` when its launch is `ready`, and it is `{phase}`");
+        let message = format!("a session becomes `active` when its launch is `ready`, but it is `{phase}`");
         return Err(Error::new(Code::LifecycleIllegalTransition, message)
             .detail("from", state.as_str())
             .detail("to", SessionState::Active.as_str())
@@ -87,11 +85,11 @@ pub fn activate(state: SessionState, phase: Phase) -> Result<SessionState, Error
     Ok(SessionState::Active)
 }
 
-/// Whether a session can be paused: it is active, and none of its threads is busy. When the worker is lost there is
-/// nothing left that could be busy.
+/// Whether a session can be paused: it is active and none of its threads is busy. If the worker is
+/// lost, no thread can be busy.
 ///
 /// # Errors
-/// `LIFECYCLE_ILLEGAL_TRANSITION`, with `error: "session_busy"` in the details when it is only busy.
+/// `LIFECYCLE_ILLEGAL_TRANSITION`, with `error: "session_busy"` in the details if it is only busy.
 pub fn pause(state: SessionState, threads: &[Thread], reason: PauseReason) -> Result<SessionState, Error> {
     if state != SessionState::Active {
         return Err(illegal(state, SessionState::Paused));
@@ -121,26 +119,25 @@ pub fn resume(state: SessionState) -> Result<SessionState, Error> {
     }
 }
 
-/// Whether the next message resumes the session by itself: nobody asked for it to stop.
+/// Whether the next message resumes the session automatically: not if a user paused it.
 pub fn message_resumes(state: SessionState, reason: PauseReason) -> bool {
     state == SessionState::Paused && reason == PauseReason::AllocationLost
 }
 
-/// How often a recovery is tried before the session has failed.
+/// How often a recovery is tried before the session fails.
 pub const MAX_RECOVERY_TRIES: u32 = 3;
 
-/// Why a recovery did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryFailure {
-    /// Whether the same could succeed later.
+    /// Whether a retry could succeed.
     pub retryable: bool,
-    /// Whether the snapshot is still whole.
+    /// Whether the snapshot is still valid.
     pub snapshot_whole: bool,
     /// Whether the environment changed too much.
     pub critical_drift: bool,
 }
 
-/// What becomes of a session whose recovery failed for the `tries`-th time: paused while trying again makes sense.
+/// The state after the `tries`-th failed recovery: paused while a retry makes sense.
 pub const fn after_failed_recovery(failure: RecoveryFailure, tries: u32) -> SessionState {
     if failure.retryable && failure.snapshot_whole && !failure.critical_drift && tries <= MAX_RECOVERY_TRIES {
         SessionState::Paused

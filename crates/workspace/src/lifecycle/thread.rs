@@ -5,11 +5,10 @@ use crate::manifest::vocabulary::closed;
 use crate::{Code, Error};
 
 closed! {
-    /// Whether a thread is in use.
     ThreadState {
-        /// It can be talked to.
+        /// Active.
         Active => "active",
-        /// It is put away.
+        /// Archived.
         Archived => "archived",
     }
 }
@@ -30,11 +29,10 @@ impl State for ThreadState {
 }
 
 closed! {
-    /// What a thread is doing.
     TurnState {
         /// Waiting for a message.
         Idle => "idle",
-        /// Answering one.
+        /// Answering a message.
         Executing => "executing",
         /// Being stopped.
         Interrupting => "interrupting",
@@ -57,36 +55,34 @@ impl State for TurnState {
     }
 }
 
-/// A thread of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Whether it is in use.
     pub state: ThreadState,
-    /// What it is doing.
     pub turn: TurnState,
 }
 
-/// Whether the thread at `index` can be put away: it is active and idle, and not the last active one.
+/// Whether the thread at `index` can be archived: it is active and idle, and not the last active
+/// one.
 ///
 /// # Errors
-/// `LIFECYCLE_ILLEGAL_TRANSITION`; the message says which of the three it is.
+/// `LIFECYCLE_ILLEGAL_TRANSITION`; the message gives the reason.
 pub fn archive(threads: &[Thread], index: usize) -> Result<ThreadState, Error> {
     let refusal =
         |message: String| Error::new(Code::LifecycleIllegalTransition, message).detail("thread", index);
     let Some(thread) = threads.get(index) else {
-        return Err(refusal(format!("there is no thread {index}; there are {}", threads.len())));
+        return Err(refusal(format!("thread {index} not found; there are {} threads", threads.len())));
     };
     if thread.state != ThreadState::Active {
         return Err(illegal(thread.state, ThreadState::Archived));
     }
     if thread.turn != TurnState::Idle {
         return Err(refusal(format!(
-            "thread {index} is `{}`, and only an idle one is put away",
+            "thread {index} is `{}`; only an idle thread can be archived",
             thread.turn
         )));
     }
     if threads.iter().filter(|thread| thread.state == ThreadState::Active).count() == 1 {
-        return Err(refusal("the last active thread of a session stays".into()));
+        return Err(refusal("the last active thread of a session cannot be archived".into()));
     }
     Ok(ThreadState::Archived)
 }

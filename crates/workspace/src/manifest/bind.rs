@@ -1,4 +1,4 @@
-//! Binding: a manifest with its inputs filled in, for one run or session.
+//! Binds a manifest: fills in its inputs for one run or session.
 
 mod fill;
 pub(super) mod input;
@@ -22,49 +22,44 @@ use super::problem::{MAX_PROBLEMS, quoted};
 use super::vocabulary::Surface;
 use crate::{Code, Error};
 
-/// How large the inputs of one binding may be together, as JSON.
+/// The limit of all inputs together, as JSON.
 pub const MAX_INPUT_BYTES: usize = 1 << 20;
 
-/// How deep an input may be nested. Inputs go into values that are walked by recursion.
+/// The nesting limit of an input. Inputs become part of values that are processed recursively.
 pub const MAX_INPUT_DEPTH: usize = 32;
 
-/// A manifest whose inputs are bound: what is composed, and what the environment is resolved from.
+/// A bound manifest: the input of composing and of resolving the environment.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Bound {
-    /// The member `manifest` of a request to compose.
+    /// The `manifest` of a compose request.
     pub manifest: CompiledManifest,
-    /// The member `agentContext` of it: the caller's, and what the mounts project into it.
+    /// The `agentContext` of the request: the caller's keys and the projected mount configuration.
     pub agent_context: Map<String, Value>,
-    /// Where it will be used.
     pub surface: Surface,
-    /// What identifies the manifest file.
+    /// The identity of the manifest file.
     pub digest: canon::digest::Digest,
-    /// The model that the manifest gives the agent.
     pub default_model: Option<Value>,
-    /// Whom the agent may delegate to.
     pub sub_agents: Vec<SubAgent>,
     /// Skills with their versions.
     pub skills: Vec<Skill>,
-    /// Tools.
     pub tool_selection: Vec<ToolSelection>,
-    /// Secrets, by reference.
+    /// References to secrets.
     pub credentials: Vec<Credential>,
-    /// What tools may be used for.
     pub permissions: Permissions,
-    /// What is kept beside the slots that can be written.
+    /// Additional paths to keep besides the writable slots.
     pub persistence: Vec<String>,
-    /// What can be looked at from outside.
+    /// What is visible from outside.
     pub output_surface: Option<OutputSurface>,
 }
 
 impl Manifest {
-    /// Fills in the inputs and projects the configuration of the mounts into `context`, where the caller's
-    /// keys stay as they are.
+    /// Fills in the inputs and projects the mount configuration into `context`; keys of the caller
+    /// are kept.
     ///
     /// # Errors
-    /// `SURFACE_INCOMPATIBLE`; `BIND_INPUT_MISSING` and `BIND_INPUT_INVALID`, all of them together;
-    /// `LIMIT_EXCEEDED` when the inputs, or what they make of the manifest, are too large.
+    /// `SURFACE_INCOMPATIBLE`; `BIND_INPUT_MISSING` and `BIND_INPUT_INVALID`, all together;
+    /// `LIMIT_EXCEEDED` if the inputs or the filled manifest are too large.
     pub fn bind(
         &self,
         surface: Surface,
@@ -95,7 +90,7 @@ impl Manifest {
         })
     }
 
-    /// Whether the manifest is for this surface.
+    /// Checks that the manifest supports this surface.
     ///
     /// # Errors
     /// `SURFACE_INCOMPATIBLE`.
@@ -105,7 +100,7 @@ impl Manifest {
         }
         let allowed: Vec<&str> = self.metadata.surfaces.iter().map(|surface| surface.as_str()).collect();
         let message = format!(
-            "the manifest {}@{} is for `{}` only, not for `{surface}`",
+            "the manifest {}@{} supports only `{}`, not `{surface}`",
             self.metadata.slug,
             self.metadata.version,
             allowed.join("`, `")
@@ -115,7 +110,7 @@ impl Manifest {
             .detail("for", allowed))
     }
 
-    /// The value of each input that has one.
+    /// The values of the inputs.
     fn input_values<'a>(
         &'a self,
         given: &'a Map<String, Value>,
@@ -155,7 +150,7 @@ impl Manifest {
                 Some(near) => format!("; did you mean `{near}`?"),
                 None => String::new(),
             };
-            let message = format!("the manifest declares no input {}{hint}", quoted(name));
+            let message = format!("unknown input {}{hint}", quoted(name));
             errors.push(Error::new(Code::BindInputInvalid, message).detail("input", name.as_str()));
         }
         match Error::first_of(errors) {
@@ -164,7 +159,7 @@ impl Manifest {
         }
     }
 
-    /// What compose reads. Gaps are noted in `fill`.
+    /// The compiled manifest. Missing inputs are recorded in `fill`.
     fn filled(&self, fill: &mut Fill<'_>) -> CompiledManifest {
         let spec = &self.spec;
         let mounts = spec.mounts.iter().map(|(slot, mount)| {

@@ -1,4 +1,4 @@
-//! What can only be judged of the whole: tokens that name nothing, files in slots that are not there.
+//! Checks of the whole manifest: unknown tokens, and files in slots that are not enabled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ pub(super) fn document(document: &Document, errors: &mut Vec<Error>) -> Vec<Warn
         let mount = spec.mounts.iter().find(|(known, mount)| *known == slot && mount.enabled);
         match mount {
             Some((slot, mount)) => Some(mount.effective_mode(*slot)),
-            // Nobody declares it: it is always there.
+            // It is always available without a declaration.
             None => (slot == Slot::Tmp).then_some(slot.default_mode()),
         }
     };
@@ -43,7 +43,7 @@ pub(super) fn document(document: &Document, errors: &mut Vec<Error>) -> Vec<Warn
         }
         if mode_of(seed.slot).is_none() {
             let message = format!(
-                "the seed goes to `{}`, which is not enabled: the agent is not told of it; add it to `mounts`",
+                "the seed file is in `{}`, which is not enabled and not shown to the agent; add it to `mounts`",
                 seed.slot
             );
             warnings.push(Warning { place: seed.place.clone(), message });
@@ -58,11 +58,14 @@ pub(super) fn document(document: &Document, errors: &mut Vec<Error>) -> Vec<Warn
         let slot = first.and_then(|first| Slot::ALL.into_iter().find(|slot| slot.relative() == first));
         let problem = match slot.map(|slot| (slot, mode_of(slot))) {
             None => {
-                format!("{} is in no slot; begin it with one, such as `deliverables/`", quoted(&file.path))
+                format!(
+                    "{} is not in a slot; start the path with one, such as `deliverables/`",
+                    quoted(&file.path)
+                )
             }
             Some((slot, None)) => format!("`{slot}` is not enabled; add it to `mounts`"),
             Some((slot, Some(Mode::ReadOnly))) if file.sync_direction.is_up() => {
-                format!("`{slot}` is read-only, and `{}` needs it `read-write`", file.sync_direction)
+                format!("`{slot}` is read-only, but `{}` requires `read-write`", file.sync_direction)
             }
             Some((_, Some(_))) => continue,
         };
@@ -84,7 +87,7 @@ impl Check<'_> {
         }
     }
 
-    /// Recursive: a document is of bounded depth.
+    /// Recursive: a document has bounded depth.
     fn expression(&mut self, expression: &Expression) {
         match expression {
             Expression::Plain(_) => {}
@@ -114,14 +117,13 @@ impl Check<'_> {
                         Some(near) => format!("; did you mean `{near}`?"),
                         None => "; declare it in `spec.inputs`".to_owned(),
                     };
-                    return Some(format!("there is no input {}{hint}", quoted(name)));
+                    return Some(format!("unknown input {}{hint}", quoted(name)));
                 };
                 let reason = input::check(input, default.as_ref()?).err()?;
                 Some(format!("the default of {} {reason}", quoted(name)))
             }
-            Piece::Credential { name } => (!self.credentials.contains(name.as_str())).then(|| {
-                format!("there is no credential {}; declare it in `spec.credentials`", quoted(name))
-            }),
+            Piece::Credential { name } => (!self.credentials.contains(name.as_str()))
+                .then(|| format!("unknown credential {}; declare it in `spec.credentials`", quoted(name))),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What compose reads: a manifest with nothing left to fill in.
+//! A compiled manifest with all inputs filled in.
 //!
-//! Serialised, this is the member `manifest` of a request. The mounts keep the order of their
-//! declaration, so a writer that keeps order has to be used (`serde_json::to_string`, and not a
-//! `serde_json::Value`, which sorts).
+//! Serialised, this is the `manifest` of a request. The mounts keep their declaration order, so
+//! serialise it with a writer that keeps order (`serde_json::to_string`; `serde_json::Value`
+//! sorts).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,27 +12,23 @@ use serde_json::{Map, Value};
 use super::vocabulary::{FileFormat, Role, SyncDirection};
 use crate::slot::{Mode, Slot};
 
-/// A compiled and bound manifest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CompiledManifest {
-    /// Its name.
     pub slug: String,
-    /// Its version.
     pub version: String,
-    /// The agent.
     pub agent: CompiledAgent,
-    /// Every declared slot, in the order of declaration.
+    /// Every declared slot, in declaration order.
     #[serde(serialize_with = "in_order")]
     pub mounts: Vec<(Slot, CompiledMount)>,
-    /// Files that are there from the start.
+    /// Seed files.
     pub seed_files: Vec<CompiledSeed>,
-    /// Variables. A credential stands in them as its token.
+    /// Variables. Credentials are tokens in them.
     pub env: Vec<CompiledEnv>,
     /// The templates of the seed files, sorted.
     pub required_template_names: Vec<String>,
-    /// Files that are kept in step with something outside.
+    /// Files that are synchronized with an external system.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub working_files: Vec<CompiledWorkingFile>,
 }
@@ -42,13 +38,10 @@ pub struct CompiledManifest {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CompiledAgent {
-    /// Which agent.
     pub slug: String,
-    /// The group that it is filed under.
     pub group_key: String,
-    /// What it is there for.
     pub role: Role,
-    /// What its deliverables have to be.
+    /// The reference to the deliverable specification.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deliverable_spec_ref: Option<String>,
 }
@@ -57,46 +50,38 @@ pub struct CompiledAgent {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CompiledMount {
-    /// Whether it is mounted.
     pub enabled: bool,
-    /// What the agent may do there, where it is not the default of the slot.
+    /// The access mode, if it is not the slot's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     /// Everything else that was declared.
     pub config: Map<String, Value>,
 }
 
-/// A file that is there from the start.
+/// A seed file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CompiledSeed {
-    /// The slot that it goes to.
     #[serde(serialize_with = "as_key")]
     pub slot: Slot,
-    /// Where in the slot.
+    /// The path in the slot.
     pub rel_path: String,
-    /// What is in it.
     pub source: CompiledSeedSource,
 }
 
-/// What is in a seed file.
+/// The content of a seed file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum CompiledSeedSource {
-    /// These bytes.
+    /// Literal bytes.
     Inline {
         /// Base64, padded.
         bytes_base64: String,
     },
-    /// What a template makes of variables.
-    Template {
-        /// Which template.
-        name: String,
-        /// The variables.
-        vars: Value,
-    },
+    /// A rendered template.
+    Template { name: String, vars: Value },
 }
 
 impl CompiledSeedSource {
@@ -105,24 +90,22 @@ impl CompiledSeedSource {
     }
 }
 
-/// A variable of the environment.
+/// An environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompiledEnv {
-    /// Its name.
     pub name: String,
-    /// Its value. Kept in pieces, so that text from an input is never taken for a credential.
+    /// Its value in pieces, so that text from an input is never read as a credential.
     pub pieces: Vec<EnvPiece>,
     /// Whether the base declared it.
     pub from_base: bool,
 }
 
-/// A part of the value of a variable.
+/// A piece of a variable's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvPiece {
-    /// Text.
     Text(String),
-    /// The secret of that name.
+    /// The secret with this name.
     Credential(String),
 }
 
@@ -144,11 +127,10 @@ impl Serialize for CompiledEnv {
     }
 }
 
-/// A file that is kept in step with something outside.
+/// A file that is synchronized with an external system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the names are those of the manifest, and say it")]
 pub struct CompiledWorkingFile {
     pub slug: String,
     pub path: String,

@@ -1,41 +1,39 @@
-//! `extends`: one base, of an exact version, looked for from the nearest owner outwards.
+//! `extends`: one base with an exact version, looked up from the nearest owner outwards.
 
 use super::model::{Document, Reference};
-use super::problem::{Place, Problems, quoted};
+use super::problem::{Location, Problems, quoted};
 use super::read::{self, Use};
 use super::{Format, read_node};
 use crate::{Code, Error};
 
-/// A manifest that others extend, as it is stored.
+/// A base manifest as stored.
 #[derive(Clone, Debug)]
 pub struct BaseFile {
-    /// What problems call the file.
+    /// The file name in problems.
     pub name: String,
-    /// Its bytes.
     pub bytes: Vec<u8>,
-    /// How it is written.
     pub format: Format,
 }
 
-/// Where the manifests are that others extend.
+/// Provides base manifests.
 ///
 /// # Contract
-/// * The answer is the manifest of exactly that slug and version, or nothing.
-/// * The same question gets the same bytes: a version is never changed.
+/// * Returns the manifest with exactly this slug and version, or `None`.
+/// * The same request always gets the same bytes: a version never changes.
 pub trait Bases {
-    /// The base of that slug and version.
+    /// The base with this slug and version.
     ///
     /// # Errors
-    /// There is one, and it cannot be read.
+    /// If it exists but cannot be read.
     fn find(&self, slug: &str, version: &str) -> Result<Option<BaseFile>, Error>;
 }
 
-/// The bases of the program itself.
+/// The built-in bases.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemBases;
 
 impl SystemBases {
-    /// Slug and text of each; all are version 1.0.0.
+    /// Slug and text of each; all have version 1.0.0.
     const ALL: [(&str, &str); 4] = [
         ("primary-agent-base", include_str!("bases/primary-agent-base.yaml")),
         ("agent-session-base", include_str!("bases/agent-session-base.yaml")),
@@ -43,7 +41,6 @@ impl SystemBases {
         ("reviewer-base", include_str!("bases/reviewer-base.yaml")),
     ];
 
-    /// The slugs of the bases.
     pub fn slugs() -> impl Iterator<Item = &'static str> {
         Self::ALL.into_iter().map(|(slug, _)| slug)
     }
@@ -60,14 +57,14 @@ impl Bases for SystemBases {
     }
 }
 
-/// Several owners of bases, the nearest first: user, project, organisation, biome. The program's
-/// own come last.
+/// Several owners of bases, nearest first: user, project, organisation, biome. The built-in ones
+/// come last.
 pub struct Ladder<'a> {
     rungs: Vec<&'a dyn Bases>,
 }
 
 impl<'a> Ladder<'a> {
-    /// A ladder of these rungs, with the bases of the program below them.
+    /// A ladder with these rungs and the built-in bases below them.
     pub fn new(rungs: Vec<&'a dyn Bases>) -> Self {
         Self { rungs }
     }
@@ -87,13 +84,13 @@ impl Bases for Ladder<'_> {
 /// Finds and reads the base, with the digest of its bytes.
 pub(super) fn load(
     reference: &Reference,
-    place: &Place,
+    place: &Location,
     bases: &dyn Bases,
 ) -> Result<(Document, canon::digest::Digest), Error> {
     let Reference { slug, version } = reference;
     let named = format!("{slug}@{version}");
     let invalid = |causes: Vec<Error>| {
-        let message = format_args!("the base {} cannot be used", quoted(&named));
+        let message = format_args!("the base {} is invalid", quoted(&named));
         place.refuse(Code::ManifestBaseInvalid, message).detail("base", named.as_str()).caused_by(causes)
     };
     let Some(file) = bases.find(slug, version).map_err(|error| invalid(vec![error]))? else {
@@ -102,7 +99,7 @@ pub(super) fn load(
             Some(near) => format!("; did you mean `{near}`?"),
             None => String::new(),
         };
-        let message = format_args!("there is no manifest {}{hint}", quoted(&named));
+        let message = format_args!("manifest {} not found{hint}", quoted(&named));
         return Err(place.refuse(Code::ManifestBaseNotFound, message).detail("base", named));
     };
     let root = read_node(&file.bytes, &file.name, file.format).map_err(|error| invalid(vec![error]))?;
@@ -112,12 +109,14 @@ pub(super) fn load(
     let Some(document) = document.filter(|_| errors.is_empty()) else { return Err(invalid(errors)) };
     if document.metadata.slug != *slug || document.metadata.version != *version {
         let found = format!("{}@{}", document.metadata.slug, document.metadata.version);
-        let message = format!("{}: the file calls itself {}", file.name, quoted(&found));
+        let message = format!("{}: the file declares itself as {}", file.name, quoted(&found));
         return Err(invalid(vec![Error::new(Code::ValidationError, message)]));
     }
     if document.extends.is_some() {
-        let message =
-            format_args!("{} extends another manifest itself, and one level is all there is", quoted(&named));
+        let message = format_args!(
+            "{} extends another manifest; only one level of `extends` is allowed",
+            quoted(&named)
+        );
         return Err(place.refuse(Code::ManifestExtendsDepth, message).detail("base", named));
     }
     Ok((document, canon::digest::Digest::of_bytes(&file.bytes)))

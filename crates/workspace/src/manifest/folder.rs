@@ -1,4 +1,4 @@
-//! Bases in a folder: `manifests/<slug>@<version>.yaml`, `.yml` or `.json` below it.
+//! Base manifests in a folder: `manifests/<slug>@<version>.yaml`, `.yml` or `.json`.
 
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::{BaseFile, Bases, Format, MAX_BYTES};
 use crate::rooted::Dir;
 use crate::{Code, Error};
 
-/// The bases of a folder, such as a library. It is the only part of this module that reads a disk.
+/// The bases of a folder, such as a library. Only this part of the module reads the disk.
 #[derive(Debug)]
 pub struct FolderBases {
     root: Dir,
@@ -17,10 +17,10 @@ impl FolderBases {
     /// The bases below a folder.
     ///
     /// # Errors
-    /// `MANIFEST_BASE_NOT_FOUND` where there is no such folder, or it may not be read.
+    /// `MANIFEST_BASE_NOT_FOUND` if the folder does not exist or cannot be read.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let root = Dir::open_root(folder).map_err(|error| {
-            let message = format!("the folder {} cannot be opened: {error}", folder.display());
+            let message = format!("cannot open the folder {}: {error}", folder.display());
             Error::new(Code::ManifestBaseNotFound, message)
         })?;
         Ok(Self { root })
@@ -32,7 +32,7 @@ impl Bases for FolderBases {
         for extension in ["yaml", "yml", "json"] {
             let name = format!("manifests/{slug}@{version}.{extension}");
             let refuse = |error: std::io::Error| {
-                Error::new(Code::ManifestBaseInvalid, format!("{name} cannot be read: {error}"))
+                Error::new(Code::ManifestBaseInvalid, format!("cannot read {name}: {error}"))
             };
             let file = match self.root.open_file(&name) {
                 Ok(file) => file,
@@ -40,7 +40,7 @@ impl Bases for FolderBases {
                 Err(error) => return Err(refuse(error)),
             };
             let mut bytes = Vec::new();
-            // One byte more than is read tells a file that is too large.
+            // One byte over the limit detects a file that is too large.
             file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(refuse)?;
             let format = Format::of_name(&name);
             return Ok(Some(BaseFile { name, bytes, format }));

@@ -1,8 +1,8 @@
-//! JSON with the order of its members and its positions.
+//! JSON with the order and positions of its members.
 //!
-//! [`canon::json::read`] judges the text: what it takes is JSON, without a key twice, within the depth.
-//! This module then walks the same text once more for what a `Value` does not keep. It relies on
-//! that judgement, and gives up quietly where it finds anything else.
+//! [`canon::json::read`] validates the text: it is JSON without duplicate keys and within the depth
+//! limit. This module then walks the same text again for what a `Value` does not keep. It relies on
+//! that validation, and returns `None` for anything unexpected.
 
 use canon::json::Limits;
 use serde_json::Value;
@@ -21,11 +21,11 @@ pub(super) fn read(text: &str) -> Result<Node, Unreadable> {
     walk.node().ok_or_else(|| Unreadable { position: None, reason: "the file is not JSON".to_owned() })
 }
 
-/// The text that is left, and the position of where it was last asked for.
+/// The remaining text, and the last computed position.
 struct Walk<'a> {
     text: &'a str,
     at: usize,
-    /// Line and column are those of this byte. It only goes forward, so the walk is linear.
+    /// Line and column of this byte. It only moves forward, so the walk is linear.
     counted: usize,
     line: u64,
     column: u64,

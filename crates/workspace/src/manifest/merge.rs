@@ -1,13 +1,14 @@
-//! What a base and a manifest are together.
+//! Merges a base and a manifest.
 //!
-//! Objects keep the base's order and the manifest's declarations; lists are the base's items, then the
-//! manifest's, and of those that mean the same the last stays, where it stands.
+//! Objects keep the base's order with the manifest's declarations; lists have the base's items,
+//! then the manifest's, and of equal items the last is kept in its position.
 
 use std::collections::BTreeSet;
 
 use super::model::Spec;
 
-/// The child over the base. A child alone goes through here too: its own duplicates fold alike.
+/// The child over the base. A child without a base goes through here too: its duplicates are merged
+/// the same way.
 pub(super) fn specs(base: Spec, child: Spec) -> Spec {
     let env = base.env.into_iter().map(|mut item| {
         item.from_base = true;
@@ -28,7 +29,7 @@ pub(super) fn specs(base: Spec, child: Spec) -> Spec {
     }
 }
 
-/// The union of keys: those of the base first, each with the child's declaration where there is one.
+/// The union of keys: those of the base first, each with the child's declaration if there is one.
 fn declarations<K: PartialEq, V>(base: Vec<(K, V)>, child: Vec<(K, V)>) -> Vec<(K, V)> {
     let mut merged = base;
     for (key, value) in child {
@@ -40,7 +41,7 @@ fn declarations<K: PartialEq, V>(base: Vec<(K, V)>, child: Vec<(K, V)>) -> Vec<(
     merged
 }
 
-/// Base then child, and of equal keys the last.
+/// Base then child; of equal keys the last.
 fn last_of<T, K: Ord>(
     base: impl IntoIterator<Item = T>,
     child: impl IntoIterator<Item = T>,

@@ -1,10 +1,10 @@
-//! What a manifest declares, after it was read and before its inputs are bound.
+//! The declarations of a manifest, before its inputs are bound.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::problem::Place;
+use super::problem::Location;
 use super::token::Text;
 use super::vocabulary::{
     CredentialKind, FileFormat, InputType, OutputKind, ProviderKind, Role, SelectionKind, Surface,
@@ -12,42 +12,36 @@ use super::vocabulary::{
 };
 use crate::slot::{Mode, Slot};
 
-/// A file by itself, its base not yet merged.
+/// A single file, before its base is merged.
 #[derive(Clone, Debug)]
 pub(super) struct Document {
     pub(super) metadata: Metadata,
-    pub(super) extends: Option<(Reference, Place)>,
+    pub(super) extends: Option<(Reference, Location)>,
     /// A base has none.
     pub(super) agent: Option<Agent>,
     pub(super) spec: Spec,
 }
 
-/// Which manifest is extended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reference {
     pub(super) slug: String,
     pub(super) version: String,
 }
 
-/// What a manifest says about itself.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Metadata {
-    /// Its name.
     pub slug: String,
     /// Its version, `MAJOR.MINOR.PATCH`.
     pub version: String,
-    /// What to call it.
     pub title: Option<String>,
-    /// What it is for.
     pub description: Option<String>,
-    /// Where it can be used.
+    /// The supported surfaces.
     pub surfaces: Vec<Surface>,
-    /// For those who show it; not interpreted.
+    /// For display; not interpreted.
     pub display: Option<Value>,
 }
 
-/// The agent of a workspace.
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
     pub(super) slug: String,
@@ -63,17 +57,14 @@ pub(super) struct Agent {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubAgent {
-    /// Which agent.
     pub slug: String,
-    /// What it is called here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
-    /// The model that it uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_model: Option<Value>,
 }
 
-/// Everything that a base can give.
+/// The parts that a base can provide.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spec {
     pub(super) inputs: Vec<(String, Input)>,
@@ -98,11 +89,11 @@ pub(super) struct Input {
     pub(super) constraints: Constraints,
 }
 
-/// What an input has to keep.
+/// The constraints of an input.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Constraints {
     pub(super) one_of: Option<Vec<Value>>,
-    /// Compiled once: a default of each token is checked against it.
+    /// Compiled once: the default of each token is checked against it.
     pub(super) pattern: Option<Regex>,
     pub(super) min_length: Option<u64>,
     pub(super) max_length: Option<u64>,
@@ -118,7 +109,7 @@ pub(super) struct Mount {
     pub(super) enabled: bool,
     pub(super) mode: Option<Mode>,
     pub(super) config: Vec<(String, Expression)>,
-    pub(super) place: Place,
+    pub(super) place: Location,
 }
 
 impl Mount {
@@ -127,26 +118,26 @@ impl Mount {
     }
 }
 
-/// A value that may hold tokens.
+/// A value that may contain tokens.
 #[derive(Clone, Debug)]
 pub(super) enum Expression {
-    /// Nothing to fill in.
+    /// Without tokens.
     Plain(Value),
-    /// A text with tokens.
+    /// A string with tokens.
     Text(Text),
     List(Vec<Expression>),
     Object(Vec<(String, Expression)>),
 }
 
-/// A file that is in the workspace from the start.
+/// A seed file.
 #[derive(Clone, Debug)]
 pub(super) struct SeedFile {
-    /// The path as it is written, which is what one seed is known by.
+    /// The path as written, which identifies a seed file.
     pub(super) key: String,
     pub(super) path: Expression,
     pub(super) slot: Slot,
     pub(super) source: SeedSource,
-    pub(super) place: Place,
+    pub(super) place: Location,
 }
 
 #[derive(Clone, Debug)]
@@ -155,7 +146,7 @@ pub(super) enum SeedSource {
     Template { name: String, vars: Expression },
 }
 
-/// A variable of the environment.
+/// An environment variable.
 #[derive(Clone, Debug)]
 pub(super) struct EnvItem {
     pub(super) name: String,
@@ -163,13 +154,11 @@ pub(super) struct EnvItem {
     pub(super) from_base: bool,
 }
 
-/// A skill that the agent has.
+/// A skill of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Skill {
-    /// Which skill.
     pub slug: String,
-    /// Which versions of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
@@ -179,60 +168,52 @@ pub struct Skill {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolSelection {
-    /// One tool, or all of them.
     pub kind: SelectionKind,
-    /// Who provides it.
     pub provider_kind: ProviderKind,
-    /// Which provider of that kind.
     pub resource_id: String,
-    /// Which tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
 }
 
-/// A secret that is needed, by reference.
+/// A required secret, by reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Credential {
-    /// What it is called here.
     pub name: String,
-    /// What it opens, and so who is asked for it.
+    /// Its kind, which selects the provider.
     pub kind: CredentialKind,
-    /// Where it is; only that source understands it.
+    /// The reference, which only the provider interprets.
     pub source_ref: String,
-    /// Whether nothing starts without it.
     pub required: bool,
 }
 
-/// What the agent is permitted to do with tools.
+/// The tool permissions of the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Permissions {
-    /// Only these, where it is given.
+    /// The only allowed ones, if given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<Vec<ToolKey>>,
-    /// Not these.
     pub deny: Vec<ToolKey>,
 }
 
-/// What of the workspace can be looked at from outside.
+/// What is visible from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct OutputSurface {
-    /// What it is.
     pub kind: OutputKind,
-    /// Where it listens.
+    /// The port it listens on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Where it says that it is well.
+    /// The path of its health check.
     pub health_path: String,
-    /// Whether it is shown unasked.
+    /// Whether it is opened automatically.
     pub auto_open: bool,
 }
 
-/// A file that is kept in step with something outside.
+/// A file that is synchronized with an external system.
 #[derive(Clone, Debug)]
 pub(super) struct WorkingFile {
     pub(super) slug: String,
@@ -241,5 +222,5 @@ pub(super) struct WorkingFile {
     pub(super) sync_direction: SyncDirection,
     pub(super) source_kind: String,
     pub(super) source_ref: Expression,
-    pub(super) place: Place,
+    pub(super) place: Location,
 }

@@ -1,20 +1,18 @@
-//! A document as it was written: with the order of its members and the position of each value.
+//! A parsed document with the order of its members and the position of each value.
 //!
-//! Both formats are read into this. `serde_json::Value` would lose both, and mounts are composed in the
-//! order in which they are declared.
+//! Both formats are parsed into this. `serde_json::Value` would lose order and positions, and
+//! mounts are composed in declaration order.
 
 use serde_json::{Map, Number, Value};
 
-/// A place in a file, counted from 1; columns in characters.
+/// A position in a file, from 1; columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// The line.
     pub line: u64,
-    /// The column.
     pub column: u64,
 }
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) position: Position,
@@ -31,7 +29,7 @@ pub(super) enum Tree {
     Object(Vec<Member>),
 }
 
-/// A member of an object: its key, where that stands, and its value.
+/// A member of an object: key, position of the key, and value.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) key: String,
@@ -40,19 +38,19 @@ pub(super) struct Member {
 }
 
 impl Node {
-    /// What it is, for a sentence.
+    /// The type, for messages.
     pub(super) const fn kind(&self) -> &'static str {
         match &self.tree {
             Tree::Null => "null",
             Tree::Boolean(_) => "a boolean",
             Tree::Number(_) => "a number",
-            Tree::Text(_) => "a text",
+            Tree::Text(_) => "a string",
             Tree::List(_) => "a list",
             Tree::Object(_) => "an object",
         }
     }
 
-    /// The value without its positions. Recursive: a document is at most
+    /// The value without positions. Recursive: a document is at most
     /// [`MAX_DEPTH`](super::MAX_DEPTH) levels deep.
     pub(super) fn value(&self) -> Value {
         match &self.tree {

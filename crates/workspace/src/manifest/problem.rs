@@ -1,4 +1,4 @@
-//! What is wrong with a manifest, and where.
+//! Problems of a manifest, with their locations.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,29 +6,27 @@ use std::sync::Arc;
 use super::node::Position;
 use crate::{Code, Error};
 
-/// How many problems are listed. Whoever has more begins with these.
+/// How many problems are listed.
 pub(super) const MAX_PROBLEMS: usize = 100;
 
-/// The longest piece of a file that is quoted in a message or a path, in bytes.
+/// The longest quoted piece of a file, in bytes.
 const MAX_QUOTED: usize = 80;
 
-/// Where something stands: which file, which path in it, and which position.
+/// A location: file, path and position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The name of the file, as the caller gave it.
+pub struct Location {
+    /// The file name as given.
     pub file: Arc<str>,
     /// The path of the value, such as `$.spec.env[0].name`.
     pub path: String,
-    /// Line and column, where the value stands in a file.
+    /// Line and column, if the value is in a file.
     pub position: Option<Position>,
 }
 
-/// Something that is allowed, and probably not meant.
+/// A warning: allowed, but probably not intended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// Where it is.
-    pub place: Place,
-    /// What it is.
+    pub place: Location,
     pub message: String,
 }
 
@@ -38,7 +36,7 @@ impl fmt::Display for Warning {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.file)?;
         if let Some(Position { line, column }) = self.position {
@@ -48,8 +46,8 @@ impl fmt::Display for Place {
     }
 }
 
-impl Place {
-    /// A refusal of what stands here.
+impl Location {
+    /// An error at this location.
     pub(super) fn refuse(&self, code: Code, message: impl fmt::Display) -> Error {
         let error = Error::new(code, format!("{self}: {message}"))
             .detail("file", &*self.file)
@@ -61,7 +59,8 @@ impl Place {
     }
 }
 
-/// The way from the root to a value, kept on the stack: nothing is written until something is wrong.
+/// The path from the root to a value, kept on the stack: it is formatted only if there is a
+/// problem.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At<'a> {
     parent: Option<&'a At<'a>>,
@@ -107,7 +106,7 @@ impl fmt::Display for At<'_> {
     }
 }
 
-/// The problems of one file, as they are found.
+/// The problems of one file.
 #[derive(Debug)]
 pub(super) struct Problems {
     file: Arc<str>,
@@ -119,16 +118,16 @@ impl Problems {
         Self { file: file.into(), errors: Vec::new() }
     }
 
-    pub(super) fn place(&self, at: &At<'_>, position: Position) -> Place {
-        Place { file: Arc::clone(&self.file), path: at.to_string(), position: Some(position) }
+    pub(super) fn place(&self, at: &At<'_>, position: Position) -> Location {
+        Location { file: Arc::clone(&self.file), path: at.to_string(), position: Some(position) }
     }
 
-    /// Notes a problem, unless there are enough.
+    /// Records a problem, up to the limit.
     pub(super) fn add(&mut self, at: &At<'_>, position: Position, message: impl fmt::Display) {
         self.add_as(Code::ValidationError, at, position, message);
     }
 
-    /// Notes a problem under a code of its own.
+    /// Records a problem with a specific code.
     pub(super) fn add_as(&mut self, code: Code, at: &At<'_>, position: Position, message: impl fmt::Display) {
         if self.errors.len() < MAX_PROBLEMS {
             let place = self.place(at, position);
@@ -141,7 +140,7 @@ impl Problems {
     }
 }
 
-/// A text of a file, for a message: in backquotes, and not too long.
+/// A text of a file, quoted and truncated for a message.
 pub(super) fn quoted(text: &str) -> String {
     format!("`{}`", canon::budget::truncate(text, MAX_QUOTED).escape_debug())
 }

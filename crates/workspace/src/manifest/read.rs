@@ -1,4 +1,4 @@
-//! From a document to what it declares: every member looked at, every problem noted.
+//! Parses a document into its declarations; checks every member and records every problem.
 
 mod agent;
 mod environment;
@@ -15,24 +15,24 @@ use reader::Reader;
 
 pub(super) use files::below_workspace;
 
-/// The exact `apiVersion`; the other spelling is read, never written.
+/// The exact `apiVersion`; the other spelling is read, but never written.
 const API_VERSIONS: [&str; 2] = ["interlock.dev/workspace/v1", "xema.dev/workspace/v1"];
 const KIND: &str = "WorkspaceManifest";
-/// The beginnings of a reference to another manifest, likewise.
+/// The prefixes of a reference to another manifest, likewise.
 const SCHEMES: [&str; 2] = ["interlock://manifest/", "xema://manifest/"];
 
 const MAX_SLUG: usize = 64;
 const MAX_TITLE: usize = 256;
 const MAX_DESCRIPTION: usize = 4096;
 
-/// Whether a document is used by itself, and so needs an agent, or as the base of others.
+/// Whether a document is used directly, and so needs an agent, or as a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Itself,
     Base,
 }
 
-/// Reads a document. What could not be read is left out; it counts only if there is no problem.
+/// Parses a document. Unreadable parts are skipped; the result is valid only without problems.
 pub(super) fn document(root: &Node, used: Use, problems: &mut Problems) -> Option<Document> {
     let at = At::ROOT;
     let mut reader = Reader { problems };
@@ -45,7 +45,11 @@ pub(super) fn document(root: &Node, used: Use, problems: &mut Problems) -> Optio
         let reference = reference(text);
         if reference.is_none() {
             let form = format!("{}<slug>@<x.y.z>", SCHEMES[0]);
-            reader.problem(node, &at, format_args!("{} is no manifest; write `{form}`", quoted(text)));
+            reader.problem(
+                node,
+                &at,
+                format_args!("{} is not a valid reference to a manifest; use `{form}`", quoted(text)),
+            );
         }
         Some((reference?, reader.problems.place(&at, node.position)))
     });
@@ -113,7 +117,7 @@ fn metadata(reader: &mut Reader<'_>, node: &Node) -> Option<Metadata> {
         && !is_slug(text)
     {
         let message = format_args!(
-            "{} is no slug: lower-case letters and digits in words joined by `-`, 1 to {MAX_SLUG} characters",
+            "{} is not a valid slug: use lower-case letters and digits in words joined by `-`, 1 to {MAX_SLUG} characters",
             quoted(text)
         );
         reader.problem(node, &at.member("slug"), message);
@@ -122,7 +126,8 @@ fn metadata(reader: &mut Reader<'_>, node: &Node) -> Option<Metadata> {
     if let Some((text, node)) = version
         && !is_version(text)
     {
-        let message = format_args!("{} is no version; write MAJOR.MINOR.PATCH, such as 1.0.0", quoted(text));
+        let message =
+            format_args!("{} is not a valid version; use MAJOR.MINOR.PATCH, such as 1.0.0", quoted(text));
         reader.problem(node, &at.member("version"), message);
     }
     let title = reader.optional_text(&fields, &at, "title", MAX_TITLE);
@@ -136,7 +141,7 @@ fn metadata(reader: &mut Reader<'_>, node: &Node) -> Option<Metadata> {
             surfaces.extend(surface.filter(|surface| !surfaces.contains(surface)));
         }
         if surfaces.is_empty() {
-            reader.problem(node, &at, "the manifest is for no surface; name one, or leave this out");
+            reader.problem(node, &at, "the list is empty; name a surface, or remove this member");
         }
     }
     Some(Metadata {

@@ -1,19 +1,19 @@
 //! Interpolation: `${input.NAME}`, `${input.NAME | default: LITERAL}`, `${credential.NAME}`.
 //!
-//! A text is taken apart once, when the manifest is compiled. Later only the pieces are filled in, so
-//! nothing that an input brings is ever read as a token.
+//! A string is parsed once, when the manifest is compiled. Later only the pieces are filled in, so
+//! that text from an input is never read as a token.
 
 use std::fmt;
 
 use serde_json::{Number, Value};
 
-use super::problem::{Place, quoted};
+use super::problem::{Location, quoted};
 
-/// A text with tokens in it, and where it stands.
+/// A string with tokens, and its location.
 #[derive(Clone, Debug)]
 pub(super) struct Text {
     pub(super) pieces: Vec<Piece>,
-    pub(super) place: Place,
+    pub(super) place: Location,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub(super) enum Piece {
 }
 
 impl Text {
-    /// The only piece, when the text is one whole token.
+    /// The only piece, if the string is a single token.
     pub(super) fn whole(&self) -> Option<&Piece> {
         match self.pieces.as_slice() {
             [piece @ (Piece::Input { .. } | Piece::Credential { .. })] => Some(piece),
@@ -33,7 +33,7 @@ impl Text {
     }
 }
 
-/// Why a text has no tokens that can be read.
+/// Why the tokens of a string are invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TokenError {
     Unclosed,
@@ -48,30 +48,28 @@ pub(super) enum TokenError {
 impl fmt::Display for TokenError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unclosed => formatter.write_str("a `${` has no `}`; close it"),
-            Self::Nested => {
-                formatter.write_str("a token cannot hold another; use one `${…}` beside the other")
-            }
-            Self::Empty => formatter.write_str("`${}` names nothing; write `${input.NAME}`"),
+            Self::Unclosed => formatter.write_str("a `${` has no closing `}`"),
+            Self::Nested => formatter.write_str("tokens cannot be nested; use one `${…}` after the other"),
+            Self::Empty => formatter.write_str("`${}` is empty; use `${input.NAME}`"),
             Self::OtherNamespace(name) => write!(
                 formatter,
-                "there is no {}, only `${{input.NAME}}` and, in env values, `${{credential.NAME}}`; a file that needs \
-                 `${{` for itself can be a template",
+                "unknown token {}; use `${{input.NAME}}` or, in env values, `${{credential.NAME}}`. A file that needs \
+                 a literal `${{` can be a template",
                 quoted(&format!("${{{name}}}"))
             ),
             Self::BadName(name) => {
                 write!(
                     formatter,
-                    "{} is no name: letters, digits, `_` and `-`, a letter or `_` first",
+                    "{} is not a valid name: use letters, digits, `_` and `-`, starting with a letter or `_`",
                     quoted(name)
                 )
             }
             Self::BadDefault(text) => write!(
                 formatter,
-                "{} is no default: write `| default: LITERAL` with a quoted text, a number, `true` or `false`",
+                "{} is not a valid default: use `| default: LITERAL` with a quoted string, a number, `true` or `false`",
                 quoted(text)
             ),
-            Self::CredentialDefault => formatter.write_str("a credential has no default"),
+            Self::CredentialDefault => formatter.write_str("a credential cannot have a default"),
         }
     }
 }
@@ -79,7 +77,7 @@ impl fmt::Display for TokenError {
 /// The longest name of an input or credential, in bytes.
 const MAX_NAME: usize = 64;
 
-/// Whether it names an input or a credential.
+/// Whether it is a valid name of an input or credential.
 pub(super) fn is_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     text.len() <= MAX_NAME
@@ -87,7 +85,7 @@ pub(super) fn is_name(text: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-/// Takes a text apart. One without tokens is one literal, or nothing if it is empty.
+/// Parses a string. Without tokens it is one literal, or empty.
 pub(super) fn parse(text: &str) -> Result<Vec<Piece>, TokenError> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -106,7 +104,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Piece>, TokenError> {
     Ok(pieces)
 }
 
-/// The byte of the `}` that ends a token. A quoted default may hold braces.
+/// The offset of the `}` that ends a token. A quoted default may contain braces.
 fn end_of_token(body: &str) -> Result<usize, TokenError> {
     let mut quote = None;
     let mut escaped = false;
@@ -156,7 +154,7 @@ fn token(body: &str) -> Result<Piece, TokenError> {
     }
 }
 
-/// `default: LITERAL`, without what is around it.
+/// `default: LITERAL`, trimmed.
 fn literal(text: &str) -> Result<Value, TokenError> {
     let refused = || TokenError::BadDefault(text.to_owned());
     let literal = text.strip_prefix("default").ok_or_else(refused)?.trim_start();
@@ -171,12 +169,12 @@ fn literal(text: &str) -> Result<Value, TokenError> {
             return unquoted(inner, quote).map(Value::String).ok_or_else(refused);
         }
     }
-    // The grammar of JSON numbers, which leaves out `null`: a default is a value.
+    // The grammar of JSON numbers, without `null`: a default is a value.
     literal.parse::<Number>().map(Value::Number).map_err(|_| refused())
 }
 
-/// What stands in quotes, up to the closing one, which has to be last. A backslash keeps the character
-/// after it.
+/// The quoted text up to the closing quote, which must be last. A backslash escapes the next
+/// character.
 fn unquoted(inner: &str, quote: char) -> Option<String> {
     let mut text = String::new();
     let mut characters = inner.chars();
@@ -199,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_its_literals_and_tokens() {
+    fn strings_are_parsed_into_literals_and_tokens() {
         let literal = |text: &str| Piece::Literal(text.to_owned());
         let cases = [
             ("", vec![]),
@@ -221,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_are_refused() {
+    fn invalid_tokens_are_rejected() {
         let other = |name: &str| TokenError::OtherNamespace(name.to_owned());
         let cases = [
             ("${input.a", TokenError::Unclosed),

@@ -1,6 +1,6 @@
-//! The closed sets of a manifest, with their spelling.
+//! The closed sets of a manifest, with their wire names.
 
-/// An enum whose members have one spelling each, on the wire and in files.
+/// An enum with one wire name per member.
 macro_rules! closed {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident => $text:literal,)+ }) => {
         $(#[$meta])*
@@ -13,14 +13,14 @@ macro_rules! closed {
             /// Every member, in the order of the specification.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// The spelling.
+            /// The wire name.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+
                 }
             }
 
-            /// The member of that spelling.
+            /// Parses a wire name.
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|member| member.as_str() == text)
             }
@@ -62,16 +62,14 @@ macro_rules! closed {
 
 pub(crate) use closed;
 
-/// What the reader needs to know of a closed set.
+/// A closed set for the reader.
 pub(crate) trait Closed: Copy + Sized + 'static {
-    /// Every member.
     fn all() -> &'static [Self];
-    /// The spelling of one.
     fn spelling(self) -> &'static str;
 }
 
 closed! {
-    /// Where an agent works: in a run of a workflow, or in a session with a person.
+    /// Where an agent works: in a workflow run, or in an interactive session.
     Surface {
         Workflow => "workflow",
         AgentSession => "agent-session",
@@ -79,7 +77,7 @@ closed! {
 }
 
 closed! {
-    /// What an agent is there for.
+    /// The role of an agent.
     Role {
         UnitWorker => "unit-worker",
         Coordinator => "coordinator",
@@ -95,20 +93,20 @@ closed! {
 }
 
 closed! {
-    /// What an input may be.
+    /// The type of an input.
     InputType {
         String => "string",
         Number => "number",
         Boolean => "boolean",
         Array => "array",
-        /// A list of nothing but texts.
+        /// A list of strings.
         Strings => "string[]",
         Object => "object",
     }
 }
 
 closed! {
-    /// Who provides a tool.
+    /// The provider of a tool.
     ProviderKind {
         McpServer => "mcp_server",
         Catalog => "catalog",
@@ -118,7 +116,7 @@ closed! {
 }
 
 closed! {
-    /// Whether everything of a provider is selected, or one tool.
+    /// Whether a whole provider or a single tool is selected.
     SelectionKind {
         Provider => "provider",
         Tool => "tool",
@@ -126,7 +124,7 @@ closed! {
 }
 
 closed! {
-    /// What a credential opens, which is also who is asked for it.
+    /// The kind of a credential, which selects its provider.
     CredentialKind {
         LlmProvider => "llm-provider",
         ScmToken => "scm-token",
@@ -138,7 +136,7 @@ closed! {
 }
 
 closed! {
-    /// What an agent may be permitted to do.
+    /// A tool permission.
     ToolKey {
         Read => "read",
         Write => "write",
@@ -150,7 +148,7 @@ closed! {
 }
 
 closed! {
-    /// What a working file holds.
+    /// The content type of a working file.
     FileFormat {
         Markdown => "markdown",
         Html => "html",
@@ -161,7 +159,7 @@ closed! {
 }
 
 closed! {
-    /// Which side of a working file follows the other.
+    /// The direction of synchronization.
     SyncDirection {
         DownOnly => "down-only",
         UpOnly => "up-only",
@@ -170,14 +168,14 @@ closed! {
 }
 
 impl SyncDirection {
-    /// Whether what the agent writes leaves the workspace.
+    /// Whether the agent's files leave the workspace.
     pub const fn is_up(self) -> bool {
         matches!(self, Self::UpOnly | Self::Bidirectional)
     }
 }
 
 closed! {
-    /// What of the workspace can be looked at from outside.
+    /// What is visible from outside.
     OutputKind {
         None => "none",
         Web => "web",

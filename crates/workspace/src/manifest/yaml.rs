@@ -1,4 +1,4 @@
-//! Manifests in YAML, within bounds and with positions.
+//! Manifests in YAML, with limits and positions.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use super::{MAX_BYTES, MAX_DEPTH, Unreadable};
 const LIMITS: Limits = Limits {
     max_bytes: MAX_BYTES,
     max_depth: MAX_DEPTH,
-    // A file of the greatest size that is written out by hand holds fewer.
+    // More than a file of the maximum size contains if written by hand.
     max_nodes: 100_000,
     max_aliases: 1000,
     tags: Tags::Refused,
@@ -27,7 +27,7 @@ pub(super) fn read(text: &str) -> Result<Node, Unreadable> {
     let root: Spanned<Tree> = yaml::read(text, &LIMITS).map_err(|error| {
         let position = error.position.map(|(line, column)| Position { line, column });
         let reason = match error.fault {
-            Fault::DuplicateKey(key) => format!("the key {} stands twice in one object", quoted(&key)),
+            Fault::DuplicateKey(key) => format!("duplicate key {}", quoted(&key)),
             Fault::Other(reason) => reason,
         };
         Unreadable { position, reason }
@@ -82,7 +82,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Tree, E> {
-        Number::from_f64(number).map(Tree::Number).ok_or_else(|| E::custom("a number has to be finite"))
+        Number::from_f64(number).map(Tree::Number).ok_or_else(|| E::custom("a number must be finite"))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Tree, E> {
@@ -105,9 +105,9 @@ impl<'de> Visitor<'de> for TreeVisitor {
         let mut members = Vec::new();
         let mut seen = BTreeSet::new();
         while let Some(key) = access.next_key::<Spanned<String>>()? {
-            // The library compares keys as written; `1` and `"1"` are one key here.
+            // The library compares keys as written; here `1` and `"1"` are the same key.
             if !seen.insert(key.value.clone()) {
-                let message = format!("the key {} stands twice in one object", quoted(&key.value));
+                let message = format!("duplicate key {}", quoted(&key.value));
                 return Err(A::Error::custom(message));
             }
             let value: Node = access.next_value::<Spanned<Tree>>()?.into();

@@ -1,4 +1,4 @@
-//! Where the bytes of a mount come from: a closed set of kinds.
+//! The sources of a mount: a closed set of kinds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,6 @@ use serde_json::{Map, Number, Value};
 
 use crate::slot::Mode;
 
-/// Where the bytes of a mount come from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Source {
@@ -18,93 +17,74 @@ pub enum Source {
     RenderedContextJson(Arc<RenderParams>),
     /// The addition to the system prompt, rendered.
     RenderedSystemOverlay(Arc<RenderParams>),
-    /// The bytes themselves.
+    /// Literal bytes.
     StaticLiteral {
-        /// For audit only: inconsistent by tradition, and never used to place a file.
+        /// For audit only: historically inconsistent, and never used to place a file.
         path_within_workspace: String,
         /// Base64, padded.
         bytes: String,
     },
     /// The definition of an agent.
     AgentDefinition {
-        /// Whose agent.
         org_id: String,
-        /// Which agent.
         agent_slug: String,
-        /// The group that it is filed under.
         group_key: String,
-        /// The agent itself, or one that it delegates to.
+        /// The agent itself, or a delegate.
         agent_mode: AgentMode,
     },
-    /// A skill, a folder.
+    /// A skill folder.
     SkillBundle {
-        /// Which skill.
         skill_key: String,
     },
-    /// A section of instructions.
     InstructionSection {
-        /// Whose section.
         org_id: String,
-        /// Which section.
         section_key: String,
-        /// For which agent.
         agent_slug: String,
-        /// The group that the agent is filed under.
         group_key: String,
     },
     /// One version of an artifact.
     ArtifactVersion {
-        /// Which artifact.
         artifact_id: String,
-        /// Which version; a composed plan may hold any number, a valid one an integer from 1.
+        /// A composed plan may contain any number, a valid one an integer of at least 1.
         version: Number,
-        /// The name of the file.
         file_name: String,
-        /// The member of the payload that is wanted. `null` is kept where it was given.
+        /// The wanted member of the payload. A given `null` is kept.
         #[serde(skip_serializing_if = "Option::is_none")]
         payload_field: Option<Value>,
-        /// The media type. `null` is kept where it was given.
+        /// The media type. A given `null` is kept.
         #[serde(skip_serializing_if = "Option::is_none")]
         content_type: Option<Value>,
     },
-    /// Every page of a space.
+    /// All pages of a space.
     KbSpace {
-        /// Which space.
         space_id: String,
     },
-    /// Some pages of a space.
+    /// Selected pages of a space.
     KbPages {
-        /// Which space.
         space_id: String,
-        /// Which pages.
         page_slugs: Vec<String>,
     },
     /// A repository at a revision.
     ScmRepo {
-        /// Which repository.
         repo_ref: String,
-        /// Which revision.
         #[serde(rename = "ref")]
         git_ref: String,
     },
-    /// What a deliverable has to be.
+    /// The specification of a deliverable.
     DeliverableSpecs {
-        /// Which contract.
         contract_key: String,
     },
-    /// Deliverables of before.
+    /// Earlier deliverables.
     Deliverables {
-        /// Which contract.
         contract_key: String,
     },
-    /// What was attached to a session.
+    /// The attachments of a session.
     SessionAttachment {
-        /// Which session.
         session_id: String,
     },
 }
 
-/// The kind of a [`Source`] alone.
+/// The kind of a [`Source`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SourceKind {
     /// `rendered-agents-md`
@@ -138,7 +118,6 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// Every kind.
     pub const ALL: [Self; 14] = [
         Self::RenderedAgentsMd,
         Self::RenderedContextJson,
@@ -156,7 +135,7 @@ impl SourceKind {
         Self::SessionAttachment,
     ];
 
-    /// The spelling on the wire.
+    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::RenderedAgentsMd => "rendered-agents-md",
@@ -176,7 +155,7 @@ impl SourceKind {
         }
     }
 
-    /// Whether it yields a folder of files; the others yield one file.
+    /// Whether it provides a folder; other kinds provide one file.
     pub const fn is_tree(self) -> bool {
         match self {
             Self::SkillBundle
@@ -204,7 +183,6 @@ impl fmt::Display for SourceKind {
 }
 
 impl Source {
-    /// Its kind.
     pub const fn kind(&self) -> SourceKind {
         match self {
             Self::RenderedAgentsMd(_) => SourceKind::RenderedAgentsMd,
@@ -225,28 +203,27 @@ impl Source {
     }
 }
 
-/// Whether an agent is the one that works or one that it delegates to.
+/// The agent itself or a delegate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentMode {
-    /// The agent that works here.
+    /// The agent itself.
     Primary,
-    /// One that it may delegate to.
+    /// A delegate.
     Subagent,
 }
 
-/// What the three rendered files are made from. One value is shared by the three, so that they
-/// come from one rendering.
+/// The parameters of the three rendered files. The value is shared, so that all three come from one
+/// rendering.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the names are those of the request, and say it")]
 pub struct RenderParams {
     pub org_id: String,
     pub project_id: String,
     pub agent_slug: String,
     pub group_key: String,
     pub role: String,
-    /// `null` is kept where it was given.
+    /// A given `null` is kept.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub deliverable_spec_ref: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -265,34 +242,28 @@ pub struct RenderParams {
     pub working_files: Vec<RenderedWorkingFile>,
 }
 
-/// An enabled slot, as the renderer is told of it.
+/// An enabled slot, for the renderer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenderedMount {
-    /// The path of the slot.
     pub mount: String,
-    /// What the agent may do there.
     pub mode: Mode,
 }
 
-/// An input artifact, as the renderer is told of it.
+/// An input artifact, for the renderer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RenderedInputArtifact {
-    /// Where the agent finds it.
     pub path: String,
-    /// Its media type. `null` is kept where it was given.
+    /// Its media type. A given `null` is kept.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub content_type: Option<Value>,
-    /// Which artifact it is.
     pub source_artifact_id: String,
-    /// Which version of it.
     pub source_version: Number,
 }
 
-/// A file that is kept in step with something outside, as the renderer is told of it.
+/// A synchronized file, for the renderer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the names are those of the manifest, and say it")]
 pub struct RenderedWorkingFile {
     pub slug: String,
     pub path: String,
@@ -302,7 +273,7 @@ pub struct RenderedWorkingFile {
     pub source_ref: Map<String, Value>,
 }
 
-/// Tells a member that is `null` from one that is not there.
+/// Distinguishes a `null` member from an absent one.
 fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

@@ -1,10 +1,10 @@
-//! From any plan to one that can be applied.
+//! Validates a plan.
 //!
-//! A plan is a file: it was composed here, or somewhere else, or written by hand. [`ValidPlan::check`] looks at
-//! all of it before anything is fetched, and reports everything that is wrong at once.
+//! A plan is a file that may come from anywhere. [`ValidPlan::check`] checks all of it before
+//! anything is fetched, and reports all problems at once.
 //!
-//! Members that are not known are ignored. What is ignored is not applied, so it is not in the
-//! [digest](ValidPlan::digest) either: two plans with one digest give one workspace.
+//! Unknown members are ignored. They are not applied, so they are not in the
+//! [digest](ValidPlan::digest) either: two plans with the same digest give the same workspace.
 
 mod conflicts;
 mod digest;
@@ -24,41 +24,35 @@ use super::{Source, SourceKind};
 use crate::slot::{Mode, Slot};
 use crate::{Code, Error};
 
-/// The most entries of a plan. A workspace of more is a mistake of whoever declared it.
+/// The most entries of a plan. More is probably a mistake.
 pub const MAX_ENTRIES: usize = 20_000;
 
-/// The most bytes of a literal, decoded. What is larger belongs into an artifact.
+/// The largest literal, decoded. Larger data belongs in an artifact.
 pub const MAX_LITERAL_BYTES: usize = 4 << 20;
 
-/// The longest name of a mount. It stands in the index beside each file of the mount.
+/// The longest mount key. It is in the index next to each file of the mount.
 pub const MAX_MOUNT_KEY_BYTES: usize = 4096;
 
-/// A slot that the agent gets, with what it may do there. A granted slot exists after an apply
-/// even when nothing is mounted in it.
+/// A granted slot with its access mode. It exists after an apply even if nothing is mounted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grant {
-    /// Which slot.
     pub slot: Slot,
-    /// What the agent may do there.
     pub mode: Mode,
 }
 
-/// A mount that was checked: its path is safe, its mode allowed, its source complete.
+/// A valid mount: its path is safe, its mode allowed, its source complete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidEntry {
     /// The name of the mount; unique in its plan.
     pub mount_key: String,
-    /// Which slot.
     pub slot: Slot,
     /// The path within the slot; empty for a file slot, and for a tree at the top of a slot.
     pub rel_path: String,
-    /// What the agent may do with it.
     pub mode: Mode,
-    /// Where the bytes come from.
     pub source: Source,
 }
 
-/// A plan that can be applied. There is no other way to make one than [`ValidPlan::check`].
+/// A plan that can be applied. Only [`ValidPlan::check`] creates one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidPlan {
     apply_id: String,
@@ -68,24 +62,26 @@ pub struct ValidPlan {
 }
 
 impl ValidPlan {
-    /// Checks a plan, and collects everything that is wrong with it.
+    /// Validates a plan and collects all problems.
     ///
-    /// `grants` are the slots that the agent gets, by path; without them they are read from the plan's own
-    /// `rendered-agents-md` source. Two kinds of slots are granted besides: those that the platform fills, and
-    /// those that an entry stands in though nobody granted them (a seed file may). On a file system that folds
-    /// case, `fold_case` makes names that differ only in case a conflict.
+    /// `grants` are the granted slots by path; by default they are read from the plan's
+    /// `rendered-agents-md` source. Two kinds of slots are granted in addition: those that the
+    /// platform fills, and those that contain an entry without a grant (such as a seed file).
+    /// `fold_case` makes names that differ only in case a conflict, for case-insensitive file
+    /// systems.
     ///
     /// # Errors
-    /// The first problem in plan order, with the others as its causes. Within an entry the order is slot, mode,
-    /// source, path, key, conflict; problems of the plan itself and of `grants` come before those of entries.
+    /// The first problem in plan order, with the others as causes. Within an entry the order is
+    /// slot, mode, source, path, key, conflict; problems of the plan and of `grants` come before
+    /// those of entries.
     pub fn check(plan: &Value, grants: Option<&[(String, Mode)]>, fold_case: bool) -> Result<Self, Error> {
-        // Everything below recurses into the plan.
+        // Everything below is recursive.
         if !json::within_depth(plan, json::MAX_DEPTH) {
             let seen = json::depth_of(plan) as u64;
             return Err(Error::limit("levels of nesting in a plan", json::MAX_DEPTH as u64, seen));
         }
         let Some(entries) = plan.get("entries").and_then(Value::as_array) else {
-            return Err(shape("/entries", "a plan is an object with a list `entries`"));
+            return Err(shape("/entries", "a plan must be an object with a list `entries`"));
         };
         if entries.len() > MAX_ENTRIES {
             return Err(Error::limit("entries of a plan", MAX_ENTRIES as u64, entries.len() as u64));
@@ -93,7 +89,7 @@ impl ValidPlan {
         let mut problems = Problems::default();
         let apply_id = plan.get("applyId").and_then(Value::as_str).filter(|id| is_apply_id(id));
         if apply_id.is_none() {
-            let message = "`applyId` of a plan is 64 hexadecimal digits, in lower case";
+            let message = "`applyId` must be 64 lower-case hexadecimal digits";
             problems.of_plan.push(shape("/applyId", message));
         }
         let drafts = read_entries(entries, &mut problems);
@@ -106,7 +102,7 @@ impl ValidPlan {
                 let digest = digest::of(&entries, &grants);
                 Ok(Self { apply_id: apply_id.to_owned(), digest, entries, grants })
             }
-            (first, ..) => Err(first.expect("whatever is not complete has a problem")),
+            (first, ..) => Err(first.expect("an incomplete part has a problem")),
         }
     }
 
@@ -115,26 +111,27 @@ impl ValidPlan {
         &self.apply_id
     }
 
-    /// The digest of what is applied: SHA-256 of the canonical JSON of `{entries, slots}`, 64 hexadecimal digits.
+    /// The digest of the applied content: SHA-256 of the canonical JSON of `{entries, slots}`, 64
+    /// hexadecimal digits.
     ///
-    /// `entries` are [those](Self::entries) of the valid plan in the members that are known, and `slots` are the
-    /// [grants](Self::grants) as `{mount, mode}`.
+    /// `entries` are the valid plan's [entries](Self::entries) with their known members, and
+    /// `slots` are the [grants](Self::grants) as `{mount, mode}`.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// What is mounted, in plan order, equal entries once.
+    /// The mounts in plan order, without duplicates.
     pub fn entries(&self) -> &[ValidEntry] {
         &self.entries
     }
 
-    /// The slots that the agent gets, in table order.
+    /// The granted slots, in table order.
     pub fn grants(&self) -> &[Grant] {
         &self.grants
     }
 }
 
-/// What was found wrong, in the order in which it is to be told.
+/// The problems, in report order.
 #[derive(Debug, Default)]
 struct Problems {
     of_plan: Vec<Error>,
@@ -165,16 +162,16 @@ impl Problems {
     }
 }
 
-/// An entry as far as it could be read. What is missing has its problem noted.
+/// A partially read entry. Missing parts have recorded problems.
 #[derive(Debug)]
 struct Draft<'a> {
-    /// Its place in the plan.
+    /// Its index in the plan.
     index: usize,
     raw: &'a Value,
     mount_key: Option<&'a str>,
     slot: Option<Slot>,
     mode: Option<Mode>,
-    /// Only a path that is safe.
+    /// Only a safe path.
     rel_path: Option<&'a str>,
     kind: Option<SourceKind>,
     source: Option<Source>,
@@ -191,7 +188,7 @@ impl Draft<'_> {
         })
     }
 
-    /// Whether both say the same, in the members that are known.
+    /// Whether both are equal in all known members.
     fn says_the_same_as(&self, other: &Self) -> bool {
         let known = |draft: &Self| Some((draft.mount_key?, draft.slot?, draft.rel_path?, draft.mode?));
         known(self).is_some()
@@ -201,10 +198,10 @@ impl Draft<'_> {
     }
 }
 
-/// Reads every entry; one that says the same as an earlier one is left out.
+/// Reads every entry; duplicates are skipped.
 fn read_entries<'a>(entries: &'a [Value], problems: &mut Problems) -> Vec<Draft<'a>> {
     let mut drafts: Vec<Draft<'a>> = Vec::with_capacity(entries.len());
-    // From a key to the first draft that has it.
+    // From a key to the first draft with it.
     let mut by_key: HashMap<&'a str, usize> = HashMap::with_capacity(entries.len());
     let mut sources = SourceReader::default();
     for (index, raw) in entries.iter().enumerate() {
@@ -276,14 +273,14 @@ fn read_entry<'a>(
 
 fn read_slot(value: Option<&Value>) -> Result<Slot, Error> {
     let Some(path) = value.and_then(Value::as_str) else {
-        return Err(Error::new(Code::PlanUnknownSlot, "the entry has no text `slot`"));
+        return Err(Error::new(Code::PlanUnknownSlot, "the entry has no string `slot`"));
     };
     Slot::from_path(path).ok_or_else(|| unknown_slot(path))
 }
 
 fn unknown_slot(path: &str) -> Error {
     let path = quoted(path);
-    Error::new(Code::PlanUnknownSlot, format!("there is no slot at {path:?}")).detail("slot", path)
+    Error::new(Code::PlanUnknownSlot, format!("unknown slot {path:?}")).detail("slot", path)
 }
 
 fn read_mode(value: Option<&Value>, slot: Option<Slot>) -> Result<Mode, Error> {
@@ -291,7 +288,7 @@ fn read_mode(value: Option<&Value>, slot: Option<Slot>) -> Result<Mode, Error> {
         Some("read-only") => Mode::ReadOnly,
         Some("read-write") => Mode::ReadWrite,
         _ => {
-            let message = "the `mode` of an entry is `read-only` or `read-write`";
+            let message = "the `mode` of an entry must be `read-only` or `read-write`";
             return Err(Error::new(Code::PlanModeNotAllowed, message));
         }
     };
@@ -302,14 +299,14 @@ fn read_mode(value: Option<&Value>, slot: Option<Slot>) -> Result<Mode, Error> {
 }
 
 fn not_writable(slot: Slot) -> Error {
-    let message = format!("the slot `{slot}` is read-only for every agent");
+    let message = format!("the slot `{slot}` is always read-only");
     Error::new(Code::PlanModeNotAllowed, message).detail("slot", slot.path())
 }
 
-/// Where an entry stands in its slot. A slot that is a file has one place, and it has no name.
+/// The path of an entry in its slot. A file slot has only one path, which is empty.
 fn read_path(value: Option<&Value>, slot: Option<Slot>, kind: Option<SourceKind>) -> Result<&str, Error> {
     let Some(rel_path) = value.and_then(Value::as_str) else {
-        return Err(Error::new(Code::PlanUnsafePath, "the entry has no text `relPath`"));
+        return Err(Error::new(Code::PlanUnsafePath, "the entry has no string `relPath`"));
     };
     let refusal = |why: &dyn fmt::Display| {
         let shown = quoted(rel_path);
@@ -318,9 +315,9 @@ fn read_path(value: Option<&Value>, slot: Option<Slot>, kind: Option<SourceKind>
     let is_tree = kind.is_some_and(SourceKind::is_tree);
     match slot {
         Some(slot) if slot.is_file() && (is_tree || !rel_path.is_empty()) => Err(refusal(&format!(
-            "cannot be in the slot `{slot}`, which is one file and has an empty `relPath`"
+            "is not valid in the slot `{slot}`, which is a single file and requires an empty `relPath`"
         ))),
-        // Without a slot or a kind nobody knows whether an empty path is right; their own problems are told.
+        // Without a slot or kind, an empty path cannot be judged; their own problems are reported.
         None if rel_path.is_empty() => Ok(rel_path),
         Some(slot) if rel_path.is_empty() && (slot.is_file() || is_tree || kind.is_none()) => Ok(rel_path),
         _ => path::check(rel_path).map(|()| rel_path).map_err(|unsafe_path| refusal(&unsafe_path)),
@@ -330,7 +327,7 @@ fn read_path(value: Option<&Value>, slot: Option<Slot>, kind: Option<SourceKind>
 fn read_key(index: usize, value: Option<&Value>) -> Result<&str, Error> {
     match value.and_then(Value::as_str) {
         None | Some("") => {
-            let message = "an entry has a `mountKey`, a text that is not empty";
+            let message = "an entry must have a non-empty string `mountKey`";
             Err(shape(&format!("/entries/{index}/mountKey"), message))
         }
         Some(key) if key.len() > MAX_MOUNT_KEY_BYTES => {
@@ -342,21 +339,21 @@ fn read_key(index: usize, value: Option<&Value>) -> Result<&str, Error> {
 
 fn duplicate_key(key: &str, first: usize) -> Error {
     let key = quoted(key);
-    let message = format!("the mount key {key:?} is that of entry {first} too, which says something else");
+    let message = format!("the mount key {key:?} is already used by entry {first}, which differs");
     Error::new(Code::PlanDuplicateMountKey, message).detail("mountKey", key).detail("first", first)
 }
 
-/// Something that is not even a plan.
+/// A document that is not a plan.
 fn shape(pointer: &str, message: &str) -> Error {
     Error::new(Code::ValidationError, format!("{message} (at {pointer})")).detail("pointer", pointer)
 }
 
-/// Names from a plan, cut to a length that a message can bear.
+/// Names from a plan, truncated for a message.
 fn quoted(text: &str) -> String {
     budget::truncate(text, 120).into_owned()
 }
 
-/// The one spelling of an apply id. It becomes the name of a folder, so nothing else will do.
+/// Whether it is a valid apply id. It becomes a folder name, so nothing else is accepted.
 fn is_apply_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -1,4 +1,4 @@
-//! `snapshot.json`: what is in a snapshot.
+//! `snapshot.json`: the contents of a snapshot.
 
 use std::collections::BTreeSet;
 
@@ -9,70 +9,63 @@ use crate::drift::link::{Leads, leads};
 use crate::slot::{Mode, Slot};
 use crate::{Error, index};
 
-/// The version that is written, and the only one that is read.
+/// The only supported version.
 const SCHEMA: u32 = 1;
 
-/// The latest time that a header can have.
+/// The latest time that a header can represent.
 const MAX_MTIME: u64 = (1 << 33) - 1;
 
-/// What is in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Listing {
-    /// The version of this form, 1.
+    /// The version of this format, 1.
     pub schema: u32,
-    /// The plan that was applied.
+    /// The applied plan.
     pub apply_id: String,
     /// The digest of that plan.
     pub plan_digest: String,
-    /// When it was taken, as whoever took it said.
+    /// When it was taken, as given by the caller.
     pub created_at: String,
-    /// The keys of the slots that it has, in table order.
+    /// The keys of its slots, in table order.
     pub slots: Vec<String>,
-    /// The members, in the byte order of their paths.
+    /// The members, in byte order of their paths.
     pub files: Vec<Listed>,
-    /// What was left out, in the same order.
+    /// What was excluded, in the same order.
     pub excluded: Vec<Excluded>,
-    /// How much more was left out than is listed.
+    /// How many more were excluded than listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_excluded: u64,
 }
 
-/// One member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listed {
-    /// The path below the root of the workspace.
+    /// The path below the workspace root.
     pub path: String,
-    /// What it is; a file unless it is said.
+    /// Its type; a file if not given.
     #[serde(rename = "type", default, skip_serializing_if = "Type::is_file")]
     pub kind: Type,
-    /// How many bytes, for a file.
+    /// The size of a file.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub size: u64,
-    /// The permission bits.
     pub mode: u32,
-    /// SHA-256 of the bytes of a file, as hexadecimal digits.
+    /// SHA-256 of the bytes of a file, in hexadecimal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sha256: String,
-    /// When the bytes of a file changed, in whole seconds since 1970.
+    /// The mtime of a file, in whole seconds since 1970.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub mtime: u64,
-    /// Where a link points.
+    /// The target of a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
 
-/// What a member is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Type {
-    /// A regular file.
     #[default]
     File,
-    /// A directory.
     Dir,
-    /// A symbolic link.
     Link,
 }
 
@@ -88,36 +81,35 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Something that was left out.
+/// An excluded entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Excluded {
-    /// The path below the root. Bytes that are no UTF-8 are replaced.
+    /// The path below the root. Bytes that are not UTF-8 are replaced.
     pub path: String,
-    /// Why.
     pub why: Reason,
 }
 
-/// Why something was left out.
+/// Why it was excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
-    /// A device, a pipe or a socket.
+    /// A device, pipe or socket.
     SpecialFile,
-    /// A lock of git, which would outlive whoever holds it.
+    /// A git lock file, which would outlive its holder.
     GitLock,
-    /// A path that no plan could have.
+    /// A path that is not valid in a plan.
     UnsafePath,
-    /// A link that leads out of its slot, or could.
+    /// A link that leaves its slot, or could.
     UnsafeLink,
-    /// Whoever took the snapshot did not want it.
+    /// Excluded by the caller.
     Configured,
-    /// A path to keep that is in no read-write slot.
+    /// A path to keep that is not in a read-write slot.
     NotWritable,
 }
 
 impl Listing {
-    /// Reads and checks a listing.
+    /// Reads and validates a listing.
     pub(super) fn parse(text: &[u8]) -> Result<Self, Error> {
         let listing: Self =
             serde_json::from_slice(text).map_err(|error| corrupt(format_args!("its listing: {error}")))?;
@@ -125,12 +117,11 @@ impl Listing {
         Ok(listing)
     }
 
-    /// The slots that it has.
     pub fn slots(&self) -> Vec<Slot> {
         self.slots.iter().filter_map(|key| Slot::from_key(key)).collect()
     }
 
-    /// How many bytes all members take in the archive.
+    /// The size of all members in the archive.
     pub(super) fn unpacked(&self) -> u64 {
         self.files.iter().fold(0, |sum, member| sum.saturating_add(tar::length(member)))
     }
@@ -138,7 +129,7 @@ impl Listing {
     fn check(&self) -> Result<(), Error> {
         if self.schema != SCHEMA {
             return Err(corrupt(format_args!(
-                "it has schema {}, and this program reads {SCHEMA}",
+                "its schema is {}, but this program supports {SCHEMA}",
                 self.schema
             )));
         }
@@ -148,7 +139,7 @@ impl Listing {
         }
         for key in &self.slots {
             if !Slot::from_key(key).is_some_and(|slot| slot.persists(Mode::ReadWrite)) {
-                return Err(corrupt(format_args!("`{key}` is no slot that a snapshot can have")));
+                return Err(corrupt(format_args!("`{key}` is not a slot of snapshots")));
             }
         }
         let slots = self.slots();
@@ -163,10 +154,10 @@ impl Listing {
             if !slots.contains(&slot) {
                 return Err(member.refused("is not in one of its slots"));
             }
-            // Everything is below directories that are members, so nothing is ever below a file or a link.
+            // Everything is below directories that are members, so nothing is below a file or link.
             let parent = member.path.rsplit_once('/').map_or("", |(parent, _)| parent);
             if member.path != slot.relative() && !directories.contains(parent) {
-                return Err(member.refused("is in no directory of the snapshot"));
+                return Err(member.refused("is not in a directory of the snapshot"));
             }
             if member.kind == Type::Dir {
                 directories.insert(member.path.as_str());
@@ -181,14 +172,14 @@ impl Listing {
 }
 
 impl Listed {
-    /// Checks everything that can be said of one member, and returns its slot.
+    /// Validates one member and returns its slot.
     fn check(&self) -> Result<Slot, Error> {
         if !is_safe(&self.path) {
             return Err(self.refused("is not a safe path"));
         }
-        let slot = index::slot_of(&self.path).ok_or_else(|| self.refused("is in no slot"))?;
+        let slot = index::slot_of(&self.path).ok_or_else(|| self.refused("is not in a slot"))?;
         if self.mode > 0o777 {
-            return Err(self.refused("has a mode that is more than permissions"));
+            return Err(self.refused("has a mode with more than permission bits"));
         }
         let has_hash =
             self.sha256.len() == 64 && self.sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
@@ -199,17 +190,17 @@ impl Listed {
             (Type::Link, Some(target)) => {
                 let below = self.path.get(slot.relative().len() + 1..).unwrap_or_default();
                 if leads(below.as_bytes(), target.as_bytes()) != Leads::Inside {
-                    return Err(self.refused("is a link that leads out of its slot"));
+                    return Err(self.refused("is a link that leaves its slot"));
                 }
                 bare && is_safe_text(target) && target.len() <= MAX_PATH
             }
             _ => false,
         };
         if !is_whole {
-            return Err(self.refused("is not whole"));
+            return Err(self.refused("is incomplete"));
         }
         if self.path == slot.relative() && self.kind != Type::Dir {
-            return Err(self.refused("is a slot, and no directory"));
+            return Err(self.refused("is a slot, but not a directory"));
         }
         Ok(slot)
     }
@@ -220,12 +211,12 @@ impl Listed {
     }
 }
 
-/// The most bytes of a path, of the segments of one, and the most segments: those of a plan.
+/// The limits of a path: bytes, bytes per segment, and segments, as in a plan.
 const MAX_PATH: usize = 1024;
 const MAX_SEGMENT: usize = 255;
 const MAX_SEGMENTS: usize = 64;
 
-/// Whether a path is one that a plan could have.
+/// Whether a path is valid in a plan.
 pub(super) fn is_safe(path: &str) -> bool {
     path.len() <= MAX_PATH
         && is_safe_text(path)
@@ -233,7 +224,7 @@ pub(super) fn is_safe(path: &str) -> bool {
         && path.split('/').all(|segment| !matches!(segment, "" | "." | "..") && segment.len() <= MAX_SEGMENT)
 }
 
-/// Whether a text has no NUL, control character or backslash.
+/// Whether a string has no NUL, control character or backslash.
 pub(super) fn is_safe_text(text: &str) -> bool {
     !text.chars().any(|character| character.is_control() || character == '\\')
 }

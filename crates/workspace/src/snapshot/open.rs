@@ -1,4 +1,4 @@
-//! Unpacking.
+//! Unpacks snapshots.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _, Write as _};
@@ -14,14 +14,14 @@ use crate::resolve::Content;
 use crate::slot::Slot;
 use crate::{Code, Error};
 
-/// How much of the past a decoder keeps, as a power of two: 8 MiB. Level 3 needs 2 MiB; an archive that asks for more
-/// was not written here.
+/// The decoder window as a power of two: 8 MiB. Level 3 needs 2 MiB; an archive that needs more was
+/// not written by this program.
 const WINDOW_LOG: u32 = 23;
 
-/// The largest file that is handed out from memory.
+/// The largest file returned from memory.
 const MAX_IN_MEMORY: u64 = 8 << 20;
 
-/// A snapshot whose bytes are those that were packed, as far as its hash says.
+/// A snapshot with a verified hash.
 #[derive(Debug)]
 pub struct Snapshot {
     file: File,
@@ -30,25 +30,24 @@ pub struct Snapshot {
     listing: Listing,
 }
 
-/// Something out of a snapshot.
+/// A member of a snapshot.
 #[derive(Debug)]
 pub struct Member {
-    /// The path below the root: safe, in one of the slots of the snapshot, after that of its directory.
+    /// The path below the root: safe, in one of the snapshot's slots, after that of its directory.
     pub path: String,
-    /// The permission bits.
     pub mode: u32,
-    /// When the bytes of a file changed, in seconds since 1970.
+    /// The mtime of a file, in seconds since 1970.
     pub mtime: Option<i64>,
-    /// What it is. The bytes of a file are those that were packed.
+    /// Its content, verified.
     pub content: Content,
 }
 
 impl Snapshot {
-    /// Opens a snapshot, with the hash that is beside it.
+    /// Opens a snapshot, with the hash in the file next to it.
     ///
     /// # Errors
-    /// `SNAPSHOT_CORRUPT` when there is no hash, when it is another, or when the listing is not as it has to be;
-    /// `LIMIT_EXCEEDED` when there is more in it than may be; `SNAPSHOT_RESTORE_FAILED` when it cannot be read.
+    /// `SNAPSHOT_CORRUPT` if the hash is missing or wrong, or the listing is invalid;
+    /// `LIMIT_EXCEEDED` if it is too large; `SNAPSHOT_RESTORE_FAILED` if it cannot be read.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let beside = pack::sidecar(path);
         let mut text = String::new();
@@ -56,7 +55,7 @@ impl Snapshot {
         match read {
             Ok(_) => {}
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
-                return Err(corrupt(format_args!("there is no hash of it at {}", beside.display())));
+                return Err(corrupt(format_args!("its hash file {} is missing", beside.display())));
             }
             Err(error) => return Err(unreadable(&error)),
         }
@@ -64,7 +63,7 @@ impl Snapshot {
         Self::from_file(File::open(path).map_err(|error| unreadable(&error))?, hash)
     }
 
-    /// The same, for whoever keeps snapshots and their hashes elsewhere.
+    /// The same, with a hash that is stored elsewhere.
     ///
     /// # Errors
     /// As [`Snapshot::open`].
@@ -72,20 +71,19 @@ impl Snapshot {
         let metadata = file.metadata().map_err(|error| unreadable(&error))?;
         let bytes = metadata.len();
         if !metadata.is_file() {
-            return Err(corrupt("it is no regular file"));
+            return Err(corrupt("it is not a regular file"));
         }
         if bytes > MAX_PACKED_BYTES {
             return Err(Error::limit("bytes of a packed snapshot", MAX_PACKED_BYTES, bytes));
         }
         let seen = hash(At::new(&file, bytes)).map_err(|error| unreadable(&error))?;
         if seen != sha256 {
-            return Err(corrupt("its bytes are not those that the hash beside it is of"));
+            return Err(corrupt("its bytes do not match its hash"));
         }
         let (listing, _) = Archive::new(&file, bytes)?.listing(bytes)?;
         Ok(Self { file, bytes, sha256: seen, listing })
     }
 
-    /// What is in it.
     pub fn listing(&self) -> &Listing {
         &self.listing
     }
@@ -95,19 +93,19 @@ impl Snapshot {
         &self.sha256
     }
 
-    /// Hands out every member, directories before what is in them. `slots` are those that may be written to. When this
-    /// fails, what was handed out must not be used.
+    /// Passes every member to `put`, directories before their contents. `slots` are the writable
+    /// ones. On failure, members that were passed before must not be used.
     ///
     /// # Errors
-    /// Those of `put`; `SNAPSHOT_CORRUPT` when the snapshot has another slot, or when it is not as it
-    /// has to be; `SNAPSHOT_RESTORE_FAILED` when it cannot be read.
+    /// Errors of `put`; `SNAPSHOT_CORRUPT` if the snapshot has another slot or is invalid;
+    /// `SNAPSHOT_RESTORE_FAILED` if it cannot be read.
     pub fn unpack(
         &self,
         slots: &[Slot],
         put: &mut dyn FnMut(Member) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if let Some(slot) = self.listing.slots().into_iter().find(|slot| !slots.contains(slot)) {
-            return Err(corrupt(format_args!("it has `{slot}`, which is no read-write slot here")));
+            return Err(corrupt(format_args!("it contains `{slot}`, which is not a read-write slot here")));
         }
         let mut archive = Archive::new(&self.file, self.bytes)?;
         let (listing, length) = archive.listing(self.bytes)?;
@@ -123,7 +121,8 @@ impl Snapshot {
     }
 }
 
-/// Reads a file from its beginning without moving its position, so that many can do so at once.
+/// Reads a file from its beginning without moving its position, so that several readers can share
+/// it.
 struct At<'f> {
     file: &'f File,
     at: u64,
@@ -145,7 +144,6 @@ impl Read for At<'_> {
     }
 }
 
-/// An archive that is being read.
 struct Archive<'f> {
     decoder: zstd::Decoder<'static, BufReader<At<'f>>>,
 }
@@ -155,13 +153,13 @@ impl<'f> Archive<'f> {
         let input = BufReader::with_capacity(BUFFER, At::new(file, bytes));
         let decoder = zstd::Decoder::with_buffer(input).and_then(|mut decoder| {
             decoder.window_log_max(WINDOW_LOG)?;
-            // A second frame would be bytes after the end.
+            // A second frame would be trailing data.
             Ok(decoder.single_frame())
         });
         Ok(Self { decoder: decoder.map_err(|error| broken(&error))? })
     }
 
-    /// The listing, and how many bytes its text has. The zeros after it come next.
+    /// The listing and the length of its text. Its padding follows.
     fn listing(&mut self, packed: u64) -> Result<(Listing, u64), Error> {
         let mut header = [0; tar::BLOCK];
         self.decoder.read_exact(&mut header).map_err(|error| broken(&error))?;
@@ -175,17 +173,17 @@ impl<'f> Archive<'f> {
         }
         check_ratio(packed, length)?;
         let mut text = Vec::new();
-        // Memory is taken as bytes arrive, whatever the header says.
+        // Memory is allocated as bytes arrive, whatever the header says.
         let read = (&mut self.decoder).take(length).read_to_end(&mut text).map_err(|error| broken(&error))?;
         if read as u64 != length {
-            return Err(corrupt("it was cut off"));
+            return Err(corrupt("it is truncated"));
         }
         let listing = Listing::parse(&text)?;
         check_ratio(packed, listing.unpacked().saturating_add(length))?;
         Ok((listing, length))
     }
 
-    /// One member, its bytes checked.
+    /// One member with verified bytes.
     fn member(&mut self, member: &Listed) -> Result<Member, Error> {
         self.expect(&tar::member_header(member), &member.path)?;
         let content = match (member.kind, &member.target) {
@@ -208,16 +206,20 @@ impl<'f> Archive<'f> {
             Content::File(self.spool(member.size, &mut hasher)?)
         };
         if canon::encoding::hex(&hasher.finalize()) != member.sha256 {
-            return Err(corrupt(format_args!("{:?} has other bytes than were packed", member.path)));
+            return Err(corrupt(format_args!("the contents of {:?} do not match the listing", member.path)));
         }
         self.expect(&vec![0; tar::padding(member.size)], &member.path)?;
         Ok(content)
     }
 
-    /// Puts the bytes of a large file into one that has no name: they are not known to be right until the last was read.
+    /// Spools the bytes of a large file into an unnamed file: they are verified only after the last
+    /// was read.
     fn spool(&mut self, size: u64, hasher: &mut Sha256) -> Result<File, Error> {
         let failed = |error: &io::Error| {
-            Error::new(Code::SnapshotRestoreFailed, format!("a large file cannot be put aside: {error}"))
+            Error::new(
+                Code::SnapshotRestoreFailed,
+                format!("cannot create a temporary file for a large member: {error}"),
+            )
         };
         let mut file = nameless().map_err(|error| failed(&error))?;
         let mut buffer = vec![0; BUFFER];
@@ -226,7 +228,7 @@ impl<'f> Archive<'f> {
             let room = usize::try_from(left).unwrap_or(usize::MAX).min(BUFFER);
             let read = self.decoder.read(&mut buffer[..room]).map_err(|error| broken(&error))?;
             if read == 0 {
-                return Err(corrupt("it was cut off"));
+                return Err(corrupt("it is truncated"));
             }
             hasher.update(&buffer[..read]);
             file.write_all(&buffer[..read]).map_err(|error| failed(&error))?;
@@ -236,12 +238,12 @@ impl<'f> Archive<'f> {
         Ok(file)
     }
 
-    /// Reads bytes that are known.
+    /// Reads expected bytes.
     fn expect(&mut self, expected: &[u8], of: &str) -> Result<(), Error> {
         let mut seen = vec![0; expected.len()];
         self.decoder.read_exact(&mut seen).map_err(|error| broken(&error))?;
         if seen != expected {
-            return Err(corrupt(format_args!("the archive is not as listed at {of:?}")));
+            return Err(corrupt(format_args!("the archive does not match its listing at {of:?}")));
         }
         Ok(())
     }
@@ -252,13 +254,13 @@ impl<'f> Archive<'f> {
         let more = self.decoder.read(&mut [0]).map_err(|error| broken(&error))?;
         let after = self.decoder.finish().fill_buf().map(<[u8]>::len).map_err(|error| unreadable(&error))?;
         if more > 0 || after > 0 {
-            return Err(corrupt("something follows its end"));
+            return Err(corrupt("there is data after its end"));
         }
         Ok(())
     }
 }
 
-/// SHA-256 of everything that can be read, as text.
+/// SHA-256 of a stream, in hexadecimal.
 fn hash(mut input: impl Read) -> io::Result<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; BUFFER];
@@ -272,7 +274,7 @@ fn hash(mut input: impl Read) -> io::Result<String> {
     }
 }
 
-/// A file that nobody else can open, in the place for such files.
+/// An unnamed private file in the temporary folder.
 fn nameless() -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
     let place = std::env::temp_dir();
@@ -291,7 +293,7 @@ fn nameless() -> io::Result<File> {
     Ok(file)
 }
 
-/// What a decoder says of bytes that are no archive. An error of the disk is told apart.
+/// A decoder error. Disk errors are distinguished.
 fn broken(error: &io::Error) -> Error {
     match rustix::io::Errno::from_io_error(error) {
         Some(_) => unreadable(error),

@@ -1,4 +1,4 @@
-//! Packing.
+//! Packs snapshots.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -14,49 +14,43 @@ use crate::plan::Grant;
 use crate::rooted::Dir;
 use crate::{Code, Error};
 
-/// How often a workspace is looked at before a file that keeps changing is given up on.
+/// How often a workspace is scanned again because a file keeps changing.
 const TRIES: u32 = 3;
 
-/// The level of zstd: much of what there is to gain, at the speed of a disk.
+/// The zstd level: most of the gain at the speed of a disk.
 const LEVEL: i32 = 3;
 
-/// What is to be packed.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The plan that was applied.
+    /// The applied plan.
     pub apply_id: &'a str,
     /// The digest of that plan.
     pub plan_digest: &'a str,
-    /// When this is, as text. It is kept and not looked at.
+    /// The current time as a string. It is stored, but not interpreted.
     pub created_at: &'a str,
-    /// The slots that the lease grants. The read-write ones that persist are packed.
+    /// The granted slots. The persistent read-write ones are packed.
     pub grants: &'a [Grant],
-    /// Paths that the manifest wants kept. Those in a slot that is packed are; others are listed as left out, since
-    /// an agent can have written nothing there.
+    /// Paths that the manifest wants to keep. Those outside a packed slot are listed as excluded,
+    /// because an agent cannot have written there.
     pub persistence: &'a [String],
-    /// Paths below the root that are left out with everything below.
+    /// Paths below the root that are excluded with everything below.
     pub excludes: &'a [String],
 }
 
-/// What was packed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {
     /// SHA-256 of the packed bytes, 64 hexadecimal digits.
     pub sha256: String,
-    /// How many bytes the packed snapshot has.
     pub bytes: u64,
-    /// How many files and links are in it.
     pub files: u64,
-    /// How many bytes the files have.
     pub unpacked: u64,
-    /// What was left out.
     pub excluded: Vec<Excluded>,
-    /// How much more was left out than is listed.
+    /// How many more were excluded than listed.
     pub more_excluded: u64,
 }
 
-/// Packs into a file at that path, with its hash in a second file beside it ([`sidecar`]). Both appear
-/// whole, the hash last, and replace what was there.
+/// Packs into a file, with its hash in a second file ([`sidecar`]). Both appear atomically, the
+/// hash last, and replace existing files.
 ///
 /// # Errors
 /// As [`pack`].
@@ -81,7 +75,7 @@ pub fn save(root: &Dir, request: &Request<'_>, path: &Path) -> Result<Packed, Er
     saved
 }
 
-/// Where the hash of a snapshot is: its path with `.sha256` at the end, in the form that `sha256sum -c` reads.
+/// The path of the hash: with the suffix `.sha256`, in the format of `sha256sum -c`.
 pub fn sidecar(path: &Path) -> PathBuf {
     with_ending(path, ".sha256")
 }
@@ -89,8 +83,8 @@ pub fn sidecar(path: &Path) -> PathBuf {
 /// Packs into an empty file. The same tree and request give the same bytes.
 ///
 /// # Errors
-/// `SNAPSHOT_FILE_CHANGED` when a file keeps changing, `LIMIT_EXCEEDED` when there is more than a snapshot
-/// may have, and those of the disk.
+/// `SNAPSHOT_FILE_CHANGED` if a file keeps changing, `LIMIT_EXCEEDED` if a limit is exceeded, and
+/// disk errors.
 pub fn pack(root: &Dir, request: &Request<'_>, file: &mut File) -> Result<Packed, Error> {
     let mut tries = 0;
     loop {
@@ -127,7 +121,7 @@ fn write(root: &Dir, listing: &Listing, file: &mut File) -> Result<Packed, Error
                 hasher.update(bytes);
                 archive.write_all(bytes).map_err(failed)
             })?;
-            // It may have changed since it was listed, or between two of its bytes.
+            // It may have changed since it was listed, or while it was read.
             if canon::encoding::hex(&hasher.finalize()) != member.sha256 {
                 return Err(changed(&member.path));
             }
@@ -145,7 +139,7 @@ fn write(root: &Dir, listing: &Listing, file: &mut File) -> Result<Packed, Error
     archive.write_all(&tar::END).map_err(failed)?;
     let mut output = archive.finish().map_err(failed)?;
     output.output.flush().map_err(failed)?;
-    // What could not be unpacked again is not kept: better told now than when it is needed.
+    // Refuse now what could not be unpacked later.
     check_ratio(output.bytes, listing.unpacked().saturating_add(length))?;
     Ok(Packed {
         sha256: canon::encoding::hex(&output.hasher.finalize()),
@@ -161,7 +155,7 @@ fn pad(output: &mut impl Write, size: u64) -> io::Result<()> {
     output.write_all(&[0; tar::BLOCK][..tar::padding(size)])
 }
 
-/// Counts and hashes what is written.
+/// Counts and hashes written bytes.
 struct Counted<W> {
     output: W,
     hasher: Sha256,
@@ -192,5 +186,5 @@ fn unwritable(error: &io::Error) -> Error {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::ApplyNoSpace,
         _ => Code::ApplyIo,
     };
-    Error::new(code, format!("the snapshot cannot be written: {error}"))
+    Error::new(code, format!("cannot write the snapshot: {error}"))
 }

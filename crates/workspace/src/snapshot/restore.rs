@@ -1,4 +1,4 @@
-//! A snapshot as what an apply unpacks over the read-write slots.
+//! Unpacks a snapshot over the read-write slots of an apply.
 
 use super::{Member, Snapshot};
 use crate::Error;
@@ -7,7 +7,7 @@ use crate::slot::Slot;
 
 impl Restore for Snapshot {
     fn restore(&self, slots: &[Slot], sink: &mut dyn RestoreSink) -> Result<(), Error> {
-        // A slot that was empty when it was packed is empty again.
+        // A slot that was empty when it was packed is emptied.
         for slot in self.listing().slots() {
             sink.covers(slot)?;
         }

@@ -1,4 +1,4 @@
-//! What there is to pack.
+//! Collects the files to pack.
 
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,13 +15,13 @@ use crate::rooted::{self, Dir, Kind, Stat};
 use crate::slot::Slot;
 use crate::{Code, Error, index};
 
-/// How many bytes are read at once.
+/// The chunk size.
 pub(super) const BUFFER: usize = 128 * 1024;
 
-/// The latest time that a header can have.
+/// The latest time that a header can represent.
 const MAX_MTIME: i128 = (1 << 33) - 1;
 
-/// Goes through the slots, and hashes every file.
+/// Walks the slots and hashes every file.
 pub(super) fn survey(root: &Dir, request: &Request<'_>) -> Result<Listing, Error> {
     let mut slots: Vec<Slot> = request
         .grants
@@ -67,17 +67,17 @@ struct Survey<'a> {
 }
 
 impl Survey<'_> {
-    /// Goes through one slot, and says whether it is there.
+    /// Walks one slot; returns whether it exists.
     fn slot(&mut self, root: &Dir, slot: Slot) -> Result<bool, Error> {
         let path = slot.relative();
         let failed = |error: &io::Error| rooted::refusal(error, "read", Path::new(path));
         let Some(stat) = root.stat(path).map_err(|error| failed(&error))? else { return Ok(false) };
         if stat.kind != Kind::Dir {
-            let message = format!("{path} is no directory, so that there is nothing of it to keep");
+            let message = format!("{path} is not a directory, so it cannot be packed");
             return Err(Error::new(Code::ApplyUnsafeSymlink, message).detail("path", path));
         }
         self.add(Listed { kind: Type::Dir, mode: stat.mode & 0o777, ..empty(path) })?;
-        // Opened by its path when its turn comes: a wide tree would otherwise hold too many directories open.
+        // Opened by path when needed: a wide tree would otherwise keep too many directories open.
         let mut waiting = vec![path.to_owned()];
         while let Some(path) = waiting.pop() {
             let listed = root.open_dir(&path).and_then(|dir| Ok((dir.names()?, dir)));
@@ -92,7 +92,7 @@ impl Survey<'_> {
                 let failed = |error: &io::Error| {
                     rooted::refusal(error, "read", Path::new(&*String::from_utf8_lossy(&child)))
                 };
-                // What is gone by now was not there.
+                // An entry that has disappeared is ignored.
                 let Some(stat) = dir.stat(&name.0).map_err(|error| failed(&error))? else { continue };
                 let child = match self.judge(&child, &stat) {
                     Ok(text) => text.to_owned(),
@@ -115,7 +115,7 @@ impl Survey<'_> {
         Ok(true)
     }
 
-    /// The path as text, or why it is left out.
+    /// The path as a string, or why it is excluded.
     fn judge<'p>(&self, path: &'p [u8], stat: &Stat) -> Result<&'p str, Reason> {
         let text =
             std::str::from_utf8(path).ok().filter(|text| listing::is_safe(text)).ok_or(Reason::UnsafePath)?;
@@ -215,7 +215,7 @@ fn is_git_lock(path: &str) -> bool {
     path.ends_with(".lock") && path.split('/').rev().skip(1).any(|segment| segment == ".git")
 }
 
-/// Reads a file that has to have exactly that many bytes.
+/// Reads a file that must have exactly this size.
 pub(super) fn copy_exactly(
     dir: &Dir,
     name: &str,
@@ -250,7 +250,8 @@ pub(super) fn copy_exactly(
     }
 }
 
-/// The refusal when a file is not what it was a moment ago.
+/// The refusal of a file that changed meanwhile.
 pub(super) fn changed(path: &str) -> Error {
-    Error::new(Code::SnapshotFileChanged, format!("{path} changed while it was packed")).detail("path", path)
+    Error::new(Code::SnapshotFileChanged, format!("{path} changed while it was being packed"))
+        .detail("path", path)
 }

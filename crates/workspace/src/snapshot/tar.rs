@@ -1,17 +1,17 @@
-//! The headers of an archive, as the one form that they can have.
+//! Archive headers in their only accepted form.
 
 use super::listing::{Listed, Type};
 
-/// What everything in an archive is a multiple of.
+/// The block size.
 pub(super) const BLOCK: usize = 512;
 
 /// The name of the first member.
 pub(super) const LISTING: &str = "snapshot.json";
 
-/// What follows the last member.
+/// The end of the archive.
 pub(super) const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
 
-/// The greatest size that fits into eleven octal digits.
+/// The largest size that fits into eleven octal digits.
 const MAX_OCTAL: u64 = (1 << 33) - 1;
 
 /// The name in the plain header of a member whose name needs a pax header.
@@ -22,7 +22,7 @@ pub(super) fn listing_header(size: u64) -> Vec<u8> {
     header(LISTING, b'0', 0o644, size, 0, "").to_vec()
 }
 
-/// The size that the header of the listing has. Whether the rest of the header is right is seen when it is compared.
+/// The size in the header of the listing. The rest of the header is checked by comparison.
 pub(super) fn listing_size(header: &[u8; BLOCK]) -> Option<u64> {
     let digits = std::str::from_utf8(&header[124..135]).ok()?;
     u64::from_str_radix(digits, 8).ok()
@@ -60,20 +60,20 @@ pub(super) fn member_header(member: &Listed) -> Vec<u8> {
     bytes
 }
 
-/// How many zeros follow content of that size.
+/// The padding after content of this size.
 pub(super) fn padding(size: u64) -> usize {
     const LENGTH: u64 = BLOCK as u64;
     usize::try_from(size.next_multiple_of(LENGTH) - size).unwrap_or(0)
 }
 
-/// How many bytes a member takes in the archive.
+/// The size of a member in the archive.
 pub(super) fn length(member: &Listed) -> u64 {
     (member_header(member).len() as u64)
         .saturating_add(member.size)
         .saturating_add(padding(member.size) as u64)
 }
 
-/// A pax record: its length, its own digits counted, a space, `key=value`, and a line feed.
+/// A pax record: its length including its own digits, a space, `key=value`, and a line feed.
 fn record(records: &mut String, key: &str, value: &str) {
     let rest = key.len() + value.len() + 3;
     let mut length = rest + 1;
@@ -83,7 +83,7 @@ fn record(records: &mut String, key: &str, value: &str) {
     records.push_str(&format!("{length} {key}={value}\n"));
 }
 
-/// A ustar header without owner. `name` and `target` have at most 100 bytes.
+/// A ustar header without an owner. `name` and `target` have at most 100 bytes.
 fn header(name: &str, flag: u8, mode: u32, size: u64, mtime: u64, target: &str) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
@@ -93,7 +93,7 @@ fn header(name: &str, flag: u8, mode: u32, size: u64, mtime: u64, target: &str) 
     put(116, b"0000000");
     put(124, format!("{size:011o}").as_bytes());
     put(136, format!("{:011o}", mtime.min(MAX_OCTAL)).as_bytes());
-    // The checksum is taken with spaces in its own place.
+    // The checksum is computed with spaces in its field.
     put(148, b"        ");
     put(156, &[flag]);
     put(157, target.as_bytes());
@@ -110,17 +110,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_length_of_a_record_counts_itself() {
+    fn a_record_length_includes_itself() {
         for length in [1, 2, 80, 89, 90, 91, 980, 989, 990, 5000] {
             let mut records = String::new();
             record(&mut records, "path", &"x".repeat(length));
-            let told: usize = records.split(' ').next().unwrap().parse().unwrap();
-            assert_eq!(told, records.len(), "{length}");
+            let stated: usize = records.split(' ').next().unwrap().parse().unwrap();
+            assert_eq!(stated, records.len(), "{length}");
         }
     }
 
     #[test]
-    fn the_size_of_a_listing_is_read_from_its_header() {
+    fn the_listing_size_is_read_from_its_header() {
         for size in [0, 1, 511, 512, 1 << 28] {
             let header: [u8; BLOCK] = listing_header(size).try_into().unwrap();
             assert_eq!(listing_size(&header), Some(size));

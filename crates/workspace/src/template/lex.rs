@@ -1,11 +1,10 @@
-//! From text to tags and the text between them, white space settled.
+//! Splits a template into tags and text, and resolves white space.
 
 use super::{Fault, quoted};
 
-/// A part of a template.
 #[derive(Debug)]
 pub(super) struct Token<'t> {
-    /// The byte where it begins.
+    /// Its byte offset.
     pub(super) at: usize,
     pub(super) kind: Kind<'t>,
 }
@@ -13,7 +12,7 @@ pub(super) struct Token<'t> {
 #[derive(Debug)]
 pub(super) enum Kind<'t> {
     Text(&'t str),
-    /// `{{x}}`, or as it is.
+    /// `{{x}}`, or unescaped.
     Value {
         path: &'t str,
         raw: bool,
@@ -30,7 +29,7 @@ pub(super) enum Kind<'t> {
 }
 
 impl Kind<'_> {
-    /// Whether the tag takes its line with it when it is alone there.
+    /// Whether the tag removes its line if it is alone there.
     const fn can_stand_alone(&self) -> bool {
         match self {
             Self::Open { .. } | Self::Else | Self::Close(_) | Self::Comment => true,
@@ -39,7 +38,7 @@ impl Kind<'_> {
     }
 }
 
-/// A tag as it was found: where it ends, and on which sides a `~` eats white space.
+/// A tag: where it ends, and on which sides a `~` strips white space.
 struct Tag<'t> {
     kind: Kind<'t>,
     end: usize,
@@ -48,13 +47,14 @@ struct Tag<'t> {
 }
 
 pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Fault> {
-    // Tags first, then the text between them: whether a tag is alone on its line depends on both sides.
+    // Tags first, then the text between them: whether a tag is alone on its line depends on both
+    // sides.
     let mut tags: Vec<(usize, Tag<'_>)> = Vec::new();
     let mut from = 0;
     while let Some(found) = text[from..].find("{{") {
         let at = from + found;
         if text[..at].ends_with('\\') {
-            return Err(Fault::syntax(at, "a backslash before `{{` has no meaning here; leave it out"));
+            return Err(Fault::syntax(at, "a backslash before `{{` is not supported; remove it"));
         }
         let tag = tag(text, at)?;
         from = tag.end;
@@ -75,7 +75,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Fault> {
         (from, eats, alone_before) = (tag.end, tag.eats_right, alone);
     }
     push_text(&mut tokens, from, cut(&text[from..], eats, alone_before, false, false));
-    // The texts are in place; now the tags are moved in behind theirs.
+    // The texts are in place; now insert the tags after theirs.
     let mut merged = Vec::with_capacity(tokens.len() + tags.len());
     let mut tags = tags.into_iter();
     for token in tokens {
@@ -87,7 +87,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Fault> {
     Ok(merged)
 }
 
-/// One text for each gap between tags, empty ones too.
+/// One text for each gap between tags, including empty ones.
 fn push_text<'t>(tokens: &mut Vec<Token<'t>>, at: usize, text: &'t str) {
     tokens.push(Token { at, kind: Kind::Text(text) });
 }
@@ -110,7 +110,7 @@ fn line_is_blank_after(text: &str, is_end: bool) -> bool {
     }
 }
 
-/// The text between two tags, without what they take.
+/// The text between two tags, without what they strip.
 fn cut(text: &str, eats_start: bool, line_start: bool, eats_end: bool, line_end: bool) -> &str {
     let mut text = text;
     if line_start {
@@ -128,7 +128,7 @@ fn cut(text: &str, eats_start: bool, line_start: bool, eats_end: bool, line_end:
     text
 }
 
-/// Reads the tag at `at`, where `{{` stands.
+/// Reads the tag at `at`, which starts with `{{`.
 fn tag(text: &str, at: usize) -> Result<Tag<'_>, Fault> {
     let mut inner = at + 2;
     let eats_left = text[inner..].starts_with('~');
@@ -140,7 +140,8 @@ fn tag(text: &str, at: usize) -> Result<Tag<'_>, Fault> {
     inner += usize::from(raw);
     let rest = &text[inner..];
     let close = if raw { "}" } else { "}}" };
-    let unclosed = || Fault::syntax(at, format!("this tag has no `{}`", if raw { "}}}" } else { "}}" }));
+    let unclosed =
+        || Fault::syntax(at, format!("this tag has no closing `{}`", if raw { "}}}" } else { "}}" }));
     let length = rest.find(close).ok_or_else(unclosed)?;
     let mut content = &rest[..length];
     let mut end = inner + length + close.len();
@@ -161,11 +162,11 @@ fn tag(text: &str, at: usize) -> Result<Tag<'_>, Fault> {
 }
 
 fn comment(text: &str, at: usize, inner: usize, eats_left: bool) -> Result<Tag<'_>, Fault> {
-    // A comment with dashes may hold tags; the shorter form ends at the next braces.
+    // A comment with dashes may contain tags; the short form ends at the next braces.
     let dashes = if text[inner..].starts_with("!--") { "--" } else { "" };
     let mut from = inner + 1 + dashes.len();
-    // One pass over the comment: looking for each ending by itself would read the rest of the
-    // template once for every comment in it.
+    // A single pass: searching for each ending separately would read the rest of the template for
+    // every comment.
     while let Some(found) = text[from..].find(if dashes.is_empty() { "}}" } else { "--" }) {
         let end = from + found + dashes.len();
         let eats_right =
@@ -176,14 +177,14 @@ fn comment(text: &str, at: usize, inner: usize, eats_left: bool) -> Result<Tag<'
         }
         from += found + 1;
     }
-    Err(Fault::syntax(at, format!("this comment has no `{dashes}}}}}`")))
+    Err(Fault::syntax(at, format!("this comment has no closing `{dashes}}}}}`")))
 }
 
 fn classify(content: &str, raw: bool, at: usize) -> Result<Kind<'_>, Fault> {
     let refused = |message: &str| Err(Fault::syntax(at, format!("{} {message}", quoted(content))));
     if raw {
         return match content.contains(char::is_whitespace) {
-            true => refused("calls a helper, and there are none"),
+            true => refused("calls a helper; helpers are not supported"),
             false => Ok(Kind::Value { path: content, raw }),
         };
     }
@@ -197,14 +198,16 @@ fn classify(content: &str, raw: bool, at: usize) -> Result<Kind<'_>, Fault> {
         }
         Some('/') => Ok(Kind::Close(characters.as_str().trim())),
         Some('&') => Ok(Kind::Value { path: characters.as_str().trim(), raw: true }),
-        Some('>') => refused("is a partial, and there are none"),
-        Some('*') => refused("is a decorator, and there are none"),
-        Some('^') => refused("is not read; write `{{else}}` or `{{#unless}}`"),
+        Some('>') => refused("is a partial; partials are not supported"),
+        Some('*') => refused("is a decorator; decorators are not supported"),
+        Some('^') => refused("is not supported; use `{{else}}` or `{{#unless}}`"),
         Some(_) if content == "else" => Ok(Kind::Else),
         Some(_) if content.starts_with("else ") => {
-            refused("is not read; put an `{{#if}}` inside the `{{else}}`")
+            refused("is not supported; put an `{{#if}}` inside the `{{else}}`")
         }
-        Some(_) if content.contains(char::is_whitespace) => refused("calls a helper, and there are none"),
+        Some(_) if content.contains(char::is_whitespace) => {
+            refused("calls a helper; helpers are not supported")
+        }
         Some(_) => Ok(Kind::Value { path: content, raw: false }),
     }
 }

@@ -1,9 +1,9 @@
-//! From tokens to a tree of bounded depth, every path read.
+//! Parses tokens into a tree of bounded depth.
 
 use super::lex::{Kind, Token};
 use super::{Fault, MAX_NESTING, quoted};
 
-/// The most segments of a path, and the longest of them, in bytes.
+/// The limits of a path: segments, and bytes per segment.
 const MAX_SEGMENTS: usize = 32;
 const MAX_SEGMENT: usize = 256;
 
@@ -43,7 +43,7 @@ impl BlockKind {
 /// A path such as `../user.name`.
 #[derive(Debug)]
 pub(super) struct Path<'t> {
-    /// As it is written, for messages.
+    /// As written, for messages.
     pub(super) text: &'t str,
     /// How many loops up.
     pub(super) up: usize,
@@ -60,7 +60,7 @@ pub(super) enum Root {
     Last,
 }
 
-/// A block that is still open.
+/// An open block.
 struct Open<'t> {
     block: Block<'t>,
     has_else: bool,
@@ -81,7 +81,7 @@ pub(super) fn parse(tokens: Vec<Token<'_>>) -> Result<Vec<Node<'_>>, Fault> {
                     "each" => BlockKind::Each,
                     other => {
                         let message =
-                            format!("there is no block {}, only `if`, `unless` and `each`", quoted(other));
+                            format!("unknown block {}; use `if`, `unless` or `each`", quoted(other));
                         return Err(Fault::syntax(at, message));
                     }
                 };
@@ -89,7 +89,7 @@ pub(super) fn parse(tokens: Vec<Token<'_>>) -> Result<Vec<Node<'_>>, Fault> {
                     return Err(Fault::limit(at, "levels of blocks in a template", MAX_NESTING as u64));
                 }
                 if path.is_empty() {
-                    return Err(Fault::syntax(at, format!("`#{name}` needs a variable")));
+                    return Err(Fault::syntax(at, format!("`#{name}` requires a variable")));
                 }
                 let block =
                     Block { at, kind, path: self::path(path, at)?, body: Vec::new(), otherwise: Vec::new() };
@@ -99,8 +99,8 @@ pub(super) fn parse(tokens: Vec<Token<'_>>) -> Result<Vec<Node<'_>>, Fault> {
             Kind::Else => {
                 match open.last_mut() {
                     Some(block) if !block.has_else => block.has_else = true,
-                    Some(_) => return Err(Fault::syntax(at, "this block has an `else` already")),
-                    None => return Err(Fault::syntax(at, "`else` is in no block")),
+                    Some(_) => return Err(Fault::syntax(at, "this block already has an `else`")),
+                    None => return Err(Fault::syntax(at, "`else` is outside of a block")),
                 }
                 continue;
             }
@@ -112,7 +112,10 @@ pub(super) fn parse(tokens: Vec<Token<'_>>) -> Result<Vec<Node<'_>>, Fault> {
                     return Err(Fault::syntax(at, message));
                 }
                 None => {
-                    return Err(Fault::syntax(at, format!("{} closes nothing", quoted(&format!("/{name}")))));
+                    return Err(Fault::syntax(
+                        at,
+                        format!("{} has no opening tag", quoted(&format!("/{name}"))),
+                    ));
                 }
             },
         };
@@ -126,7 +129,7 @@ pub(super) fn parse(tokens: Vec<Token<'_>>) -> Result<Vec<Node<'_>>, Fault> {
         None => Ok(root),
         Some(Open { block, .. }) => {
             let name = block.kind.as_str();
-            Err(Fault::syntax(block.at, format!("`#{name}` is never closed; write `{{{{/{name}}}}}`")))
+            Err(Fault::syntax(block.at, format!("`#{name}` is not closed; add `{{{{/{name}}}}}`")))
         }
     }
 }
@@ -139,7 +142,7 @@ fn path(text: &str, at: usize) -> Result<Path<'_>, Fault> {
         up += 1;
         rest = inner;
         if up > MAX_NESTING {
-            return refused("goes further up than blocks can be nested");
+            return refused("goes up more levels than blocks can be nested");
         }
     }
     if let Some(name) = rest.strip_prefix('@') {
@@ -148,10 +151,10 @@ fn path(text: &str, at: usize) -> Result<Path<'_>, Fault> {
             "key" => Root::Key,
             "first" => Root::First,
             "last" => Root::Last,
-            _ => return refused("is none of @index, @key, @first, @last"),
+            _ => return refused("is invalid; use one of @index, @key, @first, @last"),
         };
         if up > 0 {
-            return refused("asks an outer loop where it is, which is not possible");
+            return refused("refers to the position of an outer loop, which is not supported");
         }
         return Ok(Path { text, up, root, segments: Vec::new() });
     }
@@ -160,13 +163,13 @@ fn path(text: &str, at: usize) -> Result<Path<'_>, Fault> {
         segments.remove(0);
     }
     if segments.len() > MAX_SEGMENTS || segments.iter().any(|segment| segment.len() > MAX_SEGMENT) {
-        return refused("is too long a path");
+        return refused("is too long");
     }
     let word = |segment: &&str| {
         !segment.is_empty() && segment.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$'))
     };
     if !segments.iter().all(word) {
-        return refused("is no variable: names joined by `.`");
+        return refused("is not a valid variable: use names joined by `.`");
     }
     Ok(Path { text, up, root: Root::This, segments })
 }

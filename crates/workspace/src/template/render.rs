@@ -1,4 +1,4 @@
-//! A tree and variables to text, with every step counted.
+//! Renders a tree with variables; every step is counted.
 
 use serde_json::Value;
 
@@ -12,16 +12,16 @@ pub(super) fn render(template: &[Node<'_>], variables: &Value) -> Result<String,
     Ok(renderer.out)
 }
 
-/// What names mean: the variables, and for each loop around it an item of it.
+/// The scope: the variables, and the current item of each enclosing loop.
 struct Frame<'v> {
     context: &'v Value,
     turn: Option<Turn<'v>>,
 }
 
-/// Where a loop is.
+/// The position of a loop.
 struct Turn<'v> {
     index: usize,
-    /// In a list it is the index.
+    /// For a list, the index.
     key: Option<&'v str>,
     is_last: bool,
 }
@@ -33,8 +33,8 @@ struct Renderer<'v> {
     visits: u64,
 }
 
-/// What a path leads to.
-enum Found<'v> {
+/// The value of a path.
+enum Lookup<'v> {
     Value(&'v Value),
     Number(usize),
     Text(&'v str),
@@ -42,7 +42,7 @@ enum Found<'v> {
 }
 
 impl<'v> Renderer<'v> {
-    /// Recursive: a template is of bounded depth.
+    /// Recursive: a template has bounded depth.
     fn nodes(&mut self, nodes: &[Node<'_>]) -> Result<(), Fault> {
         for node in nodes {
             match node {
@@ -86,22 +86,22 @@ impl<'v> Renderer<'v> {
 
     fn each(&mut self, block: &Block<'_>) -> Result<(), Fault> {
         match self.required(block.at, &block.path)? {
-            Found::Value(Value::Array(items)) if !items.is_empty() => {
+            Lookup::Value(Value::Array(items)) if !items.is_empty() => {
                 let items = items.iter().enumerate().map(|(index, item)| (index, None, item));
                 self.turns(block, items)
             }
-            Found::Value(Value::Object(members)) if !members.is_empty() => {
+            Lookup::Value(Value::Object(members)) if !members.is_empty() => {
                 let members = members.iter().enumerate();
                 let members = members.map(|(index, (key, value))| (index, Some(key.as_str()), value));
                 self.turns(block, members)
             }
             found if !is_true(&found) => self.nodes(&block.otherwise),
-            // An object without members; in a condition it would hold.
-            Found::Value(Value::Object(_)) => self.nodes(&block.otherwise),
+            // An empty object; in a condition it is true.
+            Lookup::Value(Value::Object(_)) => self.nodes(&block.otherwise),
             _ => {
                 let name = block.path.text;
                 let message =
-                    format!("{} is neither a list nor an object, which `#each` needs", quoted(name));
+                    format!("`#each` requires a list or an object, but {} is neither", quoted(name));
                 Err(Fault { at: block.at, kind: FaultKind::Missing { name: name.to_owned(), message } })
             }
         }
@@ -127,7 +127,7 @@ impl<'v> Renderer<'v> {
         Ok(())
     }
 
-    fn required(&self, at: usize, path: &Path<'_>) -> Result<Found<'v>, Fault> {
+    fn required(&self, at: usize, path: &Path<'_>) -> Result<Lookup<'v>, Fault> {
         self.find(path).ok_or_else(|| {
             let name = path.text;
             let outside = || {
@@ -137,37 +137,37 @@ impl<'v> Renderer<'v> {
                 outer.iter().position(|found| *found).map(|steps| "../".repeat(steps + 1))
             };
             let hint = match (path.root, outside()) {
-                (Root::This, Some(up)) => format!("; outside the loop there is one: write `{up}{name}`"),
+                (Root::This, Some(up)) => format!("; it exists outside the loop: use `{up}{name}`"),
                 (Root::This, None) => String::new(),
-                (_, _) => "; it is set inside `#each` only".to_owned(),
+                (_, _) => "; it exists only inside `#each`".to_owned(),
             };
-            let message = format!("there is no variable {}{hint}", quoted(name));
+            let message = format!("unknown variable {}{hint}", quoted(name));
             Fault { at, kind: FaultKind::Missing { name: name.to_owned(), message } }
         })
     }
 
-    fn find(&self, path: &Path<'_>) -> Option<Found<'v>> {
+    fn find(&self, path: &Path<'_>) -> Option<Lookup<'v>> {
         let frame = self.frames.iter().rev().nth(path.up)?;
         if path.root == Root::This {
-            return follow(frame.context, &path.segments).map(Found::Value);
+            return follow(frame.context, &path.segments).map(Lookup::Value);
         }
         let turn = frame.turn.as_ref()?;
         Some(match (path.root, turn.key) {
-            (Root::Key, Some(key)) => Found::Text(key),
-            (Root::First, _) => Found::Truth(turn.index == 0),
-            (Root::Last, _) => Found::Truth(turn.is_last),
-            (Root::This | Root::Index | Root::Key, _) => Found::Number(turn.index),
+            (Root::Key, Some(key)) => Lookup::Text(key),
+            (Root::First, _) => Lookup::Truth(turn.index == 0),
+            (Root::Last, _) => Lookup::Truth(turn.is_last),
+            (Root::This | Root::Index | Root::Key, _) => Lookup::Number(turn.index),
         })
     }
 
-    fn write(&mut self, at: usize, found: &Found<'_>, raw: bool) -> Result<(), Fault> {
+    fn write(&mut self, at: usize, found: &Lookup<'_>, raw: bool) -> Result<(), Fault> {
         let text = match found {
-            Found::Value(Value::String(text)) => return self.push_as(at, text, raw),
-            Found::Text(text) => return self.push_as(at, text, raw),
-            Found::Value(Value::Null) => return Ok(()),
-            Found::Value(other) => canon::canonical::string_of(other),
-            Found::Number(number) => number.to_string(),
-            Found::Truth(truth) => truth.to_string(),
+            Lookup::Value(Value::String(text)) => return self.push_as(at, text, raw),
+            Lookup::Text(text) => return self.push_as(at, text, raw),
+            Lookup::Value(Value::Null) => return Ok(()),
+            Lookup::Value(other) => canon::canonical::string_of(other),
+            Lookup::Number(number) => number.to_string(),
+            Lookup::Truth(truth) => truth.to_string(),
         };
         self.push_as(at, &text, raw)
     }
@@ -179,7 +179,7 @@ impl<'v> Renderer<'v> {
         let mut rest = text;
         while let Some(index) = rest.find(['&', '<', '>', '"', '\'', '`', '=']) {
             self.push(at, &rest[..index])?;
-            // The table of Handlebars.
+            // The escapes of Handlebars.
             self.push(
                 at,
                 match rest.as_bytes()[index] {
@@ -214,15 +214,15 @@ fn follow<'v>(context: &'v Value, segments: &[&str]) -> Option<&'v Value> {
     })
 }
 
-fn is_true(found: &Found<'_>) -> bool {
+fn is_true(found: &Lookup<'_>) -> bool {
     match found {
-        Found::Value(Value::Null) => false,
-        Found::Value(Value::Bool(truth)) | Found::Truth(truth) => *truth,
-        Found::Value(Value::Number(number)) => number.as_f64() != Some(0.0),
-        Found::Value(Value::String(text)) => !text.is_empty(),
-        Found::Value(Value::Array(items)) => !items.is_empty(),
-        Found::Value(Value::Object(_)) => true,
-        Found::Number(number) => *number != 0,
-        Found::Text(text) => !text.is_empty(),
+        Lookup::Value(Value::Null) => false,
+        Lookup::Value(Value::Bool(truth)) | Lookup::Truth(truth) => *truth,
+        Lookup::Value(Value::Number(number)) => number.as_f64() != Some(0.0),
+        Lookup::Value(Value::String(text)) => !text.is_empty(),
+        Lookup::Value(Value::Array(items)) => !items.is_empty(),
+        Lookup::Value(Value::Object(_)) => true,
+        Lookup::Number(number) => *number != 0,
+        Lookup::Text(text) => !text.is_empty(),
     }
 }

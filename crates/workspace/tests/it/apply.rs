@@ -1,4 +1,4 @@
-//! Applying plans: what is in place afterwards, and what is told.
+//! Applying plans: the resulting workspace and report.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -10,7 +10,7 @@ use workspace::apply::{AgentUser, ApplyRequest, LeaseReason, LeaseState, Limits,
 use crate::apply_support::{NOW, Plan, Thing, World, left_behind, text};
 
 #[test]
-fn a_first_apply_puts_everything_in_place() {
+fn a_first_apply_installs_everything() {
     // case 33
     let world = World::new();
     let report = world.apply(&Plan::base()).unwrap();
@@ -42,7 +42,7 @@ fn a_first_apply_puts_everything_in_place() {
 }
 
 #[test]
-fn applying_again_changes_nothing_and_asks_nobody() {
+fn applying_again_changes_nothing_and_fetches_nothing() {
     // case 34
     let world = World::new();
     let plan = Plan::base().skill("review").grant("deliverables", "read-write");
@@ -71,7 +71,7 @@ fn applying_again_changes_nothing_and_asks_nobody() {
 }
 
 #[test]
-fn what_drifted_in_a_read_only_slot_is_fetched_again_and_nothing_else_is() {
+fn only_drifted_read_only_files_are_fetched_again() {
     // case 35
     type Vandal = fn(&World);
     let cases: [(&str, Vandal, &[&str]); 6] = [
@@ -110,7 +110,7 @@ fn what_drifted_in_a_read_only_slot_is_fetched_again_and_nothing_else_is() {
 }
 
 #[test]
-fn a_plan_that_changed_is_applied_anew() {
+fn a_changed_plan_is_applied_again() {
     // case 36
     let world = World::new();
     world.apply(&Plan::base()).unwrap();
@@ -122,7 +122,7 @@ fn a_plan_that_changed_is_applied_anew() {
 }
 
 #[test]
-fn one_source_that_is_missing_leaves_everything_as_it_was() {
+fn a_missing_source_changes_nothing() {
     // case 37
     let world = World::new();
     world.apply(&Plan::base()).unwrap();
@@ -144,11 +144,11 @@ fn one_source_that_is_missing_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn a_source_that_fails_twice_is_asked_a_third_time() {
+fn a_failing_source_is_tried_three_times() {
     let cases = [
         ("twice upstream", 2, Code::ResolveUpstream, Ok(3)),
         ("three times upstream", 3, Code::ResolveUpstream, Err(3)),
-        ("once with other bytes", 1, Code::ResolveHashMismatch, Ok(2)),
+        ("once with different contents", 1, Code::ResolveHashMismatch, Ok(2)),
         ("denied", 1, Code::ResolveDenied, Err(1)),
     ];
     for (name, times, code, expected) in cases {
@@ -172,7 +172,7 @@ fn a_source_that_fails_twice_is_asked_a_third_time() {
 }
 
 #[test]
-fn more_than_there_may_be_is_noticed_while_it_arrives() {
+fn limits_are_enforced_while_bytes_arrive() {
     // case 41, with smaller bounds
     let small = Limits {
         file_bytes: 100,
@@ -223,7 +223,7 @@ fn more_than_there_may_be_is_noticed_while_it_arrives() {
 }
 
 #[test]
-fn a_page_that_was_selected_wins_over_the_same_page_of_its_space() {
+fn a_selected_page_wins_over_the_same_page_of_its_space() {
     // case 42
     let world = World::new();
     world
@@ -251,7 +251,7 @@ fn a_page_that_was_selected_wins_over_the_same_page_of_its_space() {
 }
 
 #[test]
-fn mounts_may_share_a_place_only_where_they_agree() {
+fn mounts_may_share_a_path_only_with_equal_content() {
     let world = World::new();
     world.memory.set("space:k", &[("p.md", text("one")), ("d/x.md", text("x"))]);
     world.memory.set("space:l", &[("p.md", text("one")), ("d", Thing::Dir)]);
@@ -261,7 +261,7 @@ fn mounts_may_share_a_place_only_where_they_agree() {
     let space = |id: &str| json!({"kind": "kb-space", "spaceId": id});
     let cases = [
         ("equal", "l", true),
-        ("other bytes", "m", false),
+        ("different contents", "m", false),
         ("below a file", "n", false),
         ("over a directory", "o", false),
     ];
@@ -285,7 +285,7 @@ fn mounts_may_share_a_place_only_where_they_agree() {
 }
 
 #[test]
-fn plans_that_collide_are_refused_before_anything_is_fetched() {
+fn conflicting_plans_are_refused_before_fetching() {
     // cases 24, 43, 44
     let artifact =
         |id: &str| json!({"kind": "artifact-version", "artifactId": id, "version": 1, "fileName": "f"});
@@ -325,7 +325,7 @@ fn plans_that_collide_are_refused_before_anything_is_fetched() {
 }
 
 #[test]
-fn a_slot_that_can_be_written_to_exists_without_a_source() {
+fn a_writable_slot_exists_without_a_source() {
     // case 45
     let world = World::new();
     let report = world.apply(&Plan::base().grant("deliverables", "read-write")).unwrap();
@@ -347,7 +347,7 @@ fn an_empty_space_is_an_empty_directory() {
 }
 
 #[test]
-fn slots_that_are_not_granted_any_more_go_unless_they_could_be_written_to() {
+fn slots_without_a_grant_are_removed_unless_writable() {
     let world = World::new();
     world.memory.set("space:k", &[("p.md", text("p"))]);
     let plan = Plan::base().grant("references", "read-only").kb("k").grant("deliverables", "read-write");
@@ -360,7 +360,7 @@ fn slots_that_are_not_granted_any_more_go_unless_they_could_be_written_to() {
 }
 
 #[test]
-fn what_stood_in_a_read_only_slot_before_is_kept_aside() {
+fn existing_files_in_a_read_only_slot_are_displaced() {
     let world = World::new();
     world.write("AGENTS.md", "my own notes");
     world.write("references/own.txt", "own");
@@ -378,7 +378,7 @@ fn what_stood_in_a_read_only_slot_before_is_kept_aside() {
 }
 
 #[test]
-fn equal_files_of_read_only_slots_are_one_file_when_the_agent_is_another_user() {
+fn equal_read_only_files_are_shared_if_the_agent_is_another_user() {
     for bytes in [5_000, 200_000] {
         let world = World::new();
         let body = "x".repeat(bytes);
@@ -409,7 +409,7 @@ fn equal_files_of_read_only_slots_are_one_file_when_the_agent_is_another_user() 
 }
 
 #[test]
-fn a_file_of_the_store_that_is_damaged_is_not_used() {
+fn a_damaged_file_in_the_store_is_not_used() {
     let world = World::new();
     world.memory.set("skill:a", &[("SKILL.md", text("right"))]);
     let other = |request: &mut ApplyRequest<'_>| request.agent_user = AgentUser::Other;
@@ -430,7 +430,7 @@ fn a_file_of_the_store_that_is_damaged_is_not_used() {
 }
 
 #[test]
-fn a_large_file_is_written_in_pieces_and_hashed_on_the_way() {
+fn a_large_file_is_written_and_hashed_in_chunks() {
     let world = World::new();
     let body: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
     let artifact = json!({"kind": "artifact-version", "artifactId": "a", "version": 1, "fileName": "f"});
@@ -443,7 +443,7 @@ fn a_large_file_is_written_in_pieces_and_hashed_on_the_way() {
 }
 
 #[test]
-fn a_seed_is_read_only_in_a_directory_that_can_be_written_to() {
+fn a_seed_file_is_read_only_in_a_writable_directory() {
     let world = World::new();
     let plan = Plan::base().grant("deliverables", "read-write").seed("deliverables", "a/seed.txt", b"seed");
     world.apply(&plan).unwrap();

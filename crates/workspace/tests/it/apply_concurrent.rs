@@ -1,4 +1,4 @@
-//! Several at once: appliers, resolvers, an agent that goes on writing.
+//! Concurrent appliers and resolvers, and an agent that keeps writing.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,13 +10,13 @@ use std::time::Duration;
 use workspace::apply::{Applier, ApplyRequest, LeaseScope, RwPolicy, Status, Timeouts, Verify};
 use workspace::drift;
 use workspace::plan::{Grant, Source};
-use workspace::resolve::{Resolver, Sink, Want};
+use workspace::resolve::{ResolveRequest, Resolver, Sink};
 use workspace::slot::Slot;
 use workspace::{Code, Error};
 
 use crate::apply_support::{Memory, NOW, Plan, World, left_behind, text};
 
-/// A gate that resolvers wait at until it is opened.
+/// A gate that blocks resolvers until it is opened.
 #[derive(Default)]
 struct Turnstile {
     open: Mutex<bool>,
@@ -45,7 +45,7 @@ impl Turnstile {
         self.changed.notify_all();
     }
 
-    /// Waits until so many are waiting.
+    /// Waits until this many are waiting.
     fn await_waiting(&self, count: usize) {
         while self.waiting.load(Ordering::SeqCst) < count {
             thread::yield_now();
@@ -60,7 +60,7 @@ struct Slow {
 }
 
 impl Resolver for Slow {
-    fn resolve(&self, want: Want<'_>, sink: &mut dyn Sink) -> Result<(), Error> {
+    fn resolve(&self, want: ResolveRequest<'_>, sink: &mut dyn Sink) -> Result<(), Error> {
         let upstream = self.upstream(want.source);
         if let Some(upstream) = &upstream {
             let mut by = self.turnstile.by_upstream.lock().unwrap();
@@ -83,7 +83,7 @@ impl Resolver for Slow {
     }
 }
 
-/// Waits until so many wait for the lock of a world. The system lists them with an arrow.
+/// Waits until this many wait for the lock. The system lists waiters with an arrow.
 fn await_lock_waiters(world: &World, count: usize) {
     let lock = std::fs::metadata(world.root().join(".interlock/lock")).unwrap().ino();
     let is_waiter = |line: &&str| line.contains("->") && line.contains(&format!(":{lock} "));
@@ -93,7 +93,7 @@ fn await_lock_waiters(world: &World, count: usize) {
 }
 
 #[test]
-fn two_equal_applies_are_one() {
+fn two_equal_applies_are_joined() {
     // case 46
     let world = World::new();
     let turnstile = Arc::new(Turnstile::default());
@@ -126,7 +126,7 @@ fn two_equal_applies_are_one() {
 }
 
 #[test]
-fn whoever_has_more_to_do_than_the_plan_says_does_not_join() {
+fn a_request_with_more_than_the_plan_does_not_join() {
     let world = World::new();
     let turnstile = Arc::new(Turnstile::default());
     let slow: Arc<dyn Resolver> = Arc::new(Slow {
@@ -150,7 +150,7 @@ fn whoever_has_more_to_do_than_the_plan_says_does_not_join() {
 }
 
 #[test]
-fn another_run_is_told_while_an_apply_is_at_work() {
+fn another_run_is_refused_during_an_apply() {
     let world = World::new();
     let turnstile = Arc::new(Turnstile::default());
     let slow: Arc<dyn Resolver> = Arc::new(Slow {
@@ -176,7 +176,7 @@ fn another_run_is_told_while_an_apply_is_at_work() {
 }
 
 #[test]
-fn at_most_sixteen_are_asked_at_a_time_and_four_of_one_upstream() {
+fn at_most_sixteen_resolvers_run_and_four_per_upstream() {
     let world = World::in_memory();
     let turnstile = Arc::new(Turnstile::default());
     let slow: Arc<dyn Resolver> = Arc::new(Slow {
@@ -206,7 +206,7 @@ fn at_most_sixteen_are_asked_at_a_time_and_four_of_one_upstream() {
     assert!(by_upstream.values().all(|(_, most)| *most <= 4), "{by_upstream:?}");
 }
 
-/// Never answers, and does not even ask whether anybody waits.
+/// Never returns, and never checks whether it should stop.
 struct Hanging {
     memory: Arc<Memory>,
     tries: AtomicUsize,
@@ -215,13 +215,13 @@ struct Hanging {
 }
 
 impl Resolver for Hanging {
-    fn resolve(&self, want: Want<'_>, sink: &mut dyn Sink) -> Result<(), Error> {
+    fn resolve(&self, want: ResolveRequest<'_>, sink: &mut dyn Sink) -> Result<(), Error> {
         if !matches!(want.source, Source::SkillBundle { .. }) {
             return self.memory.resolve(want, sink);
         }
         self.tries.fetch_add(1, Ordering::SeqCst);
         self.release.wait();
-        // Long after: nobody wants it.
+        // Much later, when the result is no longer wanted.
         let refused = self.memory.resolve(want, sink).is_err();
         self.late.fetch_and(refused, Ordering::SeqCst);
         self.release.wait();
@@ -230,7 +230,7 @@ impl Resolver for Hanging {
 }
 
 #[test]
-fn a_resolver_that_hangs_is_left_behind_and_what_it_says_later_is_thrown_away() {
+fn a_hanging_resolver_is_abandoned_and_its_output_discarded() {
     let world = World::in_memory();
     world.memory.set("skill:a", &[("SKILL.md", text("late"))]);
     let hanging = Arc::new(Hanging {
@@ -257,7 +257,7 @@ fn a_resolver_that_hangs_is_left_behind_and_what_it_says_later_is_thrown_away() 
 }
 
 #[test]
-fn a_scan_meanwhile_sees_one_workspace_or_the_other_and_disturbs_neither() {
+fn a_concurrent_scan_sees_the_old_or_the_new_workspace() {
     let world = World::in_memory();
     let plan = |bytes: &[u8]| {
         let plan = Plan::base().grant("inputs", "read-only");
@@ -297,7 +297,7 @@ fn a_scan_meanwhile_sees_one_workspace_or_the_other_and_disturbs_neither() {
 }
 
 #[test]
-fn an_agent_that_goes_on_writing_loses_nothing() {
+fn an_agent_that_keeps_writing_loses_nothing() {
     let world = World::in_memory();
     let plan = |bytes: &[u8]| {
         let plan = Plan::base().grant("deliverables", "read-write");
@@ -313,7 +313,7 @@ fn an_agent_that_goes_on_writing_loses_nothing() {
                 round += 1;
                 let name = format!("deliverables/{}", round % 20);
                 let text = format!("mine {round}");
-                // As editors do: a new file, moved over the old one.
+                // As editors do: a new file that replaces the old one.
                 let temporary = world.root().join("deliverables/.tmp");
                 std::fs::write(&temporary, &text).unwrap();
                 std::fs::rename(&temporary, world.root().join(&name)).unwrap();

@@ -1,5 +1,5 @@
-//! A machine that dies at any operation of an apply: afterwards the old workspace is there, or the new one, and the next
-//! apply succeeds.
+//! Crashes at every operation of an apply: afterwards the workspace is either old or new, and the
+//! next apply succeeds.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use workspace::{Code, Error};
 
 use crate::apply_support::{NOW, Plan, Thing, World, left_behind, text};
 
-/// Lets so many operations happen, and none after them.
+/// Allows this many operations, and fails all later ones.
 #[derive(Debug)]
 struct Dying {
     left: AtomicU64,
@@ -38,10 +38,10 @@ impl Gate for Dying {
     }
 }
 
-/// Something that is done to a world, and may be cut off.
+/// A change to a world that may be interrupted.
 struct Scenario {
     name: &'static str,
-    /// Brings the world to where it is before.
+    /// Sets up the initial state.
     before: fn(&World),
     plan: fn() -> Plan,
     change: fn(&mut ApplyRequest<'_>),
@@ -160,7 +160,7 @@ fn run(world: &World, scenario: &Scenario, gate: &Arc<Dying>) -> Result<ApplyRep
     applier.apply(&request, &world.resolver(), NOW, &())
 }
 
-/// Dies at every operation of a scenario.
+/// Crashes at every operation of a scenario.
 fn enumerate(scenario: &Scenario) {
     let name = scenario.name;
     let whole = World::in_memory();
@@ -195,7 +195,7 @@ fn enumerate(scenario: &Scenario) {
             assert!(expected.contains(&error.code()), "{name}: {crash_at}: {error}");
         }
         drop(applier);
-        // A lease without the plan in place would be a lie.
+        // A lease without an applied plan would be wrong.
         let lease = world.applier().lease().unwrap();
         let believed = lease.is_some_and(|lease| lease.plan_digest == (scenario.plan)().valid().digest());
         if scenario.name != "repair" {
@@ -236,11 +236,11 @@ scenarios! {
     an_apply_with_links_is_whole_or_absent_at_every_crash_point: 7,
 }
 
-/// Something mounted in a slot, for as long as this lives.
+/// A mount in a slot, for the lifetime of this value.
 struct Mounted(std::path::PathBuf);
 
 impl Mounted {
-    /// Nothing where the user may not mount.
+    /// `None` if the user may not mount.
     fn at(path: std::path::PathBuf) -> Option<Self> {
         std::fs::create_dir_all(&path).unwrap();
         let mount = std::process::Command::new("mount")
@@ -274,7 +274,7 @@ fn slots_that_are_mount_points_are_filled_name_by_name() {
         plan: || second_plan().grant("references", "read-only").kb("k"),
         change: |_| {},
     };
-    // The same without mounts is what it has to come to.
+    // The expected result, without mounts.
     let plain = World::in_memory();
     (scenario.before)(&plain);
     run(&plain, &scenario, &Dying::after(u64::MAX)).unwrap();
@@ -303,7 +303,7 @@ fn slots_that_are_mount_points_are_filled_name_by_name() {
         let _ = run(&world, &scenario, &Dying::after(crash_at));
         drop(Applier::new(&world.root()).unwrap());
         let mut seen = world.tree();
-        // Without a journal nobody knows yet that something was being prepared; the next apply clears it.
+        // Without a journal, the leftovers are only found by the next apply.
         seen.retain(|path, _| !path.contains(".interlock-staging"));
         assert!(seen == old || seen == plain.tree(), "{crash_at}: {seen:#?}");
         run(&world, &scenario, &Dying::after(u64::MAX)).unwrap();
@@ -338,7 +338,7 @@ impl Gate for WithoutExchange {
 }
 
 #[test]
-fn without_an_exchange_of_names_every_crash_point_is_put_right_too() {
+fn every_crash_point_recovers_without_rename_exchange() {
     let scenario = &SCENARIOS[3];
     let gated = |world: &World, dying: &Arc<Dying>| -> Result<ApplyReport, Error> {
         let valid = (scenario.plan)().valid();
@@ -356,7 +356,7 @@ fn without_an_exchange_of_names_every_crash_point_is_put_right_too() {
         (scenario.before)(&world);
         let old = world.tree();
         let _ = gated(&world, &Dying::after(crash_at));
-        // Whoever comes next cannot exchange either.
+        // The next process cannot exchange names either.
         let open: Arc<dyn Gate> = Arc::new(WithoutExchange(Dying::after(u64::MAX)));
         drop(Applier::below(Dir::open_root(&world.root()).unwrap().gated(open)).unwrap());
         let seen = world.tree();
@@ -392,7 +392,7 @@ fn one_failure_during_promotion_is_rolled_back_at_once() {
                 if error.details().get("rolledBack").is_some() {
                     rolled_back += 1;
                 }
-                // After the commit the new workspace counts, whatever fails then.
+                // After the commit the new workspace is valid, whatever fails then.
                 let committed = world.applier().lease().unwrap().unwrap().plan_digest == valid.digest();
                 assert!(committed || seen == old, "operation {fail_at}: {error}");
             }

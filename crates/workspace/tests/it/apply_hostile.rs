@@ -1,4 +1,4 @@
-//! Roots and sources that mean harm: they are refused, and nothing outside the root is ever touched.
+//! Hostile roots and sources are refused, and nothing outside the root is ever touched.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use workspace::apply::{ApplyRequest, LeaseScope};
-use workspace::resolve::{Content, Item, Resolver, Sink, Want};
+use workspace::resolve::{Content, Item, ResolveRequest, Resolver, Sink};
 use workspace::{Code, Error};
 
 use crate::apply_support::{NOW, Plan, Thing, World, left_behind, text, tree};
 
-/// A world with a directory beside the root that nobody may touch.
+/// A world with a directory next to the root that must not be touched.
 fn with_canary() -> (World, std::path::PathBuf, BTreeMap<String, String>) {
     let world = World::in_memory();
     let canary = world.temp.path().join("canary");
@@ -31,7 +31,7 @@ fn plan() -> Plan {
 }
 
 #[test]
-fn a_link_in_place_of_a_slot_or_of_anything_above_it_is_refused() {
+fn a_link_in_place_of_a_slot_or_its_parent_is_refused() {
     // case 40
     let places = [
         "references",
@@ -74,7 +74,7 @@ fn a_link_in_place_of_a_slot_or_of_anything_above_it_is_refused() {
 }
 
 #[test]
-fn links_in_the_state_folder_lead_nowhere() {
+fn links_in_the_state_folder_are_not_followed() {
     for place in [
         "staging",
         "trash",
@@ -97,7 +97,7 @@ fn links_in_the_state_folder_lead_nowhere() {
         )
         .unwrap();
         let changed = plan().id('a').seed("tmp", "more", b"more");
-        // Whether it is refused or the link is replaced: the canary is as it was, and a second try does not help it.
+        // Refused or replaced: the canary is unchanged, also after a second attempt.
         for _ in 0..2 {
             let _ = workspace::apply::Applier::new(&world.root()).and_then(|applier| {
                 let valid = changed.valid();
@@ -112,7 +112,7 @@ fn links_in_the_state_folder_lead_nowhere() {
 }
 
 #[test]
-fn paths_that_a_source_yields_stay_in_their_mount() {
+fn paths_of_a_source_stay_in_their_mount() {
     let long = "x".repeat(5000);
     let deep = vec!["d"; 65].join("/");
     let cases = [
@@ -141,7 +141,7 @@ fn paths_that_a_source_yields_stay_in_their_mount() {
 }
 
 #[test]
-fn links_of_a_source_are_those_of_repositories_and_stay_inside() {
+fn only_repositories_have_links_and_they_stay_inside() {
     // case 40, the second half
     let cases: [(&str, &str, &'static str, bool); 9] = [
         ("beside", "a/link", "b", true),
@@ -174,11 +174,11 @@ fn links_of_a_source_are_those_of_repositories_and_stay_inside() {
     }
 }
 
-/// A source that breaks the contract.
+/// A source that violates the contract.
 struct Lying(fn(&mut dyn Sink) -> Result<(), Error>);
 
 impl Resolver for Lying {
-    fn resolve(&self, want: Want<'_>, sink: &mut dyn Sink) -> Result<(), Error> {
+    fn resolve(&self, want: ResolveRequest<'_>, sink: &mut dyn Sink) -> Result<(), Error> {
         if want.source.kind().is_tree() {
             return (self.0)(sink);
         }
@@ -192,7 +192,7 @@ fn put(sink: &mut dyn Sink, path: &str, content: Content) -> Result<(), Error> {
 }
 
 #[test]
-fn sources_that_break_the_contract_are_refused() {
+fn sources_that_violate_the_contract_are_refused() {
     type Case = (&'static str, fn(&mut dyn Sink) -> Result<(), Error>, Code);
     let cases: [Case; 7] = [
         (
@@ -237,7 +237,8 @@ fn sources_that_break_the_contract_are_refused() {
             Code::ResolveBadResponse,
         ),
         (
-            // case 41: the bound is counted, whatever the length says. The file is sparse and has 300 MiB.
+            // case 41: the limit counts actual bytes, not the reported length. The file is sparse
+            // and has 300 MiB.
             "300 MiB",
             |sink| {
                 let file = tempfile::tempfile().unwrap();
@@ -267,7 +268,7 @@ fn sources_that_break_the_contract_are_refused() {
 }
 
 #[test]
-fn a_tree_that_the_agent_made_very_deep_can_be_removed() {
+fn a_very_deep_tree_of_the_agent_can_be_removed() {
     let (world, ..) = with_canary();
     world.memory.set("space:k", &[]);
     world.apply(&plan()).unwrap();
@@ -278,7 +279,7 @@ fn a_tree_that_the_agent_made_very_deep_can_be_removed() {
     assert_eq!(left_behind(&world.root()), [""; 0]);
 }
 
-/// Directories in directories, deeper than any path can be spelt.
+/// Nested directories, deeper than any path can name.
 fn make_deep(top: &Path, levels: usize) {
     use workspace::rooted::Dir;
     let mut directory = Dir::open_root(top).unwrap();
@@ -286,7 +287,7 @@ fn make_deep(top: &Path, levels: usize) {
     for level in 0..levels {
         directory.make_dir("d", 0o755).unwrap();
         let below = directory.open_dir("d").unwrap();
-        // Not even its owner may look into it.
+        // Not even readable for its owner.
         if let Some(above) = above.filter(|_| level % 7 == 0) {
             above.set_mode("d", 0o000).unwrap();
         }

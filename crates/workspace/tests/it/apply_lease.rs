@@ -1,4 +1,4 @@
-//! Who gets a workspace: the table of leases.
+//! The lease table.
 
 use serde_json::{Value, json};
 use workspace::Code;
@@ -111,7 +111,7 @@ fn a_renewed_lease_lasts_longer() {
 }
 
 #[test]
-fn a_workspace_that_was_given_back_is_free() {
+fn a_released_workspace_is_free() {
     let world = World::in_memory();
     let id = "a".repeat(64);
     let applier = world.applier();
@@ -127,7 +127,7 @@ fn a_workspace_that_was_given_back_is_free() {
 }
 
 #[test]
-fn the_lease_of_before_is_kept_beside_the_one_that_followed() {
+fn the_previous_lease_is_kept_with_the_current_one() {
     let world = World::in_memory();
     apply(&world, &Plan::base(), 0, NOW).unwrap();
     apply(&world, &Plan::base().id('b'), 0, NOW + 1).unwrap();

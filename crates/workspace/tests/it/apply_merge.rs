@@ -1,4 +1,4 @@
-//! Read-write slots: what the agent did is kept, and the plan is merged around it.
+//! Read-write slots: the agent's changes are kept, and the plan is merged around them.
 
 use proptest::prelude::*;
 use workspace::apply::{Restore, RestoreSink, Restored, RwPolicy, Status, Why};
@@ -8,7 +8,7 @@ use workspace::{Code, Error};
 
 use crate::apply_support::{Plan, Thing, World, text};
 
-/// A plan with those seeds in `deliverables`.
+/// A plan with these seeds in `deliverables`.
 fn seeds(seeds: &[(&str, &str)]) -> Plan {
     let plan = Plan::base().grant("deliverables", "read-write");
     seeds.iter().fold(plan, |plan, (path, bytes)| plan.seed("deliverables", path, bytes.as_bytes()))
@@ -24,7 +24,7 @@ fn preserved(world: &World, plan: &Plan) -> Vec<(String, Why)> {
 }
 
 #[test]
-fn each_way_in_which_agent_and_plan_can_meet() {
+fn every_combination_of_agent_and_plan_changes() {
     // case 39 is the rows "edited, changed" and "deleted, changed"
     type Row = (
         &'static str,
@@ -36,7 +36,7 @@ fn each_way_in_which_agent_and_plan_can_meet() {
     );
     #[rustfmt::skip]
     let rows: [Row; 14] = [
-        // what, base, what the agent does (nothing, delete, write), theirs, result, why
+        // name, base, agent's action (none, delete, write), theirs, result, reason
         ("created",                 None,      None,               Some("new"), Some("new"),  None),
         ("unchanged",               Some("a"), None,               Some("a"),   Some("a"),    None),
         ("changed",                 Some("a"), None,               Some("b"),   Some("b"),    None),
@@ -50,7 +50,7 @@ fn each_way_in_which_agent_and_plan_can_meet() {
         ("deleted, dropped",        Some("a"), Some(None),         None,        None,         None),
         ("the agent's, plan has it", None,     Some(Some("mine")), Some("b"),   Some("mine"), Some(Why::Local)),
         ("the agent's alone",       None,      Some(Some("mine")), None,        Some("mine"), None),
-        ("nobody's",                None,      None,               None,        None,         None),
+        ("in neither",              None,      None,               None,        None,         None),
     ];
     for place in ["f", "deep/er/f"] {
         for (name, base, agent, theirs, expected, why) in rows {
@@ -64,14 +64,14 @@ fn each_way_in_which_agent_and_plan_can_meet() {
                 Some(None) => std::fs::remove_file(world.root().join(&path)).unwrap(),
                 Some(Some(bytes)) => world.write(&path, bytes),
             }
-            // Another skill makes it another plan in every row.
+            // Another skill makes it a different plan in every row.
             world.memory.set("skill:s", &[("SKILL.md", text("s"))]);
             let plan = seeds(&two).skill("s");
-            let told = preserved(&world, &plan);
+            let reported = preserved(&world, &plan);
             assert_eq!(world.read(&path).as_deref(), expected, "{name} at {place}");
-            let expected_told: Vec<_> = why.map(|why| (place.to_owned(), why)).into_iter().collect();
-            assert_eq!(told, expected_told, "{name} at {place}");
-            // And again: what was kept stays kept.
+            let expected_report: Vec<_> = why.map(|why| (place.to_owned(), why)).into_iter().collect();
+            assert_eq!(reported, expected_report, "{name} at {place}");
+            // Applied again: what was kept stays kept.
             world.memory.set("skill:t", &[("SKILL.md", text("t"))]);
             world.apply(&plan.skill("t")).unwrap();
             assert_eq!(world.read(&path).as_deref(), expected, "{name} at {place}, applied once more");
@@ -80,7 +80,7 @@ fn each_way_in_which_agent_and_plan_can_meet() {
 }
 
 #[test]
-fn directories_that_the_plan_drops_go_when_nothing_of_the_agents_is_in_them() {
+fn dropped_directories_are_removed_if_the_agent_has_no_files_in_them() {
     let world = World::in_memory();
     world.apply(&seeds(&[("a/x", "1"), ("b/c/x", "1"), ("keep", "1")])).unwrap();
     world.write("deliverables/b/mine", "mine");
@@ -91,23 +91,23 @@ fn directories_that_the_plan_drops_go_when_nothing_of_the_agents_is_in_them() {
 }
 
 #[test]
-fn what_becomes_a_directory_or_stops_being_one() {
+fn files_that_become_directories_and_vice_versa() {
     let world = World::in_memory();
     world.apply(&seeds(&[("a", "file")])).unwrap();
     world.apply(&seeds(&[("a/b/c", "below")])).unwrap();
     assert_eq!(world.read("deliverables/a/b/c").as_deref(), Some("below"), "a file became a directory");
     world.write("deliverables/a/mine", "mine");
-    let told = preserved(&world, &seeds(&[("a", "file again")]));
+    let reported = preserved(&world, &seeds(&[("a", "file again")]));
     assert_eq!(
         world.read("deliverables/a/mine").as_deref(),
         Some("mine"),
         "a directory has what the agent wrote"
     );
-    assert!(told.contains(&("a".to_owned(), Why::Modified)));
+    assert!(reported.contains(&("a".to_owned(), Why::Modified)));
 }
 
 #[test]
-fn a_link_that_the_agent_made_is_not_followed() {
+fn links_of_the_agent_are_not_followed() {
     let world = World::in_memory();
     let canary = world.temp.path().join("canary");
     std::fs::create_dir(&canary).unwrap();
@@ -125,7 +125,7 @@ fn a_link_that_the_agent_made_is_not_followed() {
 }
 
 #[test]
-fn a_reset_makes_a_slot_what_the_plan_says() {
+fn a_reset_restores_the_plan_in_a_slot() {
     let world = World::in_memory();
     let plan = seeds(&[("seed", "1")]);
     world.apply(&plan).unwrap();
@@ -137,7 +137,7 @@ fn a_reset_makes_a_slot_what_the_plan_says() {
     assert!(!world.root().join("deliverables/mine").exists());
 }
 
-/// A snapshot of one file, or of a lie.
+/// A snapshot of one file, or an invalid one.
 struct Snapshot(&'static str, &'static str);
 
 impl Restore for Snapshot {
@@ -152,7 +152,7 @@ impl Restore for Snapshot {
 }
 
 #[test]
-fn a_snapshot_is_unpacked_over_the_plan_and_counts_as_the_agents_work() {
+fn a_snapshot_is_unpacked_over_the_plan_and_kept_like_agent_files() {
     let cases = [
         ("a file of its own", "deliverables/mine", "mine"),
         ("over a seed", "deliverables/seed", "mine"),
@@ -178,7 +178,7 @@ fn a_snapshot_is_unpacked_over_the_plan_and_counts_as_the_agents_work() {
             "{name}"
         );
         assert_eq!(report.preserved.len(), 1, "{name}");
-        // The plan changes under it, twice: what was restored is kept, as what the agent wrote is.
+        // The plan changes twice: restored files are kept, like files of the agent.
         for bytes_of_seed in ["2", "3"] {
             world.apply(&seeds(&[("seed", bytes_of_seed), ("d/x", bytes_of_seed)])).unwrap();
             assert_eq!(restored(&world).as_deref(), Some(bytes), "{name}: after {bytes_of_seed}");
@@ -187,7 +187,7 @@ fn a_snapshot_is_unpacked_over_the_plan_and_counts_as_the_agents_work() {
 }
 
 #[test]
-fn a_snapshot_that_reaches_out_of_its_slots_changes_nothing() {
+fn a_snapshot_that_leaves_its_slots_changes_nothing() {
     let cases = [
         ("a read-only slot", "inputs/x", "x"),
         ("a slot that is not granted", "repos/x", "x"),
@@ -213,7 +213,7 @@ fn a_snapshot_that_reaches_out_of_its_slots_changes_nothing() {
 }
 
 #[test]
-fn a_repository_is_taken_whole_or_left_whole() {
+fn a_repository_is_replaced_or_kept_as_a_whole() {
     type Agent = fn(&World);
     let untouched: Agent = |_| {};
     let cases: [(&str, Agent, bool); 6] = [
@@ -252,9 +252,9 @@ fn a_repository_is_taken_whole_or_left_whole() {
                 world.tree().into_iter().filter(|(path, _)| path.starts_with("repos/r")).collect();
             if kept {
                 assert_eq!(after, before, "{name}");
-                let told: Vec<_> =
+                let reported: Vec<_> =
                     report.preserved.iter().map(|preserved| (&*preserved.path, preserved.why)).collect();
-                assert_eq!(told, [("repos/r", Why::Modified)], "{name}");
+                assert_eq!(reported, [("repos/r", Why::Modified)], "{name}");
             } else if gone {
                 assert_eq!(after, [], "{name}");
             } else {
@@ -270,7 +270,7 @@ fn a_repository_is_taken_whole_or_left_whole() {
     }
 }
 
-/// What an agent may do to a path.
+/// The actions of an agent on a path.
 #[derive(Clone, Debug)]
 enum Act {
     Write(usize, u8),
@@ -300,7 +300,7 @@ fn plan_of(files: &[(usize, u8)]) -> Plan {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn applying_twice_is_applying_once_and_nothing_of_the_agents_is_lost(one in plans(), acts in acts(), two in plans()) {
+    fn applying_is_idempotent_and_keeps_agent_files(one in plans(), acts in acts(), two in plans()) {
         let world = World::in_memory();
         world.apply(&plan_of(&one)).unwrap();
         let mut mine = std::collections::BTreeMap::new();
@@ -321,7 +321,7 @@ proptest! {
         world.apply(&plan_of(&two)).unwrap();
         for (path, expected) in &mine {
             let was_planned = one.iter().any(|(at, _)| PATHS[*at] == *path);
-            // A file that the agent made and removed again was never there.
+            // A file that the agent created and removed again has no effect.
             if expected.is_some() || was_planned {
                 prop_assert_eq!(&world.read(&format!("deliverables/{path}")), expected, "{}", path);
             }

@@ -8,9 +8,9 @@ fn plan(id: char, mode: &'static str) -> Plan {
     Plan::base().id(id).grant("repos", mode).repo("repos", "r", mode)
 }
 
-/// Whoever runs this may be an ordinary user, for whom a directory that is read-only really is.
+/// The test may run as an unprivileged user, for whom read-only directories are really read-only.
 #[test]
-fn a_slot_that_was_to_be_read_becomes_one_to_write_and_back() {
+fn a_slot_changes_from_read_only_to_read_write_and_back() {
     let world = World::new();
     world.memory.set("repo:r", &[("src/main.rs", text("fn main() {}")), ("README.md", text("one"))]);
     world.apply(&plan('a', "read-only")).unwrap();

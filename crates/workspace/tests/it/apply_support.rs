@@ -1,4 +1,4 @@
-//! What the tests of apply share: a plan, a resolver that answers from memory, and a look at a whole tree.
+//! Shared test support for apply: plans, an in-memory resolver, and tree comparison.
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use workspace::apply::{Applier, ApplyReport, ApplyRequest, LeaseScope, Restore};
 use workspace::plan::{Source, ValidPlan};
-use workspace::resolve::{Content, Item, Resolver, Sink, Want};
+use workspace::resolve::{Content, Item, ResolveRequest, Resolver, Sink};
 use workspace::rooted::Dir;
 use workspace::{Code, Error};
 
-/// The time at which tests begin.
+/// The initial time of tests.
 pub(crate) const NOW: u64 = 1_800_000_000_000;
 
-/// A plan that is being written.
+/// A plan builder.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) id: char,
@@ -82,7 +82,7 @@ impl Plan {
         self.entry(&format!("skill-bundle:{key}"), ".opencode/skills", key, "read-only", source)
     }
 
-    /// A file that is seeded into a slot: read-only, wherever it is.
+    /// A read-only seed file in a slot.
     pub(crate) fn seed(self, slot: &str, rel_path: &str, bytes: &[u8]) -> Self {
         self.entry(&format!("seed:{slot}:{rel_path}"), slot, rel_path, "read-only", literal(bytes))
     }
@@ -144,7 +144,7 @@ pub(crate) fn literal(bytes: &[u8]) -> Value {
     json!({"kind": "static-literal", "pathWithinWorkspace": "x", "bytes": bytes})
 }
 
-/// What a source yields.
+/// The content of a source.
 #[derive(Clone, Debug)]
 pub(crate) enum Thing {
     File(Vec<u8>),
@@ -157,12 +157,12 @@ pub(crate) fn text(text: &str) -> Thing {
     Thing::File(text.as_bytes().to_vec())
 }
 
-/// A resolver that answers from memory and notes what it was asked.
+/// A resolver that answers from memory and records its requests.
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) trees: Mutex<BTreeMap<String, Vec<(String, Thing)>>>,
     pub(crate) asked: Mutex<Vec<String>>,
-    /// How many times each source fails before it answers, and with what.
+    /// How many times each source fails first, and with which code.
     pub(crate) failing: Mutex<BTreeMap<String, (usize, Code)>>,
     pub(crate) renders: AtomicUsize,
     rendered: Mutex<bool>,
@@ -187,7 +187,7 @@ impl Memory {
         self.failing.lock().unwrap().insert(source.to_owned(), (times, code));
     }
 
-    /// What was asked since the last time, sorted.
+    /// The requests since the last call, sorted.
     pub(crate) fn asked(&self) -> Vec<String> {
         *self.rendered.lock().unwrap() = false;
         let mut asked = std::mem::take(&mut *self.asked.lock().unwrap());
@@ -209,11 +209,11 @@ pub(crate) fn name_of(source: &Source) -> String {
 }
 
 impl Resolver for Memory {
-    fn resolve(&self, want: Want<'_>, sink: &mut dyn Sink) -> Result<(), Error> {
+    fn resolve(&self, want: ResolveRequest<'_>, sink: &mut dyn Sink) -> Result<(), Error> {
         let name = name_of(want.source);
         self.asked.lock().unwrap().push(name.clone());
         if name.starts_with("rendered-") {
-            // One rendering for the three, as the contract asks.
+            // One rendering for the three, as the contract requires.
             let mut rendered = self.rendered.lock().unwrap();
             if !std::mem::replace(&mut *rendered, true) {
                 self.renders.fetch_add(1, Ordering::Relaxed);
@@ -238,7 +238,7 @@ impl Resolver for Memory {
             };
             sink.put(Item { rel_path: path, executable, content })?;
         }
-        // After everything was handed over, so that a second try finds what the first one staged.
+        // After everything was passed on, so that a second attempt finds what the first one staged.
         failure.map_or(Ok(()), Err)
     }
 }
@@ -251,7 +251,7 @@ pub(crate) struct World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // What is only to be read cannot be removed without more ado, unless everything is allowed.
+        // Read-only files cannot be removed without changing permissions first.
         let _ = Dir::open_root(self.temp.path()).and_then(|temp| temp.remove_tree("root"));
     }
 }
@@ -261,7 +261,7 @@ impl World {
         Self::at(tempfile::tempdir().unwrap())
     }
 
-    /// In memory where the machine has such a place: nothing waits for a disk, and there is nothing else to tell.
+    /// In memory if the machine supports it, for speed.
     pub(crate) fn in_memory() -> Self {
         Self::at(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap())
     }
@@ -283,7 +283,7 @@ impl World {
         Arc::clone(&self.memory) as Arc<dyn Resolver>
     }
 
-    /// Applies with everything as usual.
+    /// Applies with default options.
     pub(crate) fn apply(&self, plan: &Plan) -> Result<ApplyReport, Error> {
         self.apply_with(plan, |_| {})
     }
@@ -309,7 +309,7 @@ impl World {
         self.applier().apply(&request, &self.resolver(), now, &())
     }
 
-    /// Applies, and unpacks something over the read-write slots.
+    /// Applies, and unpacks a snapshot over the read-write slots.
     pub(crate) fn restore(&self, plan: &Plan, restore: &dyn Restore) -> Result<ApplyReport, Error> {
         let valid = plan.valid();
         let scope = LeaseScope::of(&valid, 0);
@@ -317,7 +317,7 @@ impl World {
         self.applier().apply(&request, &self.resolver(), NOW, &())
     }
 
-    /// Writes a file, wherever it is: what is not writable is made so for a moment.
+    /// Writes a file; read-only directories are made writable meanwhile.
     pub(crate) fn write(&self, path: &str, text: &str) {
         self.vandalise(path, |path| {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -328,7 +328,6 @@ impl World {
         });
     }
 
-    /// Removes whatever is there.
     pub(crate) fn remove(&self, path: &str) {
         self.vandalise(path, |path| {
             let above = Dir::open_root(path.parent().unwrap()).unwrap();
@@ -336,7 +335,7 @@ impl World {
         });
     }
 
-    /// Does something to a path whose directories can be written to meanwhile.
+    /// Changes a path whose directories are made writable meanwhile.
     fn vandalise(&self, path: &str, act: impl FnOnce(&Path)) {
         let root = self.root();
         let path = root.join(path);
@@ -369,7 +368,7 @@ impl World {
     }
 }
 
-/// Every path below a directory with mode and content, the state folder left out.
+/// Every path below a directory with mode and content, without the state folder.
 pub(crate) fn tree(root: &Path) -> BTreeMap<String, String> {
     let mut seen = BTreeMap::new();
     let mut waiting = vec![root.to_owned()];
@@ -396,7 +395,7 @@ pub(crate) fn tree(root: &Path) -> BTreeMap<String, String> {
     seen
 }
 
-/// What is in the state folder's staging and trash: nothing, once an apply is over.
+/// The contents of the staging and trash folders: empty after an apply.
 pub(crate) fn left_behind(root: &Path) -> Vec<String> {
     let mut left = Vec::new();
     for folder in ["staging", "trash"] {

@@ -1,4 +1,4 @@
-//! The closed set of codes: each has a page, advice, a place that produces it and a test that sees it.
+//! The closed set of codes: each has a page, a suggestion, a place that produces it, and a test.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The text of every Rust file below a folder, apart from those that `skip` names.
+/// The text of every Rust file below a folder, except those in `skip`.
 fn texts(folder: &Path, skip: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
     let mut waiting: Vec<PathBuf> = vec![folder.to_owned()];
@@ -27,7 +27,7 @@ fn texts(folder: &Path, skip: &[&str]) -> Vec<String> {
     all
 }
 
-/// Whether a text names the member, and not only one whose name has it as a part.
+/// Whether a text contains the name as a whole word.
 fn names(text: &str, code: Code) -> bool {
     let member = format!("{code:?}");
     let goes_on = |next: Option<char>| next.is_some_and(|next| next.is_ascii_alphanumeric());
@@ -37,7 +37,7 @@ fn names(text: &str, code: Code) -> bool {
 }
 
 #[test]
-fn every_code_has_a_page_that_says_what_to_do() {
+fn every_code_has_a_page_with_a_fix() {
     for code in Code::ALL {
         let page = crate_folder().join(format!("../../docs/errors/{code}.md"));
         let text = fs::read_to_string(&page).unwrap_or_else(|_| panic!("{} is missing", page.display()));
@@ -47,7 +47,7 @@ fn every_code_has_a_page_that_says_what_to_do() {
 }
 
 #[test]
-fn every_code_has_advice_of_its_own() {
+fn every_code_has_a_distinct_suggestion() {
     let mut seen = BTreeSet::new();
     for code in Code::ALL {
         let advice = code.suggestion();
@@ -58,13 +58,13 @@ fn every_code_has_advice_of_its_own() {
 }
 
 #[test]
-fn every_code_is_produced_somewhere_and_seen_by_a_test() {
-    // The last of these lists all codes and produces none.
+fn every_code_is_produced_and_tested() {
+    // The last one lists all codes and produces none.
     let lists = ["src/error.rs", "src/error", "lifecycle/launch_failure.rs"];
     let source = texts(&crate_folder().join("src"), &lists);
     let mut tests = texts(&crate_folder().join("tests"), &["codes.rs"]);
     tests.extend(texts(&crate_folder().join("../interlock/tests"), &[]));
-    // Unit tests stand in the source, behind what they test.
+    // Unit tests are at the end of source files.
     tests.extend(source.iter().filter_map(|text| Some(text.split_once("#[cfg(test)]")?.1.to_owned())));
     for code in Code::ALL {
         assert!(source.iter().any(|text| names(text, *code)), "{code} is produced nowhere");
@@ -74,7 +74,7 @@ fn every_code_is_produced_somewhere_and_seen_by_a_test() {
 }
 
 #[test]
-fn an_envelope_tells_of_every_problem_it_has_room_for() {
+fn an_envelope_lists_as_many_problems_as_fit() {
     let many =
         (0..50).map(|number| Error::new(Code::PlanUnsafePath, format!("{number} {}", "long ".repeat(200))));
     let error = Error::first_of(many).unwrap();

@@ -35,7 +35,7 @@ fn session() -> Value {
     request
 }
 
-/// The request with changes: a JSON pointer, and what stands there.
+/// The request with changes: a JSON pointer and a value.
 fn changed(mut request: Value, changes: &[(&str, Value)]) -> Value {
     for (pointer, value) in changes {
         let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
@@ -55,7 +55,7 @@ fn composed(request: &Value) -> Result<MountPlan, Error> {
     composed_with(request, None)
 }
 
-/// Goes the way of a file, so that the reader takes part.
+/// Through a file, to include the reader.
 fn composed_with(request: &Value, templates: Option<&dyn TemplateResolver>) -> Result<MountPlan, Error> {
     compose(&Request::read(request.to_string().as_bytes()).expect("JSON"), templates)
 }
@@ -64,7 +64,7 @@ fn keys(plan: &MountPlan) -> Vec<&str> {
     plan.entries.iter().map(|entry| entry.mount_key.as_str()).collect()
 }
 
-/// The keys after the five that every plan has.
+/// The keys after the five of every plan.
 fn added(plan: &MountPlan) -> Vec<&str> {
     keys(plan).split_off(5)
 }
@@ -89,7 +89,7 @@ fn refused(request: &Value) -> Error {
 }
 
 #[test]
-fn every_plan_begins_with_what_the_platform_fills() {
+fn every_plan_starts_with_the_platform_slots() {
     // Case 1.
     let plan = composed(&base()).unwrap();
     assert_eq!(
@@ -122,7 +122,7 @@ fn every_plan_begins_with_what_the_platform_fills() {
 }
 
 #[test]
-fn a_session_is_told_of_itself_and_of_no_workflow() {
+fn a_session_has_no_workflow_facts() {
     // Case 3.
     let plan = composed(&changed(session(), &[("/agentContext/prompt", json!("x"))])).unwrap();
     let params = params(&plan);
@@ -133,7 +133,7 @@ fn a_session_is_told_of_itself_and_of_no_workflow() {
 }
 
 #[test]
-fn the_spec_ref_is_the_first_that_says_something() {
+fn the_spec_ref_is_the_first_non_empty_one() {
     // Case 9, and what null means.
     let (over, manifest, context) = (
         "/agentOverrides/deliverableSpecRef",
@@ -198,7 +198,7 @@ fn agents_skills_and_instructions() {
 }
 
 #[test]
-fn workflow_inputs_are_what_composing_does_not_read() {
+fn workflow_inputs_are_the_remaining_context_keys() {
     // Case 13.
     let plan = composed(&changed(
         base(),
@@ -270,13 +270,13 @@ fn seed_files_are_literals_and_rendered_templates() {
         with_seeds(json!([seed("inputs", json!({"kind": "inline", "bytesBase64": "not checked here"}))]));
     assert_eq!(source(&composed(&inline).unwrap(), "seed:inputs:d/x.css")["bytes"], "not checked here");
 
-    // The first seed that fails is told, and the resolver's own words pass through.
+    // The first failing seed is reported, and the resolver's error is passed on.
     let two = with_seeds(json!([seed("inputs", template("missing")), seed("nope", template("t"))]));
     assert_eq!(composed_with(&two, Some(&Theme)).unwrap_err().code(), Code::TemplateNotFound);
 }
 
 #[test]
-fn working_files_are_told_to_the_renderer() {
+fn working_files_are_renderer_parameters() {
     let file = json!({"slug": "w", "path": "deliverables/w.md", "format": "markdown", "syncDirection": "bidirectional", "sourceKind": "doc", "sourceRef": {"id": "1"}, "more": 1});
     let plan = composed(&changed(base(), &[("/manifest/workingFiles", json!([file]))])).unwrap();
     let expected = json!([{"slug": "w", "path": "deliverables/w.md", "format": "markdown", "syncDirection": "bidirectional", "sourceKind": "doc", "sourceRef": {"id": "1"}}]);
@@ -288,7 +288,7 @@ fn working_files_are_told_to_the_renderer() {
 }
 
 #[test]
-fn the_tree_shows_what_would_appear() {
+fn the_tree_lists_all_mounts_and_empty_slots() {
     let mounts = json!({"inputs": enabled(None), "deliverables": enabled(None), "references": enabled(None)});
     let context = json!({"inputsJsonBase64": "e30=", "kbSpaceIds": ["k"]});
     let plan =

@@ -1,4 +1,4 @@
-//! What holds for every request.
+//! Properties of all requests.
 
 use canon::canonical;
 use canon::digest::Digest;
@@ -10,7 +10,7 @@ use workspace::plan::ValidPlan;
 
 use crate::compose::base;
 
-/// Any JSON, with keys and numbers of the troublesome sorts.
+/// Any JSON, with difficult keys and numbers.
 fn json() -> impl Strategy<Value = Value> {
     let key = prop_oneof![
         "[a-z]{1,3}",
@@ -42,7 +42,7 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The text of a value with the members of each object in an order that `seed` decides.
+/// The text of a value with members in an order that `seed` decides.
 fn shuffled(value: &Value, seed: u64) -> String {
     match value {
         Value::Object(members) => {
@@ -64,7 +64,7 @@ fn shuffled(value: &Value, seed: u64) -> String {
     }
 }
 
-/// The canonical text by the words of the recipe.
+/// A naive implementation of the canonical text.
 fn naive_canonical(value: &Value) -> String {
     let index =
         |key: &str| key.parse::<u32>().ok().filter(|index| index.to_string() == key && *index != u32::MAX);
@@ -86,7 +86,7 @@ fn naive_canonical(value: &Value) -> String {
         Value::Array(items) => {
             format!("[{}]", items.iter().map(naive_canonical).collect::<Vec<_>>().join(","))
         }
-        // Numbers and texts are those of RFC 8785.
+        // Numbers and strings follow RFC 8785.
         plain => canonical::string_of(plain),
     }
 }
@@ -119,7 +119,7 @@ fn naive_apply_id(request: &Value) -> String {
     Digest::of_bytes(parts.join(":").as_bytes()).to_hex()
 }
 
-/// A request that uses everything there is.
+/// A request that uses every feature.
 fn full() -> Value {
     let mut request = base();
     let mounts =
@@ -161,7 +161,7 @@ fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
 }
 
 #[test]
-fn a_request_that_uses_everything_is_composed_and_valid() {
+fn a_request_with_every_feature_composes_to_a_valid_plan() {
     let plan = compose(&Request::from_value(full(), &[]).unwrap(), None).unwrap();
     let kinds: std::collections::BTreeSet<&str> =
         plan.entries.iter().map(|entry| entry.source.kind().as_str()).collect();

@@ -1,4 +1,4 @@
-//! The contract of a dispatch.
+//! Validation of dispatches.
 
 use serde_json::{Map, Value, json};
 use workspace::compose::{RESERVED_CONTEXT_KEYS, Request, compose};
@@ -42,7 +42,7 @@ fn problems(error: &Error) -> Vec<Code> {
 }
 
 #[test]
-fn a_right_dispatch_passes_and_can_be_composed() {
+fn a_valid_dispatch_can_be_composed() {
     let dispatch = checked(&run()).unwrap();
     assert_eq!(
         (dispatch.surface(), dispatch.role(), dispatch.deadline_ms()),
@@ -201,7 +201,7 @@ fn single_mistakes_and_their_codes() {
 }
 
 #[test]
-fn a_session_has_nothing_that_only_runs_have() {
+fn a_session_must_not_have_run_only_members() {
     let cases = [
         ("/deliverableSpecRef", json!("x"), 1),
         ("/deliverableSpecRef", json!(null), 0),
@@ -220,7 +220,7 @@ fn a_session_has_nothing_that_only_runs_have() {
 }
 
 #[test]
-fn everything_wrong_is_told_in_the_order_of_the_checks() {
+fn all_problems_are_reported_in_check_order() {
     let body = json!({
         "idempotencyKey": "", "orgId": "a:b", "projectId": "p", "agentRef": "a", "surface": "workflow",
         "workflowRun": {"runId": "r", "jobRunId": "j"}, "role": "brainstorming", "agentContext": {"skills": 5, "repoRef": 5},
@@ -299,7 +299,7 @@ fn references_are_read_strictly() {
 }
 
 #[test]
-fn a_briefcase_holds_so_much_and_not_more() {
+fn the_briefcase_is_limited() {
     let upload = json!({"filename": "x", "contentType": null, "artifact": {"artifactId": "a", "version": 1}});
     let reference = json!({"kind": "kb_space", "ref": "s"});
     let vars = |count: usize| -> Value {
@@ -356,7 +356,7 @@ fn roles_and_surfaces() {
 }
 
 #[test]
-fn a_key_is_for_one_request() {
+fn an_idempotency_key_is_for_one_request() {
     let first = checked(&run()).unwrap();
     assert_eq!(settle(None, &first), Ok(Settled::New));
     let one = checked(&changed(run(), &[("/agentContext/n", json!(1))])).unwrap();

@@ -1,4 +1,4 @@
-//! Drift: what is told of a workspace that is not as applied.
+//! Drift reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, FileTimes};
@@ -19,13 +19,12 @@ use workspace::plan::Grant;
 use workspace::rooted::Dir;
 use workspace::slot::{Mode, Slot};
 
-/// When the files of a test were written, in seconds: long before their index.
+/// When the test files were written, in seconds: long before their index.
 const OLD: i64 = 1_700_000_000;
 
-/// When their index was written.
 const INDEXED: i64 = OLD + 1_000;
 
-/// When they are looked at.
+/// The time of the scan.
 const NOW: i64 = INDEXED + 1_000;
 
 const NANOSECONDS: i64 = 1_000_000_000;
@@ -55,7 +54,7 @@ impl Workspace {
         this
     }
 
-    /// One with a few files, indexed.
+    /// A workspace with a few indexed files.
     fn small() -> Self {
         let this = Self::new();
         for slot in ["references", "deliverables"] {
@@ -89,8 +88,8 @@ impl Workspace {
         file.set_times(FileTimes::new().set_modified(time)).unwrap();
     }
 
-    /// Changes bytes, and nothing else that a glance would tell. The change is repeated until the file system has
-    /// given it another ctime, so that the clock of the disk is not part of the test.
+    /// Changes bytes without changing other metadata. Repeated until the file system has assigned
+    /// another ctime, so that the test does not depend on the disk's clock.
     fn forge(&self, path: &str, text: &str) {
         let path = self.path(path);
         let before = fs::metadata(&path).unwrap();
@@ -113,7 +112,7 @@ impl Workspace {
         self.index_with(|_| {});
     }
 
-    /// Writes an index of what is there, as an apply does.
+    /// Writes an index of the current files, as an apply does.
     fn index_with(&self, alter: impl Fn(&mut Line)) {
         let mut lines = Vec::new();
         for grant in &self.baseline.grants {
@@ -180,13 +179,13 @@ impl Workspace {
     }
 }
 
-/// The drifts of a report, short.
+/// The drifts of a report in short form.
 fn short(report: &Report) -> Vec<(&str, Kind, Severity)> {
     report.drifts.iter().map(|drift| (drift.path.as_str(), drift.kind, drift.severity)).collect()
 }
 
 #[test]
-fn a_workspace_that_nobody_touched_is_clean() {
+fn an_untouched_workspace_is_clean() {
     let workspace = Workspace::small();
     for level in [Level::Stat, Level::Hash] {
         let report = workspace.scan(level);
@@ -198,12 +197,13 @@ fn a_workspace_that_nobody_touched_is_clean() {
     }
 }
 
-/// Case 50, with the other rows and the other column of the table.
+/// Case 50, with the other rows and columns of the table.
 #[test]
 fn each_change_has_its_kind_and_its_severity() {
     use Kind::{Extra, Missing, ModeChanged, Modified, SymlinkChanged, TypeChanged, UnsafeSymlink};
     use Severity::{Critical, Info, Warning};
-    /// A name, the path below a slot, what is done there, and each drift with its severities in both kinds of slots.
+    /// A name, the path below a slot, the change, and each drift with its severities in both kinds
+    /// of slots.
     type Case = (&'static str, &'static str, fn(&Path), &'static [(Kind, Severity, Severity)]);
     let cases: &[Case] = &[
         ("delete", "a.md", |path| fs::remove_file(path).unwrap(), &[(Missing, Critical, Info)]),
@@ -265,7 +265,7 @@ fn each_change_has_its_kind_and_its_severity() {
             |path| relink(path, "../../tmp"),
             &[(Extra, Critical, Info), (UnsafeSymlink, Critical, Critical)],
         ),
-        ("a pipe that nobody writes to", "new", |path| pipe(path), &[(Extra, Critical, Info)]),
+        ("a pipe without a writer", "new", |path| pipe(path), &[(Extra, Critical, Info)]),
     ];
     for (name, path, change, expected) in cases {
         for level in [Level::Stat, Level::Hash] {
@@ -282,14 +282,14 @@ fn each_change_has_its_kind_and_its_severity() {
                 let worst = expected.iter().map(|(.., severity)| *severity).max().unwrap();
                 let verdict = if worst == Critical { Verdict::Critical } else { Verdict::Dirty };
                 assert_eq!(report.verdict, verdict, "{name}");
-                // A second look sees the same: a refresh hides nothing.
+                // A second scan gives the same result: a refresh hides nothing.
                 assert_eq!(short(&workspace.scan(Level::Stat)), expected, "{name} at {level:?}, again");
             }
         }
     }
 }
 
-/// Writes to a file that nobody may write to, as its owner can.
+/// Writes to a read-only file, as its owner can.
 fn overwrite(path: &Path, text: &str) {
     let mode = fs::metadata(path).unwrap().mode() & 0o7777;
     chmod(path, mode | 0o200);
@@ -308,7 +308,7 @@ fn relink(path: &Path, target: &str) {
 
 fn socket(path: &Path) {
     let _ = fs::remove_file(path);
-    // The path of a socket is short by law, so it is made elsewhere.
+    // Socket paths must be short, so it is created elsewhere.
     let made = tempfile::tempdir_in(path.parent().unwrap().parent().unwrap().join(".interlock")).unwrap();
     drop(std::os::unix::net::UnixListener::bind(made.path().join("s")).unwrap());
     fs::rename(made.path().join("s"), path).unwrap();
@@ -319,7 +319,7 @@ fn pipe(path: &Path) {
 }
 
 #[test]
-fn four_kinds_of_change_at_once_are_told_by_path() {
+fn four_kinds_of_change_are_reported_by_path() {
     // Case 50.
     let workspace = Workspace::small();
     fs::remove_file(workspace.path("references/kb/b.md")).unwrap();
@@ -351,7 +351,7 @@ fn four_kinds_of_change_at_once_are_told_by_path() {
 }
 
 #[test]
-fn a_read_only_file_in_a_slot_of_the_agent_is_worth_a_warning() {
+fn a_changed_read_only_file_in_a_writable_slot_is_a_warning() {
     let workspace = Workspace::small();
     workspace.forge("deliverables/seed.md", "edit");
     let report = workspace.scan(Level::Stat);
@@ -360,7 +360,7 @@ fn a_read_only_file_in_a_slot_of_the_agent_is_worth_a_warning() {
 }
 
 #[test]
-fn a_touch_is_no_drift_and_is_looked_at_once() {
+fn a_touched_file_is_not_drift_and_is_hashed_once() {
     // Case 51, first half.
     let workspace = Workspace::small();
     workspace.touch("references/a.md", OLD + 5);
@@ -400,7 +400,7 @@ fn fresh_files_are_read_until_they_are_not_fresh() {
 }
 
 #[test]
-fn what_is_fresh_at_the_time_of_the_scan_stays_fresh() {
+fn files_fresh_at_scan_time_stay_fresh() {
     let workspace = Workspace::small();
     workspace.touch("references/a.md", NOW - 1);
     workspace.index();
@@ -412,8 +412,8 @@ fn what_is_fresh_at_the_time_of_the_scan_stays_fresh() {
 }
 
 #[test]
-fn a_forged_file_of_the_content_store_is_not_forgotten_when_the_index_is_refreshed() {
-    // Of such a file the ctime says nothing, so only its freshness gives it away.
+fn a_forged_shared_file_is_still_found_after_an_index_refresh() {
+    // The ctime of such a file is meaningless, so only its freshness reveals the change.
     let workspace = Workspace::small();
     for name in ["references/a.md", "references/kb.md"] {
         workspace.touch(name, INDEXED);
@@ -428,7 +428,7 @@ fn a_forged_file_of_the_content_store_is_not_forgotten_when_the_index_is_refresh
 }
 
 #[test]
-fn what_only_a_hash_found_is_found_by_a_glance_from_then_on() {
+fn a_change_found_by_hashing_is_later_found_by_stat() {
     let workspace = Workspace::small();
     workspace.index_with(|line| line.linked = line.kind == LineKind::File);
     workspace.forge("references/a.md", "edit");
@@ -439,7 +439,7 @@ fn what_only_a_hash_found_is_found_by_a_glance_from_then_on() {
 }
 
 #[test]
-fn one_more_link_to_a_file_of_the_content_store_means_nothing() {
+fn another_link_to_a_shared_file_is_not_drift() {
     let workspace = Workspace::small();
     workspace.index_with(|line| line.linked = line.kind == LineKind::File);
     let ctime = |path: &Path| fs::metadata(path).map(|stat| (stat.ctime(), stat.ctime_nsec())).unwrap();
@@ -465,7 +465,7 @@ fn one_more_link_to_a_file_of_the_content_store_means_nothing() {
 }
 
 #[test]
-fn an_index_is_not_refreshed_while_somebody_else_has_the_lock() {
+fn an_index_is_not_refreshed_while_the_lock_is_held() {
     let workspace = Workspace::small();
     workspace.touch("references/a.md", OLD + 5);
     let before = fs::read(workspace.index_path()).unwrap();
@@ -482,7 +482,7 @@ fn an_index_is_not_refreshed_while_somebody_else_has_the_lock() {
 }
 
 #[test]
-fn a_refreshed_index_differs_in_looks_and_times_only() {
+fn a_refreshed_index_differs_only_in_metadata() {
     let workspace = Workspace::small();
     let before = workspace.lines();
     workspace.touch("references/a.md", OLD + 5);
@@ -497,7 +497,7 @@ fn a_refreshed_index_differs_in_looks_and_times_only() {
 }
 
 #[test]
-fn names_beside_the_slots_are_told_and_not_looked_into() {
+fn names_next_to_the_slots_are_reported_but_not_entered() {
     let workspace = Workspace::small();
     for path in [
         ".interlock/cas/aa/file",
@@ -519,7 +519,7 @@ fn names_beside_the_slots_are_told_and_not_looked_into() {
 }
 
 #[test]
-fn a_link_in_place_of_a_slot_or_of_what_is_above_it_is_critical() {
+fn a_link_in_place_of_a_slot_or_its_parent_is_critical() {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("canary"), "here").unwrap();
     for (replaced, unsafe_) in
@@ -536,7 +536,7 @@ fn a_link_in_place_of_a_slot_or_of_what_is_above_it_is_critical() {
 }
 
 #[test]
-fn a_thousand_new_files_of_the_agent_do_not_hide_what_matters() {
+fn many_new_files_do_not_hide_critical_drift() {
     let workspace = Workspace::small();
     let extra = MAX_LISTED + 50;
     for n in 0..extra {
@@ -554,7 +554,7 @@ fn a_thousand_new_files_of_the_agent_do_not_hide_what_matters() {
 }
 
 #[test]
-fn directories_without_end_do_not_stop_a_scan() {
+fn very_deep_directories_do_not_stop_a_scan() {
     let workspace = Workspace::small();
     let mut dir = workspace.dir().open_dir("deliverables").unwrap();
     for _ in 0..600 {
@@ -570,10 +570,10 @@ fn directories_without_end_do_not_stop_a_scan() {
 }
 
 #[test]
-fn what_is_below_a_directory_that_cannot_be_read_is_not_called_missing() {
+fn entries_below_an_unreadable_directory_are_not_reported_missing() {
     let workspace = Workspace::small();
     chmod(&workspace.path("references/kb"), 0o000);
-    // Whoever may read everything sees only another mode.
+    // A privileged user sees only another mode.
     let readable = fs::read_dir(workspace.path("references/kb")).is_ok();
     let kind = if readable { Kind::ModeChanged } else { Kind::Unreadable };
     let severity = if readable { Severity::Warning } else { Severity::Critical };
@@ -581,10 +581,10 @@ fn what_is_below_a_directory_that_cannot_be_read_is_not_called_missing() {
     chmod(&workspace.path("references/kb"), 0o755);
 }
 
-/// Other systems refuse such names themselves.
+/// Other systems reject such names.
 #[cfg(target_os = "linux")]
 #[test]
-fn names_that_are_no_text_are_told_with_replacements() {
+fn names_that_are_not_utf8_are_reported_with_replacements() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
     let workspace = Workspace::small();
@@ -597,7 +597,7 @@ fn names_that_are_no_text_are_told_with_replacements() {
 }
 
 #[test]
-fn without_a_whole_index_nothing_is_said() {
+fn a_damaged_index_is_an_error() {
     let workspace = Workspace::small();
     let whole = fs::read(workspace.index_path()).unwrap();
     for cut in [0, 10, whole.len() / 2, whole.len() - 1] {
@@ -612,7 +612,7 @@ fn without_a_whole_index_nothing_is_said() {
 }
 
 #[test]
-fn a_drift_that_an_apply_may_be_making_is_not_told() {
+fn drift_during_an_apply_is_not_reported() {
     let workspace = Workspace::small();
     fs::remove_file(workspace.path("references/a.md")).unwrap();
     let code = || workspace.try_scan(Level::Stat, Options::default()).map_err(|error| error.code());
@@ -626,7 +626,7 @@ fn a_drift_that_an_apply_may_be_making_is_not_told() {
 }
 
 #[test]
-fn a_repair_is_told_the_mounts_and_slots_that_need_it() {
+fn a_repair_gets_the_drifted_mounts_and_slots() {
     let workspace = Workspace::small();
     let scan = || {
         let now = NOW * NANOSECONDS;
@@ -648,7 +648,7 @@ fn a_repair_is_told_the_mounts_and_slots_that_need_it() {
 }
 
 #[test]
-fn a_scan_of_some_slots_vouches_for_no_others() {
+fn a_scan_of_some_slots_does_not_verify_others() {
     let workspace = Workspace::small();
     for slot in ["references", "deliverables"] {
         workspace.touch(format!("{slot}/a.md"), INDEXED);
@@ -664,7 +664,7 @@ fn a_scan_of_some_slots_vouches_for_no_others() {
 }
 
 #[test]
-fn a_scan_ends_well_whatever_is_written_meanwhile() {
+fn a_scan_succeeds_during_concurrent_writes() {
     let workspace = Workspace::small();
     for n in 0..40 {
         workspace.write(&format!("deliverables/d{}/f{n}", n % 4), "text", 0o644);
@@ -694,12 +694,13 @@ fn a_scan_ends_well_whatever_is_written_meanwhile() {
         let reports: Vec<_> = (0..30)
             .map(|n| {
                 let level = if n % 2 == 0 { Level::Stat } else { Level::Hash };
-                // An index that is refreshed is synced, which takes long while others write.
+                // A refreshed index is synced, which is slow while others write.
                 let refresh = if n % 10 == 0 { Refresh::IfFree } else { Refresh::Never };
                 workspace.try_scan(level, Options { refresh, threads: None })
             })
             .collect();
-        // Only now may anything be asserted: a panic would wait for the writers, and they for the end.
+        // No assertions before this point: a panic would wait for the writers, which wait for the
+        // end.
         stop.store(true, Ordering::Relaxed);
         for report in reports {
             let report = report.unwrap();
@@ -752,7 +753,7 @@ proptest! {
     }
 }
 
-/// Some files, none of which is a directory of another.
+/// Files of which none is a directory of another.
 fn tree() -> impl Strategy<Value = BTreeMap<String, String>> {
     proptest::collection::btree_map("[ab.](/[ab ]){0,2}", "[xy]{0,2}", 0..12).prop_map(|files| {
         let paths: Vec<String> = files.keys().cloned().collect();

@@ -1,4 +1,4 @@
-//! The environment: its layers, and what they may hold.
+//! The layers of the environment.
 
 mod resolved;
 mod secrets;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Map, Value, json};
 use workspace::environment::resolved::{SkillRows, Tier};
 use workspace::environment::variables::{MAX_TOTAL, MAX_VALUE};
-use workspace::environment::{self, Outcome, Platform, Reason, Scope, SecretSource};
+use workspace::environment::{self, Platform, Reason, ResolvedVariables, Scope, SecretSource};
 use workspace::manifest::{self, Bound, CredentialKind, Format, Skill, Surface};
 use workspace::{Code, Error};
 use zeroize::Zeroizing;
@@ -32,7 +32,7 @@ pub(crate) fn platform() -> Platform {
     Platform { org_id: "org1".into(), project_id: "proj1".into(), apply_id: "abc".into(), scope }
 }
 
-/// Secrets by reference; every call is counted.
+/// Secrets by reference; calls are counted.
 #[derive(Default)]
 struct Table {
     values: BTreeMap<&'static str, Result<&'static str, Reason>>,
@@ -51,7 +51,7 @@ fn table(values: &[(&'static str, Result<&'static str, Reason>)]) -> Arc<Table> 
     Arc::new(Table { values: values.iter().copied().collect(), calls: Mutex::default() })
 }
 
-/// Versions and tiers of skills, by a table.
+/// Versions and tiers of skills, from a table.
 pub(crate) struct Rows(pub(crate) Vec<(&'static str, &'static str, Tier)>);
 
 impl SkillRows for Rows {
@@ -66,7 +66,11 @@ impl SkillRows for Rows {
 
 type Overlay<'a> = &'a [(&'a str, &'a str)];
 
-fn resolve(bound: &Bound, overlay: Overlay<'_>, source: Arc<dyn SecretSource>) -> Result<Outcome, Error> {
+fn resolve(
+    bound: &Bound,
+    overlay: Overlay<'_>,
+    source: Arc<dyn SecretSource>,
+) -> Result<ResolvedVariables, Error> {
     let overlay: Vec<(String, String)> =
         overlay.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     environment::resolve(bound, &overlay, &platform(), b"key of org1", &source)
@@ -105,7 +109,7 @@ fn a_later_layer_wins_and_the_platform_last() {
 }
 
 #[test]
-fn the_platform_is_known_from_the_request() {
+fn platform_variables_follow_from_the_request() {
     let run =
         json!({"orgId": "org1", "projectId": "proj1", "workflowRun": {"runId": "run1", "jobRunId": "job1"}});
     assert_eq!(Platform::of_request(&run, "abc"), Some(platform()));
@@ -116,7 +120,7 @@ fn the_platform_is_known_from_the_request() {
 }
 
 #[test]
-fn a_variable_of_a_base_is_known_to_be_the_bases() {
+fn a_base_variable_has_its_layer() {
     struct Base;
     impl manifest::Bases for Base {
         fn find(&self, _: &str, _: &str) -> Result<Option<manifest::BaseFile>, Error> {
@@ -136,7 +140,7 @@ fn a_variable_of_a_base_is_known_to_be_the_bases() {
 }
 
 #[test]
-fn overlays_that_are_refused() {
+fn invalid_overlays_are_refused() {
     let bound = bound(json!({}));
     let large = "x".repeat(MAX_VALUE + 1);
     let half = "x".repeat(MAX_VALUE);

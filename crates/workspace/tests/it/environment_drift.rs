@@ -14,7 +14,7 @@ use workspace::slot::Slot;
 
 use crate::environment::{Rows, bound, platform};
 
-/// A resolved environment with something of everything.
+/// A resolved environment with all parts.
 fn base() -> Value {
     let bound = bound(json!({
         "mounts": {"repos": true, "references": true},
@@ -54,7 +54,7 @@ fn report(before: &Value, after: &Value) -> Report {
 
 type Change = fn(&mut Value);
 
-/// A change of the base, and what it is reported as.
+/// A change of the base, and its expected report.
 type Case = (Kind, Severity, &'static str, Change);
 
 #[test]
@@ -154,7 +154,7 @@ fn push(value: &mut Value, list: &str, item: Value) {
 }
 
 #[test]
-fn nothing_that_is_no_drift_is_reported() {
+fn unchanged_parts_are_not_reported() {
     let base = base();
     let cases: [(&str, Change); 5] = [
         ("nothing", |_| {}),
@@ -186,7 +186,7 @@ fn nothing_that_is_no_drift_is_reported() {
 }
 
 #[test]
-fn warnings_let_a_resume_go_on() {
+fn warnings_do_not_prevent_a_resume() {
     // Case 52.
     let base = base();
     let mut changed = base.clone();
@@ -209,7 +209,7 @@ fn warnings_let_a_resume_go_on() {
 }
 
 #[test]
-fn a_required_credential_that_is_gone_ends_a_resume() {
+fn a_missing_required_credential_prevents_a_resume() {
     // Case 53.
     let base = base();
     let mut changed = base.clone();

@@ -1,6 +1,6 @@
-//! The library: each kind of source with what is good, absent and hostile.
+//! The library: each kind of source with valid, missing and hostile content.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![expect(clippy::unwrap_used, reason = "a failed setup should stop the test")]
 
 mod kinds;
 mod repositories;
@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 
 use workspace::library::Library;
 use workspace::plan::Source;
-use workspace::resolve::{Content, Item, Resolver as _, Sink, Stopped, Want};
+use workspace::resolve::{Content, Item, ResolveRequest, Resolver as _, Sink, Stopped};
 use workspace::slot::Mode;
 use workspace::{Code, Error};
 
-/// A folder with a library in it, and something beside it that nobody may get at.
-pub(crate) struct Shelf {
+/// A folder with a library, and a secret file next to it that must not be readable.
+pub(crate) struct TestLibrary {
     folder: tempfile::TempDir,
 }
 
-impl Shelf {
+impl TestLibrary {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("library")).unwrap();
@@ -54,22 +54,22 @@ impl Shelf {
     }
 }
 
-/// What stands outside of every library.
-pub(crate) const SECRET: &str = "what nobody may see";
+/// The secret file outside of the library.
+pub(crate) const SECRET: &str = "the secret content";
 
 pub(crate) fn resolve(library: &Library, source: &Source, mode: Mode) -> Result<Collected, Error> {
     let mut collected = Collected::default();
-    library.resolve(Want { source, mode }, &mut collected).map(|()| collected)
+    library.resolve(ResolveRequest { source, mode }, &mut collected).map(|()| collected)
 }
 
-/// A sink that keeps everything.
+/// A sink that stores everything.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) items: Vec<(String, Kept)>,
     pub(crate) executable: Vec<String>,
     pub(crate) warnings: Vec<String>,
     pub(crate) pinned: Vec<String>,
-    /// How many items are taken before nothing more is wanted.
+    /// The number of items before the sink stops.
     pub(crate) room: Option<usize>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) enum Kept {
 }
 
 impl Collected {
-    /// Paths and texts, as tables compare them.
+    /// Paths and texts, for table comparison.
     pub(crate) fn texts(&self) -> Vec<(&str, String)> {
         let text = |kept: &Kept| match kept {
             Kept::File(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -137,7 +137,7 @@ impl Sink for Collected {
     }
 }
 
-/// The example that the documentation shows.
+/// The example in the documentation.
 pub(crate) fn example() -> Library {
     Library::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/workspace/library")).unwrap()
 }

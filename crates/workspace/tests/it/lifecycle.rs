@@ -8,7 +8,7 @@ use workspace::lifecycle::{
 };
 use workspace::{Code, Error};
 
-/// Asks for every state from every state, and lists what is legal.
+/// Requests every state from every state, and lists the legal transitions.
 fn legal<S: State>(all: &[S]) -> Vec<String> {
     let mut legal = Vec::new();
     for from in all {
@@ -41,7 +41,7 @@ fn legal<S: State>(all: &[S]) -> Vec<String> {
 }
 
 #[test]
-fn the_pairs_of_session_states_that_are_legal() {
+fn legal_session_transitions() {
     // Case 56: all 64 pairs.
     assert_eq!(SessionState::ALL.len(), 8);
     let expected = [
@@ -70,7 +70,7 @@ fn the_pairs_of_session_states_that_are_legal() {
 }
 
 #[test]
-fn the_pairs_of_job_states_that_are_legal() {
+fn legal_job_transitions() {
     let forwards = [
         ("queued", vec!["allocating"]),
         ("allocating", vec!["provisioning"]),
@@ -100,7 +100,7 @@ fn the_pairs_of_job_states_that_are_legal() {
 }
 
 #[test]
-fn threads_and_turns_by_their_tables() {
+fn legal_thread_and_turn_transitions() {
     assert_eq!(legal(ThreadState::ALL), ["active -> archived"]);
     let turns =
         ["idle -> executing", "executing -> idle", "executing -> interrupting", "interrupting -> idle"];
@@ -130,7 +130,7 @@ fn threads_and_turns_by_their_tables() {
 }
 
 #[test]
-fn phases_only_go_forwards_and_only_while_a_session_is_launched() {
+fn phases_only_advance_and_only_during_a_launch() {
     for (from_place, from) in Phase::ALL.iter().enumerate() {
         for (to_place, to) in Phase::ALL.iter().enumerate() {
             let over = matches!(from, Phase::Ready | Phase::Failed);
@@ -155,7 +155,7 @@ fn phases_only_go_forwards_and_only_while_a_session_is_launched() {
 }
 
 #[test]
-fn a_change_that_was_decided_on_an_older_state_is_a_conflict() {
+fn a_change_based_on_an_older_state_is_a_conflict() {
     use SessionState::{Active, Completed, Paused};
     let at = |state, version| Versioned { state, version };
     let cases = [
@@ -181,7 +181,7 @@ fn a_change_that_was_decided_on_an_older_state_is_a_conflict() {
 }
 
 #[test]
-fn pausing_needs_an_active_session_with_idle_threads() {
+fn pausing_requires_an_active_session_with_idle_threads() {
     let idle = Thread { state: ThreadState::Active, turn: TurnState::Idle };
     let turns = [TurnState::Executing, TurnState::Interrupting];
     for state in SessionState::ALL {
@@ -214,7 +214,7 @@ fn pausing_needs_an_active_session_with_idle_threads() {
 }
 
 #[test]
-fn a_failed_recovery_is_tried_again_while_that_makes_sense() {
+fn a_failed_recovery_is_retried_while_it_can_succeed() {
     for bits in 0..8 {
         let [retryable, snapshot_whole, critical_drift] = [1, 2, 4].map(|bit| bits & bit != 0);
         for tries in 1..=MAX_RECOVERY_TRIES + 1 {
@@ -227,7 +227,7 @@ fn a_failed_recovery_is_tried_again_while_that_makes_sense() {
 }
 
 #[test]
-fn every_code_is_a_kind_of_failed_launch() {
+fn every_code_maps_to_a_launch_failure() {
     let expected = |code: Code| match code.as_str() {
         "SNAPSHOT_CORRUPT" => "workspace_snapshot_corrupt",
         "LIFECYCLE_ILLEGAL_TRANSITION" => "illegal_transition",
@@ -249,7 +249,7 @@ fn every_code_is_a_kind_of_failed_launch() {
 }
 
 #[test]
-fn states_are_written_and_read_by_their_names() {
+fn states_serialize_by_name() {
     for state in SessionState::ALL {
         let written = serde_json::to_value(state).unwrap();
         assert_eq!(written, state.as_str());

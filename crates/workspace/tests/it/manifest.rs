@@ -1,4 +1,4 @@
-//! Manifests: compiled, and what is wrong with them.
+//! Compiling manifests, and their problems.
 
 mod bind;
 mod extends;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use workspace::manifest::{self, Bound, Format, Manifest, Surface, Warning};
 use workspace::{Code, Error};
 
-/// A manifest with the least that one needs, and `spec` lines added, each indented by two.
+/// A minimal manifest with additional `spec` lines, each indented by two.
 fn yaml(spec: &str) -> String {
     let head = "apiVersion: interlock.dev/workspace/v1\nkind: WorkspaceManifest\nmetadata: {slug: m, version: 1.0.0}\n";
     let agent = "  agent: {slug: engineer, stage: engineering, role: engineer}\n";
@@ -34,7 +34,7 @@ fn path(error: &Error) -> String {
     error.details().get("path").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// The problem and those beside it: code and path of each.
+/// The problem and its causes: code and path of each.
 fn problems(error: &Error) -> Vec<(Code, String)> {
     let all = std::iter::once(error).chain(error.causes());
     all.map(|error| (error.code(), path(error))).collect()
@@ -69,7 +69,7 @@ spec:
 }
 
 #[test]
-fn json_has_the_same_problems_at_its_own_positions() {
+fn json_reports_the_same_problems_with_its_positions() {
     let text = "{\n  \"apiVersion\": \"interlock.dev/workspace/v1\",\n  \"kind\": \"WorkspaceManifest\",\n  \
                 \"metadata\": {\"slug\": \"é\\\"\", \"version\": \"1.0.0\"},\n  \"spec\": {\"agent\": {\"slug\": \"a\", \
                 \"stage\": \"s\", \"role\": \"boss\"}}\n}";
@@ -84,7 +84,7 @@ fn json_has_the_same_problems_at_its_own_positions() {
 }
 
 #[test]
-fn files_that_are_no_manifest_are_refused() {
+fn invalid_files_are_refused() {
     let deep = format!("{}x{}", "[".repeat(65), "]".repeat(65));
     let bomb: String = (0..40).fold("a0: &a0 [x, x]\n".to_owned(), |text, n| {
         format!("{text}a{}: &a{} [*a{n}, *a{n}, *a{n}]\n", n + 1, n + 1)
@@ -95,15 +95,15 @@ fn files_that_are_no_manifest_are_refused() {
         ("nothing", "", "an object"),
         ("a list", "[]", "an object"),
         ("two documents", "a: 1\n---\nb: 2\n", "m.yaml"),
-        ("a tag of one's own", "a: !secret x\n", "tag"),
-        ("a key twice", "a: 1\na: 2\n", "`a` stands twice"),
-        ("a key twice, spelt differently", "1: a\n'1': b\n", "`1` stands twice"),
+        ("a custom tag", "a: !secret x\n", "tag"),
+        ("a key twice", "a: 1\na: 2\n", "duplicate key `a`"),
+        ("a key twice, spelt differently", "1: a\n'1': b\n", "duplicate key `1`"),
         ("an alias bomb", &bomb, "m.yaml"),
         ("a bomb of text", &long, "m.yaml"),
         ("a bomb of itself", "a: &a [*a]\n", "m.yaml"),
         ("too deep", &deep, "m.yaml"),
-        ("too large", &large, "at most 1048576"),
-        ("no YAML", "a: [", "m.yaml"),
+        ("too large", &large, "the limit is 1048576"),
+        ("not YAML", "a: [", "m.yaml"),
     ];
     for (name, text, part) in cases {
         let error = compile(text).unwrap_err();
@@ -113,7 +113,7 @@ fn files_that_are_no_manifest_are_refused() {
     }
     let cases = [
         ("a key twice", r#"{"a": 1, "a": 2}"#.to_owned()),
-        ("no JSON", "{'a': 1}".to_owned()),
+        ("not JSON", "{'a': 1}".to_owned()),
         ("too deep", deep),
         ("not UTF-8 escapes", r#"{"a": "\ud800"}"#.to_owned()),
     ];
@@ -127,7 +127,7 @@ fn files_that_are_no_manifest_are_refused() {
 }
 
 #[test]
-fn members_that_are_refused() {
+fn invalid_members_are_refused() {
     // The last column is the path of the first problem, below `$.spec`.
     let cases = [
         ("unknown member", "  mountz: {}\n", ".mountz"),
@@ -251,7 +251,7 @@ fn members_that_are_refused() {
             ".workingFiles[0].path",
         ),
         (
-            "a working file that syncs up from where nobody writes",
+            "a working file that syncs up from a read-only slot",
             "  mounts: {inputs: true}\n  workingFiles: [{slug: a, path: /workspace/inputs/y.md, format: markdown, syncDirection: up-only, source: {kind: page}}]\n",
             ".workingFiles[0].path",
         ),
@@ -275,7 +275,12 @@ fn the_head_of_a_manifest_is_exact() {
         ("slug", "slug: m,", "slug: M_1,", "$.metadata.slug"),
         ("a version that YAML reads as a number", "version: 1.0.0", "version: 1.0", "$.metadata.version"),
         ("leading zero", "version: 1.0.0", "version: 1.00.0", "$.metadata.version"),
-        ("no surface", "version: 1.0.0", "version: 1.0.0, surfaceCompat: []", "$.metadata.surfaceCompat"),
+        (
+            "empty surfaceCompat",
+            "version: 1.0.0",
+            "version: 1.0.0, surfaceCompat: []",
+            "$.metadata.surfaceCompat",
+        ),
         ("nothing at all", "  agent:", "  # agent:", "$.spec"),
         (
             "no agent",
@@ -297,7 +302,7 @@ fn the_head_of_a_manifest_is_exact() {
 }
 
 #[test]
-fn the_other_spellings_are_read() {
+fn alternative_spellings_are_read() {
     let text = yaml("").replace("interlock.dev", "xema.dev").replace("stage:", "phase:");
     let text = text.replace("kind: W", "extends: xema://manifest/subagent-base@1.0.0\nkind: W");
     let bound = bind(&compile(&text).unwrap().0, json!({})).unwrap();
@@ -307,7 +312,7 @@ fn the_other_spellings_are_read() {
 }
 
 #[test]
-fn the_two_formats_say_the_same() {
+fn both_formats_give_the_same_manifest() {
     let spec =
         "  mounts: {repos: true, inputs: true, references: {kbSpaces: [a]}}\n  env: [{name: A, value: é}]\n";
     let json = r#"{"apiVersion": "interlock.dev/workspace/v1", "kind": "WorkspaceManifest",
@@ -327,7 +332,8 @@ fn the_two_formats_say_the_same() {
 
 #[test]
 fn a_manifest_full_of_tokens_is_compiled_in_linear_time() {
-    // Patterns, defaults and nearest names, as often as a file has room for: a test that takes minutes is the failure.
+    // Patterns, defaults and nearest names, as often as a file allows. The test fails by taking
+    // minutes.
     let inputs: String = (0..250)
         .map(|n| format!("n{n}{}: {{type: string, pattern: '^(a|b){{1,99}}$'}}, ", "x".repeat(50)))
         .collect();
@@ -351,7 +357,7 @@ fn a_manifest_full_of_tokens_is_compiled_in_linear_time() {
 }
 
 #[test]
-fn only_so_many_problems_are_listed() {
+fn the_number_of_listed_problems_is_limited() {
     let items = "{name: a, value: x}, ".repeat(900);
     let error = compile(&yaml(&format!("  env: [{items}]\n"))).unwrap_err();
     assert_eq!(error.causes().len(), 99);
@@ -369,7 +375,7 @@ fn the_example_of_the_format_page_compiles_and_binds() {
     let bound = bind(&manifest, json!({"page": "release"})).unwrap();
     assert_eq!(bound.manifest.agent.deliverable_spec_ref.as_deref(), Some("page-release"));
     assert_eq!(bound.agent_context["repoRef"], "website");
-    // Every member of the format is in its example.
+    // The example contains every member of the format.
     for member in ["inputs", "mounts", "agent", "seedFiles", "env", "skills", "toolSelection", "credentials"]
     {
         assert!(example.contains(&format!("\n  {member}:\n")), "{member}");

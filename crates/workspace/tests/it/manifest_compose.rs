@@ -1,4 +1,4 @@
-//! What a bound manifest is to compose: taken as it is, and mounted in the order of its declaration.
+//! Composing bound manifests: unchanged, and mounted in declaration order.
 
 use std::path::{Path, PathBuf};
 
@@ -51,12 +51,12 @@ fn a_manifest_file_has_the_golden_identity() {
 }
 
 #[test]
-fn written_as_json_a_request_keeps_the_order_of_its_mounts() {
+fn a_serialized_request_keeps_its_mount_order() {
     let text = "apiVersion: interlock.dev/workspace/v1\nkind: WorkspaceManifest\nmetadata: {slug: m, version: 1.0.0}\n\
                 spec: {agent: {slug: a, stage: s, role: engineer}, mounts: {uploads: true, repos: true, inputs: true}}\n";
     let (manifest, _) = manifest::compile(text.as_bytes(), "m.yaml", Format::Yaml).unwrap();
     let bound = manifest.bind_request(&Map::new(), run1()).unwrap();
-    // The compiled manifest spliced into the rest as text, which is how a request is stored.
+    // The compiled manifest inserted into the rest as text, as requests are stored.
     let mut rest = bound.value.clone();
     rest.as_object_mut().unwrap().remove("manifest");
     let rest = rest.to_string();

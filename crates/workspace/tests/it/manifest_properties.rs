@@ -1,10 +1,10 @@
-//! Laws of manifests that hold for every input.
+//! Properties of all manifests.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use workspace::manifest::{self, Format, Surface};
 
-/// Values that a manifest may hold anywhere, tokens and near-tokens among them.
+/// Values that a manifest may contain, including tokens and near-tokens.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -59,7 +59,7 @@ fn manifest_of(spec: &Value) -> Value {
 
 proptest! {
     #[test]
-    fn whatever_the_specification_holds_there_is_an_answer_with_places(spec in value()) {
+    fn any_spec_gives_a_result_or_located_problems(spec in value()) {
         let text = manifest_of(&spec).to_string();
         match manifest::compile(text.as_bytes(), "m.json", Format::Json) {
             Ok((manifest, _)) => {
@@ -75,8 +75,8 @@ proptest! {
     }
 
     #[test]
-    fn json_is_judged_alike_by_both_readers(spec in value()) {
-        // What JSON says YAML says too, so the problems are the same, wherever the formats put them.
+    fn json_gives_the_same_result_in_both_readers(spec in value()) {
+        // JSON is also YAML, so the problems are the same apart from positions.
         let text = serde_json::to_string_pretty(&manifest_of(&spec)).unwrap();
         let paths = |format| match manifest::compile(text.as_bytes(), "m", format) {
             Ok(_) => Vec::new(),
@@ -89,14 +89,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_get_an_answer(text in "([a-z0-9:\\[\\]{}&*!|>'\" \n#,-]|: |- |\n  ){0,120}") {
+    fn any_bytes_are_compiled_or_rejected(text in "([a-z0-9:\\[\\]{}&*!|>'\" \n#,-]|: |- |\n  ){0,120}") {
         for format in [Format::Yaml, Format::Json] {
             prop_assert!(manifest::compile(text.as_bytes(), "m", format).is_err());
         }
     }
 
     #[test]
-    fn a_bound_text_is_never_read_as_a_token(text in "[a-z${}.|]{0,20}|\\$\\{(input|credential)\\.[aT]\\}") {
+    fn input_text_is_never_read_as_a_token(text in "[a-z${}.|]{0,20}|\\$\\{(input|credential)\\.[aT]\\}") {
         let spec = json!({
             "agent": {"slug": "a", "stage": "s", "role": "engineer"},
             "inputs": {"a": {"type": "string"}},
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn binding_is_a_function_of_its_arguments(n in any::<i32>(), s in ".{0,20}") {
+    fn binding_is_deterministic(n in any::<i32>(), s in ".{0,20}") {
         let spec = json!({
             "agent": {"slug": "a", "stage": "s", "role": "engineer"},
             "inputs": {"n": {"type": "number"}, "s": {"type": "string"}},

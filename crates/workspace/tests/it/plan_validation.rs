@@ -1,4 +1,4 @@
-//! What makes a plan one that can be applied.
+//! Validation of plans.
 
 mod conflicts;
 mod paths;
@@ -22,7 +22,7 @@ fn check(plan: &Value) -> Result<ValidPlan, Error> {
     ValidPlan::check(plan, None, false)
 }
 
-/// A file in a slot, named after its place.
+/// A file in a slot, named after its path.
 fn file(slot: &str, rel_path: &str) -> Value {
     json!({
         "mountKey": format!("seed:{slot}:{rel_path}"), "slot": format!("/workspace/{slot}"), "relPath": rel_path,
@@ -30,7 +30,7 @@ fn file(slot: &str, rel_path: &str) -> Value {
     })
 }
 
-/// A folder in a slot, named after its place.
+/// A folder in a slot, named after its path.
 fn tree(slot: &str, rel_path: &str) -> Value {
     json!({
         "mountKey": format!("tree:{slot}:{rel_path}"), "slot": format!("/workspace/{slot}"), "relPath": rel_path,
@@ -63,7 +63,7 @@ fn codes(error: &Error) -> Vec<Code> {
 }
 
 #[test]
-fn a_plan_of_another_shape_is_refused() {
+fn a_plan_with_the_wrong_shape_is_refused() {
     let cases = [
         ("not an object", json!([])),
         ("nothing", Value::Null),
@@ -121,7 +121,7 @@ fn limits_of_a_plan() {
 }
 
 #[test]
-fn equal_entries_are_one_and_other_entries_of_one_key_are_refused() {
+fn equal_entries_are_merged_and_different_ones_with_one_key_refused() {
     // Case 10: the same sub-agent twice.
     let twice = check(&plan([file("inputs", "x"), file("inputs", "x")])).unwrap();
     assert_eq!(twice.entries().len(), 1);
@@ -135,13 +135,13 @@ fn equal_entries_are_one_and_other_entries_of_one_key_are_refused() {
     assert_eq!(codes(&refused), [Code::PlanDuplicateMountKey]);
     assert_eq!((&refused.details()["entry"], &refused.details()["first"]), (&json!(1), &json!(0)));
 
-    // A wrong entry that is repeated is told once.
+    // A repeated invalid entry is reported once.
     let wrong = file("inputs", "../x");
     assert_eq!(codes(&check(&plan([wrong.clone(), wrong])).unwrap_err()), [Code::PlanUnsafePath]);
 }
 
 #[test]
-fn all_problems_are_told_in_the_order_of_the_plan() {
+fn all_problems_are_reported_in_plan_order() {
     let wrong =
         json!({"mountKey": "seed:inputs:a", "slot": "/nowhere", "relPath": "..", "mode": "x", "source": {}});
     let refused = check(&plan([
@@ -172,7 +172,7 @@ fn all_problems_are_told_in_the_order_of_the_plan() {
 }
 
 #[test]
-fn grants_are_those_given_or_those_of_the_plan_and_the_slots_of_the_platform() {
+fn grants_come_from_the_caller_or_the_plan_plus_the_platform() {
     let mounts = json!([
         {"mount": "/workspace/inputs", "mode": "read-only"},
         {"mount": "/workspace/deliverables", "mode": "read-write"},
@@ -226,7 +226,7 @@ fn grants_are_those_given_or_those_of_the_plan_and_the_slots_of_the_platform() {
 }
 
 #[test]
-fn the_digest_is_of_what_is_applied() {
+fn the_digest_covers_the_applied_content() {
     let base = check(&plan([rendered(&json!([])), file("inputs", "x")])).unwrap();
     assert_eq!(base.digest().len(), 64);
     let mut ignored = plan([rendered(&json!([])), file("inputs", "x")]);

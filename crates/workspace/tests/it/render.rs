@@ -1,4 +1,4 @@
-//! The three rendered files: golden texts, one rendering for all three, and inputs that try to be more than data.
+//! The three rendered files: golden texts, one rendering for all three, and hostile inputs.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 #![expect(clippy::needless_pass_by_value, reason = "literals read better without `&`")]
@@ -14,9 +14,9 @@ use workspace::library::{Library, render};
 use workspace::plan::{RenderParams, Source};
 use workspace::slot::Mode;
 
-use crate::library::{Shelf, example, resolve};
+use crate::library::{TestLibrary, example, resolve};
 
-/// Whether a golden file is as it was; with `UPDATE_GOLDEN` set, writes it.
+/// Compares with a golden file; writes it if `UPDATE_GOLDEN` is set.
 fn assert_golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/render").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -80,13 +80,13 @@ fn run_params() -> Arc<RenderParams> {
 
 fn session_params() -> Arc<RenderParams> {
     params(json!({
-        "orgId": "org1", "projectId": "proj1", "agentSlug": "stranger", "groupKey": "nobody", "role": "brainstorming",
+        "orgId": "org1", "projectId": "proj1", "agentSlug": "stranger", "groupKey": "guests", "role": "brainstorming",
         "sessionId": "s1",
     }))
 }
 
 #[test]
-fn the_three_files_are_as_they_were() {
+fn the_rendered_files_match_the_golden_files() {
     for (name, params) in [("run", run_params()), ("session", session_params())] {
         let [agents_md, context_json, overlay] = rendered(&example(), &params);
         assert_golden(&format!("{name}.AGENTS.md"), &agents_md);
@@ -96,7 +96,7 @@ fn the_three_files_are_as_they_were() {
 }
 
 #[test]
-fn what_may_be_written_is_what_was_granted_and_the_scratch_space() {
+fn writable_paths_are_the_granted_slots_and_the_scratch_space() {
     let cases = [
         (json!([]), json!(["/workspace/tmp"])),
         (json!([{"mount": "/workspace/repos", "mode": "read-only"}]), json!(["/workspace/tmp"])),
@@ -136,7 +136,7 @@ fn context_json_keeps_every_input_exactly() {
     assert_eq!((context.get("workflow"), &context["sessionId"]), (None, &json!("s1")));
 }
 
-/// The lines of Markdown that are outside of fences.
+/// The lines of Markdown outside of fences.
 fn outside_fences(text: &str) -> Vec<&str> {
     let (mut outside, mut fence) = (Vec::new(), None::<usize>);
     for line in text.lines() {
@@ -162,7 +162,7 @@ fn headings(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn no_parameter_can_forge_a_heading_or_close_a_fence() {
+fn parameters_cannot_forge_headings_or_close_fences() {
     let [plain, ..] = rendered(&example(), &run_params());
     let known: Vec<String> = headings(&plain).into_iter().map(str::to_owned).collect();
     let attacks = [
@@ -210,7 +210,7 @@ proptest! {
 }
 
 #[test]
-fn long_inputs_are_cut_in_the_page_and_whole_in_the_context() {
+fn long_inputs_are_truncated_in_the_page_and_complete_in_the_context() {
     let long = "y".repeat(40_000);
     let params = with(json!({ "workflowInputs": {"long": long} }));
     let [agents_md, context, _] = rendered(&example(), &params);
@@ -228,11 +228,11 @@ fn long_inputs_are_cut_in_the_page_and_whole_in_the_context() {
         (0..100).map(|n| (format!("n{n:03}"), "z".repeat(10_000).into())).collect();
     let [agents_md, ..] = rendered(&example(), &with(json!({ "workflowInputs": some })));
     assert!(agents_md.len() < 200_000, "{}", agents_md.len());
-    assert!(agents_md.contains("more inputs"), "it is told that some are left out");
+    assert!(agents_md.contains("more inputs"), "it is reported that some are left out");
 }
 
 #[test]
-fn inputs_nested_beyond_measure_are_refused() {
+fn too_deeply_nested_inputs_are_refused() {
     let mut deep = json!(1);
     for _ in 0..200 {
         deep = json!([deep]);
@@ -246,7 +246,7 @@ fn inputs_nested_beyond_measure_are_refused() {
 }
 
 #[test]
-fn equal_parameters_have_one_key_and_one_rendering() {
+fn equal_parameters_share_one_rendering() {
     let one = with(json!({ "workflowInputs": {"a": 1, "b": 2} }));
     let same = with(json!({ "workflowInputs": {"b": 2, "a": 1} }));
     let other = with(json!({ "workflowInputs": {"a": 1, "b": 3} }));
@@ -254,8 +254,8 @@ fn equal_parameters_have_one_key_and_one_rendering() {
     assert_ne!(render::key(&one).unwrap(), render::key(&other).unwrap());
     assert_eq!(render::key(&one).unwrap().len(), 64);
 
-    // The library changes between two of the three files, and they still agree.
-    let shelf = Shelf::new();
+    // The library changes between two of the three files, and they are still consistent.
+    let shelf = TestLibrary::new();
     shelf.write("agents/engineering/engineer.md", "---\ndescription: The first.\n---\n");
     let library = shelf.library();
     let agents_md = Source::RenderedAgentsMd(Arc::clone(&one));
@@ -268,8 +268,8 @@ fn equal_parameters_have_one_key_and_one_rendering() {
 }
 
 #[test]
-fn threads_that_ask_at_once_get_the_same_rendering() {
-    let shelf = Shelf::new();
+fn concurrent_requests_get_the_same_rendering() {
+    let shelf = TestLibrary::new();
     let library = shelf.library();
     let params = run_params();
     let barrier = Barrier::new(8);
@@ -294,8 +294,8 @@ fn threads_that_ask_at_once_get_the_same_rendering() {
 }
 
 #[test]
-fn a_failure_is_not_remembered() {
-    let shelf = Shelf::new();
+fn failures_are_not_cached() {
+    let shelf = TestLibrary::new();
     shelf.write("agents/engineering/engineer.md", b"\xff");
     let library = shelf.library();
     let source = Source::RenderedAgentsMd(run_params());

@@ -1,4 +1,4 @@
-//! Snapshots: what was packed comes back, byte for byte.
+//! Snapshots are restored exactly.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ pub(crate) const GRANTS: [Grant; 4] = [
     Grant { slot: Slot::Deliverables, mode: Mode::ReadWrite },
 ];
 
-/// The slots that may be written to when nothing else is said.
+/// The default writable slots.
 pub(crate) const WRITABLE: [Slot; 2] = [Slot::Tmp, Slot::Deliverables];
 
 pub(crate) fn request<'a>() -> Request<'a> {
@@ -38,7 +38,7 @@ pub(crate) fn request<'a>() -> Request<'a> {
     }
 }
 
-/// A root with the slots of [`GRANTS`], empty.
+/// A root with the empty slots of [`GRANTS`].
 pub(crate) fn root() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for grant in GRANTS {
@@ -91,7 +91,7 @@ pub(crate) fn unpack(snapshot: &Snapshot, into: &Path) -> Result<(), Error> {
     })
 }
 
-/// Everything below some slots: mode, whole second of the mtime of a file, and content.
+/// Everything below some slots: mode, mtime of a file in seconds, and content.
 pub(crate) fn tree(root: &Path, slots: &[&str]) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
     let mut all = BTreeMap::new();
     let mut waiting: Vec<PathBuf> = slots.iter().map(PathBuf::from).collect();
@@ -130,8 +130,8 @@ fn full() -> tempfile::TempDir {
 }
 
 #[test]
-fn what_was_packed_comes_back() {
-    // Case 48: packed twice, wiped, and put back.
+fn a_snapshot_restores_the_packed_files() {
+    // Case 48: packed twice, deleted, and restored.
     let (root, outside) = (full(), tempfile::tempdir().unwrap());
     let [once, twice] = ["once.tar.zst", "twice.tar.zst"].map(|name| {
         let path = outside.path().join(name);
@@ -154,7 +154,7 @@ fn what_was_packed_comes_back() {
 }
 
 #[test]
-fn the_listing_says_what_is_there() {
+fn the_listing_is_complete() {
     let (root, outside) = (full(), tempfile::tempdir().unwrap());
     let path = outside.path().join("s.tar.zst");
     let packed = save(root.path(), &path).unwrap();
@@ -180,7 +180,7 @@ fn the_listing_says_what_is_there() {
 }
 
 #[test]
-fn every_tar_reads_a_snapshot() {
+fn a_snapshot_is_readable_by_tar() {
     let (root, outside) = (full(), tempfile::tempdir().unwrap());
     let path = outside.path().join("s.tar.zst");
     save(root.path(), &path).unwrap();
@@ -210,7 +210,7 @@ fn every_tar_reads_a_snapshot() {
 }
 
 #[test]
-fn what_no_snapshot_keeps_is_listed() {
+fn excluded_entries_are_listed() {
     let (root, outside) = (root(), tempfile::tempdir().unwrap());
     let slot = root.path().join("deliverables");
     for path in [
@@ -270,7 +270,7 @@ fn a_slot_that_is_a_link_is_not_packed() {
 }
 
 #[test]
-fn a_snapshot_taken_while_files_change_is_whole_or_refused() {
+fn a_snapshot_of_changing_files_is_consistent_or_refused() {
     let (root, outside) = (root(), tempfile::tempdir().unwrap());
     let stop = AtomicBool::new(false);
     let outcomes: Vec<_> = std::thread::scope(|scope| {
@@ -303,13 +303,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn any_tree_comes_back(
+    fn any_tree_round_trips(
         files in proptest::collection::btree_map("[ab.]{1,2}(/[ab\u{e9} ]{1,3}){0,3}", any::<(Vec<u8>, bool)>(), 0..10),
     ) {
         let (root, outside) = (root(), tempfile::tempdir().unwrap());
         for (path, (bytes, executable)) in &files {
             let path = root.path().join("deliverables").join(path);
-            // Where one is a directory of another, the first one wins.
+            // If one is a directory of another, the first one wins.
             if fs::create_dir_all(path.parent().unwrap()).is_ok() && fs::write(&path, bytes).is_ok() {
                 let mode = if *executable { 0o755 } else { 0o640 };
                 fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();

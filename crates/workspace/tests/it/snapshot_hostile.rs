@@ -1,4 +1,4 @@
-//! Snapshots that somebody has tampered with: refused, and nothing of them is used.
+//! Manipulated snapshots are refused, and none of their content is used.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use workspace::{Code, Error};
 
 use crate::snapshot::{root, save, tree, unpack, write};
 
-/// A snapshot of two small files and a link, unpacked to plain tar.
+/// A snapshot of two small files and a link, decompressed to plain tar.
 fn plain() -> Vec<u8> {
     let (root, outside) = (root(), tempfile::tempdir().unwrap());
     write(root.path(), "deliverables/a", b"first", 0o644);
@@ -27,7 +27,7 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Opens packed bytes with a hash that fits them, and unpacks them.
+/// Opens packed bytes with a matching hash, and unpacks them.
 fn restore(packed: &[u8], into: &Path) -> Result<(), Error> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(packed).unwrap();
@@ -43,7 +43,7 @@ fn refused(packed: &[u8]) -> Error {
     restore(packed, into.path()).unwrap_err()
 }
 
-/// Puts size and checksum of a header right after its other fields were altered.
+/// Fixes size and checksum of a header after its other fields were changed.
 fn seal(header: &mut [u8], size: usize) {
     header[124..135].copy_from_slice(format!("{size:011o}").as_bytes());
     header[148..156].fill(b' ');
@@ -51,14 +51,14 @@ fn seal(header: &mut [u8], size: usize) {
     header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
 }
 
-/// Takes an archive apart: its listing, and everything after.
+/// Splits an archive into its listing and the rest.
 fn parts(tar: &[u8]) -> (Value, Vec<u8>) {
     let size = usize::from_str_radix(std::str::from_utf8(&tar[124..135]).unwrap(), 8).unwrap();
     let listing = serde_json::from_slice(&tar[512..512 + size]).unwrap();
     (listing, tar[512 + size.next_multiple_of(512)..].to_vec())
 }
 
-/// The opposite.
+/// The inverse.
 fn join(listing: &Value, rest: &[u8]) -> Vec<u8> {
     join_text(&serde_json::to_vec(listing).unwrap(), rest)
 }
@@ -73,7 +73,7 @@ fn join_text(text: &[u8], rest: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_archive_that_was_taken_apart_and_joined_again_is_accepted() {
+fn a_reassembled_archive_is_accepted() {
     let into = tempfile::tempdir().unwrap();
     let (listing, rest) = parts(&plain());
     restore(&pack(&join(&listing, &rest)), into.path()).unwrap();
@@ -107,7 +107,7 @@ fn a_flipped_bit_is_refused_by_the_hash() {
 }
 
 #[test]
-fn a_flipped_bit_under_a_hash_that_fits_is_refused_or_means_nothing() {
+fn a_flipped_bit_with_a_matching_hash_is_refused_or_harmless() {
     let tar = plain();
     let expected = tempfile::tempdir().unwrap();
     restore(&pack(&tar), expected.path()).unwrap();
@@ -116,14 +116,14 @@ fn a_flipped_bit_under_a_hash_that_fits_is_refused_or_means_nothing() {
     let check = |packed: &[u8], at: usize| {
         let into = tempfile::tempdir().unwrap();
         match restore(packed, into.path()) {
-            // Of the listing, the time and the ids are anybody's.
+            // The time and ids in the listing are arbitrary.
             Ok(()) => assert!(tree(into.path(), &slots) == expected, "byte {at}"),
             Err(error) => {
                 assert!(matches!(error.code(), Code::SnapshotCorrupt | Code::LimitExceeded), "{error}");
             }
         }
     };
-    // In the middle of many zeros one is like the next.
+    // In the middle of many zeros, a shift is invisible.
     let is_dull =
         |at: usize| tar[at.saturating_sub(9)..(at + 9).min(tar.len())].iter().all(|byte| *byte == 0);
     for at in (0..tar.len()).filter(|at| at % 32 == 0 || !is_dull(*at)) {
@@ -141,8 +141,8 @@ fn a_flipped_bit_under_a_hash_that_fits_is_refused_or_means_nothing() {
 }
 
 #[test]
-fn members_that_are_not_as_listed_are_refused() {
-    // Case 49, last part: a device. The member that is altered is `deliverables/a`, the second one.
+fn members_that_differ_from_the_listing_are_refused() {
+    // Case 49, last part: a device. The changed member is `deliverables/a`, the second one.
     let tar = plain();
     let (listing, rest) = parts(&tar);
     type Change = fn(&mut Vec<u8>);
@@ -179,7 +179,7 @@ fn members_that_are_not_as_listed_are_refused() {
 }
 
 #[test]
-fn bytes_after_the_end_are_refused() {
+fn trailing_data_is_refused() {
     let tar = plain();
     let mut longer = tar.clone();
     longer.extend([0; 512]);
@@ -193,7 +193,7 @@ fn bytes_after_the_end_are_refused() {
 }
 
 #[test]
-fn listings_that_no_workspace_has_are_refused() {
+fn invalid_listings_are_refused() {
     let (listing, rest) = parts(&plain());
     let hash = sha256(b"x");
     let file = |path: &str| json!({"path": path, "size": 1, "mode": 0o644, "sha256": hash, "mtime": 1});
@@ -265,7 +265,7 @@ fn listings_that_no_workspace_has_are_refused() {
 }
 
 #[test]
-fn more_than_a_snapshot_may_have_is_refused_before_it_is_unpacked() {
+fn limits_are_enforced_before_unpacking() {
     let (mut listing, _) = parts(&plain());
     let hash = sha256(b"");
     let file = |name: String, size: u64| json!({"path": name, "size": size, "mode": 0o644, "sha256": hash});
@@ -304,7 +304,7 @@ fn more_than_a_snapshot_may_have_is_refused_before_it_is_unpacked() {
 }
 
 #[test]
-fn a_window_that_no_snapshot_needs_is_refused() {
+fn an_oversized_decoder_window_is_refused() {
     let tar = plain();
     let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
     encoder.window_log(27).unwrap();
@@ -314,7 +314,7 @@ fn a_window_that_no_snapshot_needs_is_refused() {
 }
 
 #[test]
-fn what_would_not_unpack_again_is_not_packed() {
+fn a_snapshot_that_could_not_be_unpacked_is_not_packed() {
     let (root, outside) = (root(), tempfile::tempdir().unwrap());
     File::create(root.path().join("deliverables/zeros")).unwrap().set_len(17 << 20).unwrap();
     let error = save(root.path(), &outside.path().join("s")).unwrap_err();
@@ -323,7 +323,7 @@ fn what_would_not_unpack_again_is_not_packed() {
 }
 
 #[test]
-fn a_slot_that_may_not_be_written_to_is_refused_before_anything_is_handed_out() {
+fn a_read_only_slot_is_refused_before_any_member_is_returned() {
     let packed = pack(&plain());
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&packed).unwrap();
@@ -339,7 +339,7 @@ fn a_slot_that_may_not_be_written_to_is_refused_before_anything_is_handed_out() 
 }
 
 #[test]
-fn an_error_of_whoever_takes_the_members_is_passed_on() {
+fn an_error_of_the_consumer_is_passed_on() {
     let packed = pack(&plain());
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&packed).unwrap();

@@ -1,4 +1,4 @@
-//! Templates: what they render, and what they refuse.
+//! Templates: rendering and errors.
 
 use serde_json::{Value, json};
 use workspace::template::{MAX_LOOP_STEPS, MAX_NESTING, MAX_OUTPUT, check, render};
@@ -77,7 +77,7 @@ fn a_template_is_refused_with_its_line_and_column() {
     let missing = Code::TemplateMissingVar;
     let syntax = Code::TemplateSyntax;
     let cases = [
-        // Case 58 of the specification, both of it.
+        // Case 58 of the specification, both parts.
         ("{{x}}", missing, 1, 1),
         ("{{#each", syntax, 1, 1),
         ("ä\nb {{x.y}}", missing, 2, 3),
@@ -123,7 +123,7 @@ fn a_template_is_refused_with_its_line_and_column() {
 }
 
 #[test]
-fn a_template_stays_within_its_bounds() {
+fn template_limits_are_enforced() {
     let nested = |depth: usize| format!("{}x{}", "{{#if a}}".repeat(depth), "{{/if}}".repeat(depth));
     let vars = json!({"a": 1, "many": vec![0; 1000], "big": "x".repeat(MAX_OUTPUT)});
     assert_eq!(render(&nested(MAX_NESTING), &vars).unwrap(), "x");
@@ -151,7 +151,7 @@ fn a_template_stays_within_its_bounds() {
 
 #[test]
 fn a_long_template_of_small_tags_is_read_in_linear_time() {
-    // Each of these was, or could be, quadratic: a test that takes minutes is the failure.
+    // Each of these was, or could be, quadratic. The test fails by taking minutes.
     for text in ["{{!--x--}}", "{{!x}}", "{{!-----}}", "{{#if a}}{{/if}}", "{{a}}", "{{{a}}}"] {
         let text = text.repeat((1 << 20) / text.len());
         assert_eq!(check(&text), Ok(()));
@@ -169,12 +169,12 @@ proptest::proptest! {
     }
 
     #[test]
-    fn a_text_without_braces_is_its_own_rendering(text in "[^{]{0,200}") {
+    fn text_without_braces_is_unchanged(text in "[^{]{0,200}") {
         proptest::prop_assert_eq!(render(&text, &json!({})).unwrap(), text);
     }
 
     #[test]
-    fn an_escaped_value_holds_nothing_that_html_reads(text in ".{0,100}") {
+    fn escaped_values_contain_no_html(text in ".{0,100}") {
         let escaped = render("{{x}}", &json!({"x": &text})).unwrap();
         proptest::prop_assert!(!escaped.contains(['<', '>', '"', '\'', '`', '=']));
         proptest::prop_assert_eq!(render("{{{x}}}", &json!({"x": &text})).unwrap(), text);

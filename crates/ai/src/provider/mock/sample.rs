@@ -1,13 +1,13 @@
-//! A small document that fits a schema, found without searching.
+//! Generates a small document for a schema, without search.
 
 use serde_json::{Map, Value, json};
 
-/// The deepest document that is made.
+/// The maximum depth of a generated document.
 const MAX_DEPTH: usize = 16;
-/// The most items of a list that is made.
+/// The maximum number of items in a generated list.
 const MAX_ITEMS: u64 = 16;
 
-/// A document for a schema. It need not fit: rules beyond types, constants and counts are not looked at.
+/// A document for a schema. It may be invalid: only types, constants and counts are considered.
 pub(super) fn sample(schema: &Value) -> Value {
     value(schema, schema, 0)
 }
@@ -58,7 +58,7 @@ fn value(schema: &Value, root: &Value, depth: usize) -> Value {
     }
 }
 
-/// The members that have to be there.
+/// The required members.
 fn object(schema: &Value, root: &Value, depth: usize) -> Value {
     let required =
         schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
@@ -76,7 +76,7 @@ mod tests {
     use crate::schema::Schema;
 
     #[test]
-    fn documents_fit_the_schemas_that_they_are_made_for() {
+    fn samples_are_valid() {
         let schemas = [
             json!({"type": "object", "required": ["valid"], "properties": {"valid": {"type": "boolean"}}}),
             json!({"type": "object", "required": ["a", "b"], "properties": {

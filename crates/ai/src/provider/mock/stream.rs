@@ -1,27 +1,26 @@
-//! What a run may ask for with `configurable.mockProvider`, in tests.
+//! Mocks that a test run selects with `configurable.mockProvider`.
 
 use serde_json::{Map, Value, json};
 
 use crate::provider::{Reply, StopReason, Usage};
-use crate::words::words;
+use crate::wire_enum::wire_enum;
 
-/// The most pieces of a reply.
+/// The maximum number of chunks.
 const MAX_TOKENS: usize = 4096;
-/// The most text of a reply, in bytes.
+/// The maximum size of a reply, in bytes.
 const MAX_TEXT_BYTES: usize = 1 << 20;
-/// The longest wait, in milliseconds.
+/// The maximum delay, in milliseconds.
 const MAX_WAIT_MS: u64 = 5000;
 
-words! {
-    /// The mocks that a run may ask for.
+wire_enum! {
+    /// The available mocks.
     pub enum MockId {
-        /// Text, piece by piece.
+        /// Streamed text.
         StreamText => "stream-text",
-        /// Calls of tools.
+        /// Tool calls.
         ToolCalls => "tool-calls",
-        /// A failure.
         Error => "error",
-        /// Nothing but counters.
+        /// Only usage counters.
         UsageOnly => "usage-only",
     }
 }
@@ -29,48 +28,41 @@ words! {
 /// Why a mock cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StreamMockError {
-    /// There is no such mock.
-    #[error(
-        "there is no such mock provider; there are `stream-text`, `tool-calls`, `error` and `usage-only`"
-    )]
+    #[error("unknown mock provider; use `stream-text`, `tool-calls`, `error` or `usage-only`")]
     Unknown,
-    /// Its configuration is wrong.
+    /// The configuration is invalid.
     #[error("{pointer}: {message}")]
     Config {
-        /// A JSON pointer.
+        /// A JSON Pointer.
         pointer: String,
-        /// What is wrong there.
         message: &'static str,
     },
 }
 
-/// A reply that a run asked for, and how it comes.
+/// The reply of a mock and its timing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamMock {
-    /// Which mock.
     pub id: MockId,
-    /// The pieces of the text, in order.
+    /// The text chunks, in order.
     pub tokens: Vec<String>,
-    /// How long each piece takes, in milliseconds.
+    /// The delay per chunk, in milliseconds.
     pub delay_ms_per_token: u64,
-    /// The whole reply; nothing where the mock fails.
+    /// The complete reply; `None` if the mock fails.
     pub reply: Option<Reply>,
-    /// The calls of tools that it wants, as the run wrote them.
+    /// The requested tool calls, as configured.
     pub tool_calls: Vec<Value>,
-    /// The failure: a code, a message, whether trying again may help, and how long it takes.
+    /// The configured failure.
     pub failure: Option<MockFailure>,
 }
 
-/// A failure that a run asked for.
+/// A configured failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MockFailure {
-    /// The code.
     pub code: String,
-    /// For people.
     pub message: String,
-    /// Whether trying again may help.
+    /// Whether a retry may succeed.
     pub retryable: bool,
-    /// How long it takes, in milliseconds.
+    /// The delay before the failure, in milliseconds.
     pub after_ms: u64,
 }
 
@@ -78,14 +70,14 @@ impl StreamMock {
     /// Reads `configurable.mockProvider`.
     ///
     /// # Errors
-    /// There is no such mock, or its configuration is wrong.
+    /// The mock is unknown or its configuration is invalid.
     pub fn read(id: &str, config: &Value) -> Result<Self, StreamMockError> {
         let id = MockId::parse(id).ok_or(StreamMockError::Unknown)?;
         let empty = Map::new();
         let config = match config {
             Value::Null => &empty,
             Value::Object(members) => members,
-            _ => return Err(wrong("", "it is an object")),
+            _ => return Err(wrong("", "must be an object")),
         };
         let known: &[&str] = match id {
             MockId::StreamText => &["tokens", "delayMsPerToken", "finishReason", "usage", "model"],
@@ -94,7 +86,7 @@ impl StreamMock {
             MockId::UsageOnly => &["usage", "model"],
         };
         if let Some(name) = config.keys().find(|name| !known.contains(&name.as_str())) {
-            return Err(wrong(name, "there is no such member"));
+            return Err(wrong(name, "unknown field"));
         }
         let mut mock = Self {
             id,
@@ -108,7 +100,7 @@ impl StreamMock {
             mock.failure = Some(MockFailure {
                 code: text(config, "code")?.unwrap_or_else(|| "mock_error".to_owned()),
                 message: text(config, "message")?
-                    .unwrap_or_else(|| "the mock provider failed, as asked".to_owned()),
+                    .unwrap_or_else(|| "the mock provider failed as configured".to_owned()),
                 retryable: config.get("retryable").and_then(Value::as_bool).unwrap_or(false),
                 after_ms: count(config, "failAfterMs")?.unwrap_or(0).min(MAX_WAIT_MS),
             });
@@ -120,7 +112,7 @@ impl StreamMock {
                 mock.tokens = tokens(config)?;
                 mock.delay_ms_per_token = count(config, "delayMsPerToken")?.unwrap_or(0);
                 if mock.delay_ms_per_token > MAX_WAIT_MS {
-                    return Err(wrong("delayMsPerToken", "it is at most 5000"));
+                    return Err(wrong("delayMsPerToken", "must be at most 5000"));
                 }
                 stop = match text(config, "finishReason")?.as_deref() {
                     None | Some("stop") => StopReason::EndTurn,
@@ -130,14 +122,14 @@ impl StreamMock {
                     Some(_) => {
                         return Err(wrong(
                             "finishReason",
-                            "it is `stop`, `length`, `tool_calls` or `content_filter`",
+                            "must be `stop`, `length`, `tool_calls` or `content_filter`",
                         ));
                     }
                 };
             }
             MockId::ToolCalls => {
                 let calls = config.get("toolCalls").and_then(Value::as_array);
-                mock.tool_calls = calls.ok_or_else(|| wrong("toolCalls", "it is a list"))?.clone();
+                mock.tool_calls = calls.ok_or_else(|| wrong("toolCalls", "must be a list"))?.clone();
                 stop = StopReason::ToolUse;
             }
             MockId::UsageOnly | MockId::Error => {}
@@ -149,7 +141,7 @@ impl StreamMock {
         Ok(mock)
     }
 
-    /// The metadata of the last piece.
+    /// The metadata of the last chunk.
     pub fn meta(&self) -> Value {
         let Some(reply) = &self.reply else { return Value::Null };
         let mut meta = json!({
@@ -180,14 +172,14 @@ fn text(config: &Map<String, Value>, name: &str) -> Result<Option<String>, Strea
     match config.get(name) {
         None => Ok(None),
         Some(Value::String(text)) if text.len() <= 1024 => Ok(Some(text.clone())),
-        Some(_) => Err(wrong(name, "it is a text of at most 1024 bytes")),
+        Some(_) => Err(wrong(name, "must be a string of at most 1024 bytes")),
     }
 }
 
 fn count(config: &Map<String, Value>, name: &str) -> Result<Option<u64>, StreamMockError> {
     match config.get(name) {
         None => Ok(None),
-        Some(value) => value.as_u64().map(Some).ok_or_else(|| wrong(name, "it is a number from 0")),
+        Some(value) => value.as_u64().map(Some).ok_or_else(|| wrong(name, "must be a non-negative integer")),
     }
 }
 
@@ -195,11 +187,11 @@ fn tokens(config: &Map<String, Value>) -> Result<Vec<String>, StreamMockError> {
     let Some(given) = config.get("tokens") else {
         return Ok(vec!["mock".to_owned(), " response".to_owned()]);
     };
-    let all = given.as_array().ok_or_else(|| wrong("tokens", "it is a list of texts"))?;
+    let all = given.as_array().ok_or_else(|| wrong("tokens", "must be a list of strings"))?;
     let tokens: Option<Vec<String>> = all.iter().map(|token| token.as_str().map(ToOwned::to_owned)).collect();
-    let tokens = tokens.ok_or_else(|| wrong("tokens", "it is a list of texts"))?;
+    let tokens = tokens.ok_or_else(|| wrong("tokens", "must be a list of strings"))?;
     if tokens.len() > MAX_TOKENS || tokens.iter().map(String::len).sum::<usize>() > MAX_TEXT_BYTES {
-        return Err(wrong("tokens", "there are at most 4096, and a mebibyte together"));
+        return Err(wrong("tokens", "at most 4096 tokens and 1 MiB in total are allowed"));
     }
     Ok(tokens)
 }
@@ -208,7 +200,7 @@ fn usage(config: &Map<String, Value>, tokens: usize) -> Result<Usage, StreamMock
     let given = match config.get("usage") {
         None => &Map::new(),
         Some(Value::Object(members)) => members,
-        Some(_) => return Err(wrong("usage", "it is an object")),
+        Some(_) => return Err(wrong("usage", "must be an object")),
     };
     Ok(Usage {
         input_tokens: count(given, "promptTokens")?.unwrap_or(1),
@@ -222,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_run_asks_for_is_what_it_gets() {
+    fn reads_mock_configurations() {
         let mock = StreamMock::read("stream-text", &json!({})).unwrap();
         assert_eq!(mock.tokens, ["mock", " response"]);
         assert_eq!(
@@ -241,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn mocks_that_are_refused() {
+    fn rejects_invalid_configurations() {
         assert_eq!(StreamMock::read("other", &Value::Null), Err(StreamMockError::Unknown));
         let cases = [
             ("stream-text", json!({"tokens": [1]}), "/config/tokens"),

@@ -1,4 +1,4 @@
-//! The shape of one contribution.
+//! The structure of one contribution.
 
 use serde_json::{Map, Value};
 
@@ -17,29 +17,29 @@ pub(crate) const STATUS_NAMES: &[&str] =
 const FALLBACK_STATUS_NAMES: &[&str] =
     &["anyNonReady", "disabled", "error", "needsConfiguration", "readOnly", "unauthorized"];
 
-/// A contribution as declared: whatever could be read of it.
+/// A declared contribution, as far as it is readable.
 pub(crate) struct Draft<'i> {
     /// The index of the source that declares it.
     pub(crate) source: usize,
     pub(crate) kind: ContributionKind,
     pub(crate) local_id: Option<&'i str>,
-    /// Its canonical key, when both halves are grammatical.
+    /// Its canonical key, if both parts are valid.
     pub(crate) key: Option<Key<'i>>,
-    /// What step 4 sorts by, taken here while the id is at hand.
+    /// The sort key of step 4, computed here while the id is cached.
     pub(crate) front: Front,
-    /// The text whose grammar step 5 judges: a route's path, a renderer's claim, a sidebar item's route key.
+    /// The text validated in step 5: a route's path, a renderer's claim, a sidebar item's route key.
     pub(crate) judged: Option<&'i str>,
-    /// It should have a render handle, and there is none at all.
+    /// A required render handle is missing.
     pub(crate) lacks_handle: bool,
     pub(crate) label: Option<&'i str>,
     pub(crate) metadata: Option<&'i Value>,
     pub(crate) activation: Activation,
-    /// Whole, if nothing in the descriptor was malformed.
+    /// Set if the descriptor has no invalid field.
     pub(crate) body: Option<Body<'i>>,
 }
 
 impl<'i> Draft<'i> {
-    /// The contribution as diagnostics name it; `owner` is the subject of its source.
+    /// The contribution as a diagnostic subject; `owner` is the subject of its source.
     pub(crate) fn subject(&self, owner: Subject<'i>) -> Subject<'i> {
         Subject {
             contribution_kind: Some(self.kind),
@@ -51,8 +51,8 @@ impl<'i> Draft<'i> {
     }
 }
 
-/// The members that descriptors have, found in one pass: descriptors are by far the most
-/// frequent object, and looking each member up by name costs more than all the checks.
+/// The members of a descriptor, found in one pass: descriptors are by far the most frequent objects, and looking up
+/// each member by name would cost more than all checks.
 struct Members<'i> {
     id: Field<'i>,
     label: Field<'i>,
@@ -109,17 +109,17 @@ impl<'i> Members<'i> {
     }
 }
 
-/// Where a descriptor stands.
+/// The context of a descriptor.
 #[derive(Clone, Copy)]
 pub(super) struct Collection<'c, 'i> {
     /// The index of the source that declares it.
     pub(super) source: usize,
     pub(super) kind: ContributionKind,
-    /// The owner half of its key, if that is grammatical.
+    /// The owner part of its key, if valid.
     pub(super) owner_id: Option<&'i str>,
     /// The field path of its entries.
     pub(super) path: &'c str,
-    /// The collection as diagnostics name it.
+    /// The collection as a diagnostic subject.
     pub(super) subject: Subject<'i>,
 }
 
@@ -254,7 +254,7 @@ fn read_activation<'i>(
     statuses.map(Activation::Explicit)
 }
 
-/// The handle, if it is whole. One of an unsupported version is not looked into.
+/// The handle, if valid. An unsupported version is not examined further.
 fn read_handle<'i>(
     fields: &mut Fields<'_, 'i>,
     field: Field<'i>,

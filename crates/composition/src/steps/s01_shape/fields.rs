@@ -1,4 +1,4 @@
-//! Reading the fields of one object, and reporting each that does not have its shape.
+//! Reads the fields of one object and reports invalid ones.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::diagnostic::{Details, Expected, Findings, StructureReason, Subject};
 
-/// The names of types that are expected.
+/// Names of expected types.
 pub(crate) mod token {
     pub(crate) const STRING: &str = "string";
     pub(crate) const ARRAY: &str = "array";
@@ -26,10 +26,10 @@ pub(crate) mod token {
     pub(crate) const RUNTIME: &str = "ResolvedModuleRuntime";
 }
 
-/// The most characters of a value that a diagnostic quotes.
+/// The maximum number of characters of a quoted value.
 const RECEIVED_CHARACTERS: usize = 256;
 
-/// A value as a diagnostic quotes it.
+/// A value as quoted in a diagnostic.
 pub(crate) fn quoted(value: &str) -> Cow<'_, str> {
     match value.char_indices().nth(RECEIVED_CHARACTERS) {
         None => Cow::Borrowed(value),
@@ -50,7 +50,7 @@ pub(crate) const fn type_name(value: Option<&Value>) -> &'static str {
     }
 }
 
-/// A version as a diagnostic quotes it: the string given, or the name of what was there instead.
+/// A version as quoted in a diagnostic: the given string, or the name of its type.
 pub(crate) fn version_received(value: Option<&Value>) -> Cow<'_, str> {
     match value {
         Some(Value::String(text)) => quoted(text),
@@ -58,7 +58,7 @@ pub(crate) fn version_received(value: Option<&Value>) -> Cow<'_, str> {
     }
 }
 
-/// Details about a field that is not of the type `expected`.
+/// Details about a field of the wrong type.
 pub(crate) fn wrong_type<'i>(
     field: impl Into<Cow<'i, str>>,
     expected: &'static str,
@@ -89,7 +89,7 @@ pub(crate) struct Field<'i> {
 }
 
 impl<'i> Field<'i> {
-    /// A member that was not found yet.
+    /// A member that is not found yet.
     pub(crate) const fn named(name: &'static str) -> Self {
         Self { name, value: None }
     }
@@ -100,20 +100,20 @@ impl<'i> Field<'i> {
     }
 }
 
-/// The fields of one object, read on behalf of one subject.
+/// The fields of one object, read for one subject.
 pub(crate) struct Fields<'f, 'i> {
     /// The field path of the object, such as `contributions.routes[]`.
     pub(crate) path: &'f str,
-    /// What follows in that path, such as `.renderHandle`: apart, so that it is put together only to be reported.
+    /// The rest of that path, such as `.renderHandle`; joined only for a report.
     pub(crate) nested: &'static str,
     pub(crate) subject: Subject<'i>,
     pub(crate) findings: &'f mut Findings<'i>,
-    /// Set where no content may show in a diagnostic, only the types of values.
+    /// Set if diagnostics must not contain values, only their types.
     pub(crate) confidential: bool,
 }
 
 impl<'i> Fields<'_, 'i> {
-    /// A required string, of any content.
+    /// A required string with any content.
     pub(crate) fn string(&mut self, field: Field<'i>, expected: &'static str) -> Option<&'i str> {
         match field.value {
             Some(Value::String(text)) => Some(text),
@@ -121,7 +121,7 @@ impl<'i> Fields<'_, 'i> {
         }
     }
 
-    /// An optional string. `Err` when there is something else.
+    /// An optional string. `Err` if it has another type.
     pub(crate) fn optional_string(
         &mut self,
         field: Field<'i>,
@@ -137,7 +137,7 @@ impl<'i> Fields<'_, 'i> {
         }
     }
 
-    /// A required string that is not empty and keeps its bounds.
+    /// A required, non-empty string within limits.
     pub(crate) fn bounded_string(&mut self, field: Field<'i>, bounds: Bounds) -> Option<&'i str> {
         let text = self.string(field, token::STRING)?;
         match bounds.broken_by(text) {
@@ -163,7 +163,7 @@ impl<'i> Fields<'_, 'i> {
         })
     }
 
-    /// An optional JSON object. `Err` when there is something else.
+    /// An optional JSON object. `Err` if it has another type.
     pub(crate) fn optional_object(&mut self, field: Field<'i>) -> Result<Option<&'i Value>, ()> {
         match field.value {
             None => Ok(None),
@@ -200,7 +200,7 @@ impl<'i> Fields<'_, 'i> {
         (strings.len() == items.len()).then_some(strings)
     }
 
-    /// Reports a field that may not be there, if it is.
+    /// Reports a field that is not allowed.
     pub(crate) fn absent(&mut self, field: Field<'i>) -> Option<()> {
         match field.value {
             None => Some(()),
@@ -221,7 +221,7 @@ impl<'i> Fields<'_, 'i> {
         format!("{}{}.{name}", self.path, self.nested)
     }
 
-    /// Reports a string whose value breaks a rule.
+    /// Reports a string whose value violates a rule.
     pub(crate) fn value_fault<T>(
         &mut self,
         name: &str,
@@ -241,10 +241,9 @@ impl<'i> Fields<'_, 'i> {
     }
 }
 
-/// What a required string must keep, besides not being empty.
+/// The limits of a required, non-empty string.
 #[derive(Clone, Copy)]
 pub(crate) enum Bounds {
-    /// Nothing more.
     NonEmpty,
     /// At most 128 bytes.
     Short,

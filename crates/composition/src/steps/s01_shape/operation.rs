@@ -1,4 +1,4 @@
-//! The shape of the policy and its operations.
+//! The structure of the policy and its operations.
 
 use serde_json::{Map, Value};
 
@@ -6,41 +6,41 @@ use super::fields::{Bounds, Field, Fields, token, wrong_type};
 use super::{Versions, not_a_collection};
 use crate::diagnostic::{Findings, Subject, VersionField};
 
-/// What could be read of the policy: absent until step 6.
+/// The policy as far as it is readable.
 #[derive(Default)]
 pub(crate) struct PolicyDraft<'i> {
-    /// `None` when the input has no policy.
+    /// `None` if the input has no policy.
     pub(crate) operations: Option<Vec<Operation<'i>>>,
 }
 
-/// A well-formed operation; what its keys name is judged in step 9.
+/// A well-formed operation; step 9 resolves its keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation<'i> {
     pub(crate) id: &'i str,
     pub(crate) kind: OperationKind<'i>,
 }
 
-/// What an operation does, with its operands as written.
+/// The action of an operation, with its operands as written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OperationKind<'i> {
     Hide { target: &'i str },
-    Reorder { target: &'i str, place: Place<'i> },
+    Reorder { target: &'i str, place: RequestedPosition<'i> },
     Replace { target: &'i str, replacement: &'i str },
     PathAlias { target: &'i str, path: &'i str },
     RendererOverride { claim: &'i str, used: &'i str },
 }
 
-/// Where a reorder wants its target.
+/// Where a reorder moves its target.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place<'i> {
+pub(crate) enum RequestedPosition<'i> {
     First,
     Last,
     Before(&'i str),
     After(&'i str),
 }
 
-impl<'i> Place<'i> {
-    /// The key that the place is relative to.
+impl<'i> RequestedPosition<'i> {
+    /// The anchor key.
     pub(crate) const fn anchor(self) -> Option<&'i str> {
         match self {
             Self::Before(anchor) | Self::After(anchor) => Some(anchor),
@@ -50,7 +50,7 @@ impl<'i> Place<'i> {
 }
 
 impl<'i> Operation<'i> {
-    /// Every key that the operation names: its target or used renderer, then its other operand.
+    /// Every key in the operation: its target or used renderer, then its other operand.
     pub(crate) fn named_keys(&self) -> impl Iterator<Item = &'i str> {
         let (first, second) = match self.kind {
             OperationKind::Hide { target } | OperationKind::PathAlias { target, .. } => (target, None),
@@ -62,7 +62,7 @@ impl<'i> Operation<'i> {
     }
 }
 
-/// Reads the policy. One of an unsupported version is not looked into.
+/// Reads the policy. An unsupported version is not examined further.
 pub(super) fn read_policy<'i>(
     value: Option<&'i Value>,
     versions: Versions,
@@ -104,7 +104,7 @@ fn read_operation<'i>(value: &'i Value, findings: &mut Findings<'i>) -> Option<O
     Some(Operation { id: id?, kind: kind? })
 }
 
-/// The kinds, told apart before their operands are looked at.
+/// The kinds, determined before their operands are read.
 #[derive(Clone, Copy)]
 enum Tag {
     Hide,
@@ -151,16 +151,19 @@ fn read_kind<'i>(fields: &mut Fields<'_, 'i>, members: &'i Map<String, Value>) -
     })
 }
 
-fn read_place<'i>(fields: &mut Fields<'_, 'i>, members: &'i Map<String, Value>) -> Option<Place<'i>> {
+fn read_place<'i>(
+    fields: &mut Fields<'_, 'i>,
+    members: &'i Map<String, Value>,
+) -> Option<RequestedPosition<'i>> {
     const POSITIONS: &[&str] = &["after", "before", "first", "last"];
     let position = fields.one_of(Field::of(members, "position"), POSITIONS, |text| {
         POSITIONS.iter().position(|name| *name == text)
     })?;
     let anchor = Field::of(members, "anchor");
     match POSITIONS[position] {
-        "after" => fields.string(anchor, token::KEY).map(Place::After),
-        "before" => fields.string(anchor, token::KEY).map(Place::Before),
-        "first" => fields.absent(anchor).map(|()| Place::First),
-        _ => fields.absent(anchor).map(|()| Place::Last),
+        "after" => fields.string(anchor, token::KEY).map(RequestedPosition::After),
+        "before" => fields.string(anchor, token::KEY).map(RequestedPosition::Before),
+        "first" => fields.absent(anchor).map(|()| RequestedPosition::First),
+        _ => fields.absent(anchor).map(|()| RequestedPosition::Last),
     }
 }

@@ -1,4 +1,4 @@
-//! The shape of a built-in set or a module instance.
+//! The structure of a built-in set or a module instance.
 
 use serde_json::{Map, Value};
 
@@ -8,18 +8,18 @@ use crate::diagnostic::{Expected, Findings, StructureReason, Subject, VersionFie
 use crate::steps::{s04_keys, s05_grammar};
 use crate::vocabulary::{ContributionKind, OwnerKind};
 
-/// What could be read of a source.
+/// A source as far as it is readable.
 pub(crate) struct SourceShape<'i> {
     pub(crate) kind: OwnerKind,
-    /// The source as diagnostics name it: every string as it was written.
+    /// The source as a diagnostic subject, with strings as written.
     pub(crate) subject: Subject<'i>,
     pub(crate) package_id: PackageField<'i>,
     pub(crate) package_version: PackageField<'i>,
-    /// The members of a module, for the steps that judge its runtime and version.
+    /// The members of a module, for the steps that validate its runtime and version.
     pub(crate) module: Option<&'i Map<String, Value>>,
 }
 
-/// A package field, which may be absent and may have been reported already.
+/// A package field, which may be missing or already reported as invalid.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PackageField<'i> {
     Absent,
@@ -36,7 +36,7 @@ impl<'i> PackageField<'i> {
     }
 }
 
-/// Reads one source and all that it contributes.
+/// Reads one source and its contributions.
 pub(super) fn read<'i>(
     value: &'i Value,
     kind: OwnerKind,
@@ -44,18 +44,18 @@ pub(super) fn read<'i>(
     shape: &mut Shape<'i>,
     findings: &mut Findings<'i>,
 ) {
-    let nobody = Subject { owner_kind: kind.into(), ..Subject::HOST };
+    let unnamed = Subject { owner_kind: kind.into(), ..Subject::HOST };
     let path = match kind {
         OwnerKind::Builtin => "builtins[]",
         OwnerKind::Module => "modules[]",
     };
     let Value::Object(members) = value else {
-        findings.report(wrong_type(path, token::OBJECT, Some(value)), nobody);
+        findings.report(wrong_type(path, token::OBJECT, Some(value)), unnamed);
         return;
     };
     let (source, contributions_count) = match kind {
-        OwnerKind::Builtin => (read_builtin(members, nobody, findings), true),
-        OwnerKind::Module => read_module(members, nobody, versions, findings),
+        OwnerKind::Builtin => (read_builtin(members, unnamed, findings), true),
+        OwnerKind::Module => read_module(members, unnamed, versions, findings),
     };
     let subject = source.subject;
     let index = shape.sources.len();
@@ -75,12 +75,12 @@ pub(super) fn read<'i>(
 
 fn read_builtin<'i>(
     members: &'i Map<String, Value>,
-    nobody: Subject<'i>,
+    unnamed: Subject<'i>,
     findings: &mut Findings<'i>,
 ) -> SourceShape<'i> {
     let mut source = SourceShape {
         kind: OwnerKind::Builtin,
-        subject: nobody,
+        subject: unnamed,
         package_id: PackageField::Absent,
         package_version: PackageField::Absent,
         module: None,
@@ -88,11 +88,11 @@ fn read_builtin<'i>(
     let owner = match members.get("owner") {
         Some(Value::Object(owner)) => owner,
         other => {
-            findings.report(wrong_type("builtins[].owner", token::OWNER, other), nobody);
+            findings.report(wrong_type("builtins[].owner", token::OWNER, other), unnamed);
             return source;
         }
     };
-    source.subject = named(nobody, owner, "ownerId");
+    source.subject = named(unnamed, owner, "ownerId");
     let mut fields = Fields {
         path: "builtins[]",
         nested: ".owner",
@@ -108,14 +108,14 @@ fn read_builtin<'i>(
     source
 }
 
-/// The module, and whether its contributions are to be looked at.
+/// The module, and whether its contributions should be read.
 fn read_module<'i>(
     members: &'i Map<String, Value>,
-    nobody: Subject<'i>,
+    unnamed: Subject<'i>,
     versions: Versions,
     findings: &mut Findings<'i>,
 ) -> (SourceShape<'i>, bool) {
-    let subject = named(nobody, members, "instanceId");
+    let subject = named(unnamed, members, "instanceId");
     let mut fields = Fields { path: "modules[]", nested: "", subject, findings, confidential: false };
     fields.string(Field::of(members, "instanceId"), token::STRING);
     let package_id = package_field(&mut fields, Field::of(members, "packageId"), Bounds::Package);
@@ -140,14 +140,14 @@ fn package_field<'i>(fields: &mut Fields<'_, 'i>, field: Field<'i>, bounds: Boun
     fields.bounded_string(field, bounds).map_or(PackageField::Malformed, PackageField::Whole)
 }
 
-/// The subject with whatever of its names is a string.
-fn named<'i>(nobody: Subject<'i>, members: &'i Map<String, Value>, id: &str) -> Subject<'i> {
+/// The subject with all names that are strings.
+fn named<'i>(unnamed: Subject<'i>, members: &'i Map<String, Value>, id: &str) -> Subject<'i> {
     let text = |name: &str| members.get(name).and_then(Value::as_str);
     Subject {
         owner_id: text(id),
         package_id: text("packageId"),
         package_version: text("packageVersion"),
-        ..nobody
+        ..unnamed
     }
 }
 

@@ -1,17 +1,17 @@
-//! The four version fields: exact matches, which `supportedVersions` may narrow and never widen.
+//! The four version fields: exact matches, which `supportedVersions` can narrow but not widen.
 
 use serde_json::{Map, Value};
 
 use super::fields::{structure, token, type_name, version_received, wrong_type};
 use crate::diagnostic::{Details, Expected, Findings, StructureReason, Subject, VersionField};
 
-/// Every version that exists so far.
+/// The only version so far.
 pub(crate) const VERSION: &str = "0.1";
 
 const SUPPORTED: &[&str] = &[VERSION];
 const UNSUPPORTED: &[&str] = &[];
 
-/// Which of the four kinds of version are still supported.
+/// Which of the four versions are still supported.
 #[derive(Clone, Copy)]
 pub(crate) struct Versions {
     composition_schema: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    /// Reads `supportedVersions`. What is malformed is reported and counts as the default.
+    /// Reads `supportedVersions`. Invalid values are reported and count as the default.
     pub(super) fn read<'i>(input: &'i Map<String, Value>, findings: &mut Findings<'i>) -> Self {
         const ALL: Versions =
             Versions { composition_schema: true, policy_schema: true, module_api: true, render_handle: true };
@@ -63,7 +63,7 @@ impl Versions {
         }
     }
 
-    /// What is wrong with the value of `field`, if anything. Absent is wrong too, except in the input itself.
+    /// The fault of the value of `field`, if any. Only the input's own version is optional.
     pub(crate) fn fault<'i>(self, field: VersionField, value: Option<&'i Value>) -> Option<Details<'i>> {
         let supported = match field {
             VersionField::CompositionSchema => self.composition_schema,

@@ -1,14 +1,14 @@
-//! Step 9b: operations that contradict each other.
+//! Step 9b: conflicting operations.
 
 use super::cycles::cyclic_groups;
-use super::{Action, OperationKind, Position, Resolved, Scene, report_operations};
+use super::{Action, OperationKind, PolicyContext, Position, Resolved, report_operations};
 use crate::catalogue::Rank;
 use crate::diagnostic::{Findings, PolicyFault, PolicyReason};
 use crate::groups::{Lookup, repeated};
 
-/// What 9c needs to know of the cycles that were reported here.
+/// The reported cycles, for 9c.
 pub(super) struct ReplaceGraph {
-    /// For each operation, whether it is a replace that lies in a cycle.
+    /// For each operation, whether it is a replace in a cycle.
     in_cycle: Vec<bool>,
 }
 
@@ -18,9 +18,9 @@ impl ReplaceGraph {
     }
 }
 
-/// Reports every contradiction; `resolved` has a place for each operation.
+/// Reports every conflict; `resolved` has an entry for each operation.
 pub(super) fn check<'i>(
-    scene: Scene<'_, 'i>,
+    scene: PolicyContext<'_, 'i>,
     resolved: &[Option<Resolved<'i>>],
     findings: &mut Findings<'i>,
 ) -> ReplaceGraph {
@@ -31,15 +31,15 @@ pub(super) fn check<'i>(
     ReplaceGraph { in_cycle: replace_cycles(scene, resolved, findings) }
 }
 
-fn duplicate_ids<'i>(scene: Scene<'_, 'i>, findings: &mut Findings<'i>) {
+fn duplicate_ids<'i>(scene: PolicyContext<'_, 'i>, findings: &mut Findings<'i>) {
     for (id, group) in repeated(scene.operations.iter().map(|operation| (operation.id, operation))) {
         let fault = PolicyFault::new(id, PolicyReason::DuplicateOperationId, format!("operation:{id}"));
         report_operations(scene, fault, group.into_iter(), findings);
     }
 }
 
-/// More than one operation of a kind for one target, or one claim. The second id in byte order is blamed.
-fn duplicate_targets<'i>(scene: Scene<'_, 'i>, findings: &mut Findings<'i>) {
+/// Several operations of a kind for one target or claim. The second id in byte order is reported.
+fn duplicate_targets<'i>(scene: PolicyContext<'_, 'i>, findings: &mut Findings<'i>) {
     let aimed = scene.operations.iter().map(|operation| {
         let aim = match operation.kind {
             OperationKind::Hide { target } => (PolicyReason::DuplicateHideTarget, target),
@@ -58,7 +58,7 @@ fn duplicate_targets<'i>(scene: Scene<'_, 'i>, findings: &mut Findings<'i>) {
     }
 }
 
-fn hidden_and_replaced<'i>(scene: Scene<'_, 'i>, findings: &mut Findings<'i>) {
+fn hidden_and_replaced<'i>(scene: PolicyContext<'_, 'i>, findings: &mut Findings<'i>) {
     let removals = scene.operations.iter().filter_map(|operation| match operation.kind {
         OperationKind::Hide { target } | OperationKind::Replace { target, .. } => Some((target, operation)),
         _ => None,
@@ -74,9 +74,9 @@ fn hidden_and_replaced<'i>(scene: Scene<'_, 'i>, findings: &mut Findings<'i>) {
     }
 }
 
-/// Replacements that lead back to where they started; which operations lie in one.
+/// Cycles of replacements; returns the operations in one.
 fn replace_cycles<'i>(
-    scene: Scene<'_, 'i>,
+    scene: PolicyContext<'_, 'i>,
     resolved: &[Option<Resolved<'i>>],
     findings: &mut Findings<'i>,
 ) -> Vec<bool> {
@@ -99,12 +99,16 @@ fn replace_cycles<'i>(
     in_cycle
 }
 
-/// Orders that no list can have.
+/// Contradictory orders.
 ///
-/// A target with several reorders is a conflict already, and none of them takes part. `first`
-/// and `last` make buckets: an edge from a later bucket into an earlier one contradicts the
-/// operation that made the bucket; an edge in the right direction says nothing new.
-fn reorder_cycles<'i>(scene: Scene<'_, 'i>, resolved: &[Option<Resolved<'i>>], findings: &mut Findings<'i>) {
+/// A target with several reorders is already a conflict, and these are ignored. `first` and `last` form buckets: an
+/// edge from a later bucket into an earlier one contradicts the operation that formed the bucket; an edge in the right
+/// direction is redundant.
+fn reorder_cycles<'i>(
+    scene: PolicyContext<'_, 'i>,
+    resolved: &[Option<Resolved<'i>>],
+    findings: &mut Findings<'i>,
+) {
     let mut reorders: Lookup<&str, usize> = Lookup::default();
     for operation in scene.operations {
         if let OperationKind::Reorder { target, .. } = operation.kind {
@@ -154,9 +158,9 @@ fn reorder_cycles<'i>(scene: Scene<'_, 'i>, resolved: &[Option<Resolved<'i>>], f
     }
 }
 
-/// Blames the operation with the smallest id; of several with that id, the one with the smallest target.
+/// Reports the operation with the smallest id; of several, the one with the smallest target.
 fn report_cycle<'i>(
-    scene: Scene<'_, 'i>,
+    scene: PolicyContext<'_, 'i>,
     reason: PolicyReason,
     involved: &[usize],
     findings: &mut Findings<'i>,

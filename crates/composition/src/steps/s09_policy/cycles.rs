@@ -1,6 +1,6 @@
-//! Strongly connected components, without recursion: a chain of 10,000 operations must not overflow the stack.
+//! Strongly connected components without recursion: a chain of 10,000 operations must not overflow the stack.
 
-/// The edges that lie in a cycle, grouped by the component they lie in. An edge from a node to itself is a cycle.
+/// The edges in a cycle, grouped by component. A self-edge is a cycle.
 pub(super) fn cyclic_groups(edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
     let mut nodes: Vec<usize> = edges.iter().flat_map(|(from, to)| [*from, *to]).collect();
     nodes.sort_unstable();
@@ -11,7 +11,7 @@ pub(super) fn cyclic_groups(edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
     let component = components(nodes.len(), &edges);
     let mut groups: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     for (index, (from, to)) in edges.iter().enumerate() {
-        // Within one component every edge lies in a cycle: there is always a way back.
+        // Within one component every edge is in a cycle.
         if component[*from] == component[*to] {
             groups[component[*from]].push(index);
         }
@@ -22,7 +22,7 @@ pub(super) fn cyclic_groups(edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
 
 const UNSEEN: usize = usize::MAX;
 
-/// Tarjan's algorithm: the number of the component of each node.
+/// Tarjan's algorithm: the component number of each node.
 fn components(node_count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let mut successors: Vec<Vec<usize>> = vec![Vec::new(); node_count];
     for (from, to) in edges {
@@ -47,12 +47,12 @@ fn components(node_count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
 
 struct Search {
     successors: Vec<Vec<usize>>,
-    /// When a node was first seen.
+    /// The discovery order of a node.
     order: Vec<usize>,
-    /// The earliest node that is reachable from it and still open.
+    /// The earliest open node reachable from it.
     lowest: Vec<usize>,
     component: Vec<usize>,
-    /// Nodes seen that have no component yet.
+    /// Visited nodes without a component.
     open: Vec<usize>,
     seen: usize,
     components: usize,
@@ -61,7 +61,7 @@ struct Search {
 impl Search {
     fn explore(&mut self, root: usize) {
         self.enter(root);
-        // Each entry is a node and how many of its successors were followed.
+        // Each entry is a node and the number of visited successors.
         let mut path = vec![(root, 0)];
         while let Some((node, followed)) = path.last_mut() {
             let node = *node;

@@ -1,6 +1,6 @@
-//! Step 9a: what each operation names exists, is active and is of the right kind.
+//! Step 9a: the keys of each operation exist, are active and have the right kind.
 
-use super::{Action, Operation, OperationKind, Place, Position, Resolved, Scene};
+use super::{Action, Operation, OperationKind, PolicyContext, Position, RequestedPosition, Resolved};
 use crate::catalogue::Rank;
 use crate::contribution::Body;
 use crate::diagnostic::{Details, Findings, PolicyFault, PolicyReason, Subject};
@@ -8,9 +8,9 @@ use crate::grammar;
 use crate::steps::s07_gate::Gate;
 use crate::vocabulary::{ContributionKind, FallbackStatus, NonReadyStatus};
 
-/// The operation with its keys found, or one diagnostic: the first check that fails is the only one reported.
+/// The operation with resolved keys, or one diagnostic: only the first failed check is reported.
 pub(super) fn resolve<'i>(
-    scene: Scene<'_, 'i>,
+    scene: PolicyContext<'_, 'i>,
     operation: &Operation<'i>,
     findings: &mut Findings<'i>,
 ) -> Option<Resolved<'i>> {
@@ -26,11 +26,11 @@ pub(super) fn resolve<'i>(
     }
 }
 
-/// The verdict on one operation. The details are large and rare.
+/// The result for one operation. The details are large and rare, so they are boxed.
 type Verdict<'i, T> = Result<T, Box<Details<'i>>>;
 
 struct Judge<'s, 'i> {
-    scene: Scene<'s, 'i>,
+    scene: PolicyContext<'s, 'i>,
     id: &'i str,
 }
 
@@ -58,7 +58,7 @@ impl<'i> Judge<'_, 'i> {
                     return Err(self.fault_at(PolicyReason::InvalidKind, written, FIELD));
                 }
                 self.unprotected(target)?;
-                // Past barrier A every handle is there, so step 5b has reported the missing ones.
+                // After barrier A every handle exists: step 5b has reported missing ones.
                 Ok(Action::Replace { target, replacement })
             }
             OperationKind::PathAlias { target: written, path } => {
@@ -78,7 +78,7 @@ impl<'i> Judge<'_, 'i> {
     }
 
     fn renderer_override(&self, claim: &'i str, used: &'i str) -> Verdict<'i, Action<'i>> {
-        let Scene { catalogue, candidates, claims, .. } = self.scene;
+        let PolicyContext { catalogue, candidates, claims, .. } = self.scene;
         if grammar::is_protected(claim) {
             return Err(self.fault(PolicyReason::DefaultRendererProtected, claim));
         }
@@ -101,7 +101,7 @@ impl<'i> Judge<'_, 'i> {
         Ok(Action::RendererOverride { claim, selected })
     }
 
-    /// The rank of a key that is declared and active.
+    /// The rank of a declared and active key.
     fn active(&self, key: &'i str, field: Option<&'static str>) -> Verdict<'i, Rank> {
         match self.scene.catalogue.rank_of(key) {
             None => Err(self.fault_at(PolicyReason::MissingTarget, key, field)),
@@ -112,19 +112,27 @@ impl<'i> Judge<'_, 'i> {
         }
     }
 
-    fn position(&self, target: Rank, place: Place<'i>) -> Verdict<'i, Position> {
+    fn position(&self, target: Rank, place: RequestedPosition<'i>) -> Verdict<'i, Position> {
         let Some(written) = place.anchor() else {
-            return Ok(if matches!(place, Place::First) { Position::First } else { Position::Last });
+            return Ok(if matches!(place, RequestedPosition::First) {
+                Position::First
+            } else {
+                Position::Last
+            });
         };
         const FIELD: Option<&str> = Some("anchor");
         let anchor = self.active(written, FIELD)?;
         if self.display_group(target) != self.display_group(anchor) {
             return Err(self.fault_at(PolicyReason::InvalidKind, written, FIELD));
         }
-        Ok(if matches!(place, Place::Before(_)) { Position::Before(anchor) } else { Position::After(anchor) })
+        Ok(if matches!(place, RequestedPosition::Before(_)) {
+            Position::Before(anchor)
+        } else {
+            Position::After(anchor)
+        })
     }
 
-    /// What an order is kept within: the kind, and for fallbacks their display group.
+    /// The scope of an order: the kind, and for fallbacks their display group.
     fn display_group(&self, rank: Rank) -> (ContributionKind, Option<(NonReadyStatus, bool)>) {
         let contribution = self.scene.catalogue.get(rank);
         let group = match (contribution.body, self.scene.candidates.gate(rank)) {
@@ -136,7 +144,7 @@ impl<'i> Judge<'_, 'i> {
         (contribution.key.kind(), group)
     }
 
-    /// Ordinary text can be neither hidden nor replaced.
+    /// Ordinary text cannot be hidden or replaced.
     fn unprotected(&self, target: Rank) -> Verdict<'i, ()> {
         match self.scene.catalogue.get(target).body.claim().filter(|claim| grammar::is_protected(claim)) {
             Some(claim) => Err(self.fault(PolicyReason::DefaultRendererProtected, claim)),

@@ -1,14 +1,14 @@
-//! Step 9c: what the removals would leave dangling.
+//! Step 9c: references that removals would break.
 
 use super::conflicts::ReplaceGraph;
-use super::{Action, Position, Resolved, Scene};
+use super::{Action, PolicyContext, Position, Resolved};
 use crate::catalogue::Rank;
 use crate::contribution::Body;
 use crate::diagnostic::{Details, Findings, PolicyFault, PolicyReason, Subject};
 
-/// Reports every reference that would break only because of this policy.
+/// Reports every reference that only this policy would break.
 pub(super) fn check<'i>(
-    scene: Scene<'_, 'i>,
+    scene: PolicyContext<'_, 'i>,
     resolved: &[Option<Resolved<'i>>],
     graph: &ReplaceGraph,
     findings: &mut Findings<'i>,
@@ -43,9 +43,9 @@ pub(super) fn check<'i>(
     }
 }
 
-/// What an operation refers to, apart from what it removes itself.
+/// The references of an operation, except to what it removes itself.
 ///
-/// Two removers of one target, and replacements within a cycle, were reported in 9b.
+/// Two removals of one target, and replacements in a cycle, were reported in 9b.
 fn references_held(operation: &Resolved<'_>, in_cycle: bool) -> [Option<Rank>; 2] {
     match operation.action {
         Action::Hide { .. } => [None, None],
@@ -64,7 +64,7 @@ fn references_held(operation: &Resolved<'_>, in_cycle: bool) -> [Option<Rank>; 2
 }
 
 fn report_holder<'i>(
-    scene: Scene<'_, 'i>,
+    scene: PolicyContext<'_, 'i>,
     holder: usize,
     removed: Rank,
     remover: &'i str,
@@ -86,18 +86,18 @@ fn report_holder<'i>(
     findings.report_about(Details::Policy(fault), subjects);
 }
 
-fn dangling<'i>(scene: Scene<'_, 'i>, remover: &'i str, removed: Rank) -> PolicyFault<'i> {
+fn dangling<'i>(scene: PolicyContext<'_, 'i>, remover: &'i str, removed: Rank) -> PolicyFault<'i> {
     let target = scene.catalogue.key(removed).to_string();
     PolicyFault::new(remover, PolicyReason::PolicyCreatedDanglingReference, target)
 }
 
-/// What the policy removes, each with the smallest id among the operations that remove it.
+/// The removed contributions, each with the smallest id of its removing operations.
 struct Removals<'i> {
     removers: Vec<Option<&'i str>>,
 }
 
 impl<'i> Removals<'i> {
-    fn of(scene: Scene<'_, 'i>, resolved: &[Option<Resolved<'i>>]) -> Self {
+    fn of(scene: PolicyContext<'_, 'i>, resolved: &[Option<Resolved<'i>>]) -> Self {
         let mut removers: Vec<Option<&'i str>> = Vec::new();
         for operation in resolved.iter().flatten() {
             if let Action::Hide { target } | Action::Replace { target, .. } = operation.action {

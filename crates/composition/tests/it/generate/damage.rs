@@ -113,7 +113,7 @@ fn apply(value: &mut Value, mutation: &Mutation) {
     }
 }
 
-/// JSON without any intention, though its member names are often those of an input.
+/// Random JSON whose member names are often those of an input.
 pub(crate) fn any_json() -> BoxedStrategy<Value> {
     let leaf = prop_oneof![
         Just(json!(null)),

@@ -1,4 +1,4 @@
-//! Permutations of everything whose order says nothing (D-2).
+//! Permutations of everything whose order has no effect (D-2).
 
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ fn shuffled<'a>(value: Option<&'a mut Value>, random: &mut SplitMix) -> &'a mut 
     elements
 }
 
-/// A generator that is the same on every machine.
+/// A generator that is deterministic.
 struct SplitMix(u64);
 
 impl SplitMix {

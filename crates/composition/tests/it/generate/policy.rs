@@ -93,7 +93,7 @@ fn operation(focus: Focus) -> BoxedStrategy<Sketch> {
 
 /// A declared contribution, as far as a policy cares.
 #[derive(Clone)]
-struct Known {
+struct KnownContribution {
     key: String,
     kind: &'static str,
     claim: Option<String>,
@@ -125,13 +125,13 @@ pub(super) fn resolve_policy(sketch: &PolicySketch, input: &Value) -> Option<Val
 /// `None` when nothing fits.
 fn resolve_operation(
     sketch: &Sketch,
-    known: &[Known],
+    known: &[KnownContribution],
     taken: &mut BTreeSet<(&'static str, String)>,
 ) -> Option<Value> {
     if sketch.wild {
         return Some(wild_operation(sketch, known));
     }
-    let fits = |item: &&Known| {
+    let fits = |item: &&KnownContribution| {
         item.active
             && match sketch.kind {
                 "reorder" => {
@@ -143,8 +143,9 @@ fn resolve_operation(
                 _ => true,
             }
     };
-    let free = |item: &&Known| sketch.crowding || !taken.contains(&(sketch.kind, subject(sketch, item)));
-    let fitting: Vec<&Known> = known.iter().filter(fits).filter(free).collect();
+    let free =
+        |item: &&KnownContribution| sketch.crowding || !taken.contains(&(sketch.kind, subject(sketch, item)));
+    let fitting: Vec<&KnownContribution> = known.iter().filter(fits).filter(free).collect();
     let width = if sketch.crowding { 2 } else { fitting.len() };
     let target = *pick(&fitting[..width.min(fitting.len())], sketch.target)?;
     taken.insert((sketch.kind, subject(sketch, target)));
@@ -154,7 +155,7 @@ fn resolve_operation(
             taken.insert((kind, target.key.clone()));
         }
     }
-    let others: Vec<&Known> = known
+    let others: Vec<&KnownContribution> = known
         .iter()
         .filter(|item| item.active && item.group == target.group && item.key != target.key)
         .filter(|item| sketch.crowding || !taken.contains(&("gone", item.key.clone())))
@@ -172,24 +173,24 @@ fn resolve_operation(
 }
 
 /// What two operations of one kind must not share.
-fn subject(sketch: &Sketch, item: &Known) -> String {
+fn subject(sketch: &Sketch, item: &KnownContribution) -> String {
     match (&item.claim, sketch.kind) {
         (Some(claim), "rendererOverride") => claim.clone(),
         _ => item.key.clone(),
     }
 }
 
-/// How many others could stand beside or in for this one.
-fn companions(item: &Known, known: &[Known]) -> usize {
+/// How many others could be an anchor or replacement for this one.
+fn companions(item: &KnownContribution, known: &[KnownContribution]) -> usize {
     known.iter().filter(|other| other.active && other.group == item.group && other.key != item.key).count()
 }
 
-fn wild_operation(sketch: &Sketch, known: &[Known]) -> Value {
+fn wild_operation(sketch: &Sketch, known: &[KnownContribution]) -> Value {
     let mut keys: Vec<&str> = known.iter().map(|item| item.key.as_str()).collect();
     keys.extend(["lab:routes/gone", "builtin-a:routes/a", "not a key", ""]);
     let mut claims: Vec<&str> = known.iter().filter_map(|item| item.claim.as_deref()).collect();
-    claims.extend(["message:user.text", "message:assistant", "tool:nobody", "tool", ""]);
-    // Rather a claim that somebody declares: otherwise the renderer to use is never looked at.
+    claims.extend(["message:user.text", "message:assistant", "tool:unknown", "tool", ""]);
+    // Prefer a declared claim: otherwise the selected renderer is never checked.
     let declared = claims.len() - 5;
     let count = if declared > 0 && !sketch.other.is_multiple_of(4) { declared } else { claims.len() };
     let claim = claims[usize::from(sketch.other) % count];
@@ -215,7 +216,7 @@ fn pick<T>(items: &[T], number: u16) -> Option<&T> {
     (!items.is_empty()).then(|| &items[usize::from(number) % items.len()])
 }
 
-fn known(input: &Value) -> Vec<Known> {
+fn known(input: &Value) -> Vec<KnownContribution> {
     let mut known = Vec::new();
     for (sources, owner_id) in [("builtins", "/owner/ownerId"), ("modules", "/instanceId")] {
         for source in input[sources].as_array().into_iter().flatten() {
@@ -233,7 +234,7 @@ fn known(input: &Value) -> Vec<Known> {
                         (Some(declared), Some(status)) => status != "ready" && (any || declared == status),
                     };
                     let matched = declared.map(|declared| runtime.unwrap_or(declared));
-                    known.push(Known {
+                    known.push(KnownContribution {
                         key: format!("{owner}:{kind}/{id}"),
                         kind,
                         claim: entry["claim"].as_str().map(str::to_owned),

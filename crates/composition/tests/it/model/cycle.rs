@@ -79,7 +79,7 @@ fn cycle(reason: &'static str, group: &[&Operation]) -> Invalid {
     Invalid::of_all(group, reason, id, target)
 }
 
-/// The operations of every component that holds a cycle: an arrow lies in one when its head reaches its tail.
+/// The operations of every component that holds a cycle: an edge is in a cycle if its head reaches its tail.
 fn components<'a>(arrows: &[Arrow<'a>]) -> Vec<Vec<&'a Operation>> {
     let mut by_nodes: Vec<(BTreeSet<&str>, Vec<&Operation>)> = Vec::new();
     for &(from, to, operation) in arrows {

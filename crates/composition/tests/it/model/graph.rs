@@ -120,7 +120,7 @@ fn is_open(declared: &Declared, status: &str) -> bool {
     default.contains(&status)
 }
 
-/// Step 8: the status a fallback surface stands for; none when it is inactive or no fallback at all.
+/// Step 8: the status that a fallback surface matches; `None` if it is inactive or not a fallback.
 fn matched_status(declared: &Declared, module_status: Option<&str>) -> Option<String> {
     if declared.kind.name != "fallback-surfaces" {
         return None;

@@ -15,7 +15,7 @@ const FALLBACK_STATUSES: &[&str] =
     &["anyNonReady", "disabled", "error", "needsConfiguration", "readOnly", "unauthorized"];
 const OPERATION_KINDS: &[&str] = &["hide", "pathAlias", "rendererOverride", "reorder", "replace"];
 
-/// What a member has to be.
+/// The required shape of a member.
 enum Want {
     /// A string, with the type token of `expected` and the constraints in their order.
     Text(&'static str, &'static [Constraint]),
@@ -60,14 +60,14 @@ impl Want {
 }
 
 /// Where members are being checked: the prefix of `details.field`, and who is the subject.
-struct Place {
+struct FieldContext {
     prefix: String,
     subject: Value,
     /// D-9: under `runtime.actions[]` the received value is always a type name.
     private: bool,
 }
 
-impl Place {
+impl FieldContext {
     fn new(prefix: impl Into<String>, subject: &Value) -> Self {
         Self { prefix: prefix.into(), subject: subject.clone(), private: false }
     }
@@ -125,7 +125,7 @@ fn collection<'a>(
     &[]
 }
 
-fn required(object: &Object, place: &Place, name: &str, want: &Want, found: &mut Vec<Value>) {
+fn required(object: &Object, place: &FieldContext, name: &str, want: &Want, found: &mut Vec<Value>) {
     let field = format!("{}{name}", place.prefix);
     match object.get(name) {
         Some(value) => judge(value, place, &field, want, found),
@@ -139,14 +139,14 @@ fn required(object: &Object, place: &Place, name: &str, want: &Want, found: &mut
     }
 }
 
-fn optional(object: &Object, place: &Place, name: &str, want: &Want, found: &mut Vec<Value>) {
+fn optional(object: &Object, place: &FieldContext, name: &str, want: &Want, found: &mut Vec<Value>) {
     if let Some(value) = object.get(name) {
         judge(value, place, &format!("{}{name}", place.prefix), want, found);
     }
 }
 
 /// 2.6: `unsupported-field`, whatever the value is.
-fn absent(object: &Object, place: &Place, name: &str, found: &mut Vec<Value>) {
+fn absent(object: &Object, place: &FieldContext, name: &str, found: &mut Vec<Value>) {
     if let Some(value) = object.get(name) {
         let field = format!("{}{name}", place.prefix);
         let received = type_name(Some(value));
@@ -154,7 +154,7 @@ fn absent(object: &Object, place: &Place, name: &str, found: &mut Vec<Value>) {
     }
 }
 
-fn judge(value: &Value, place: &Place, field: &str, want: &Want, found: &mut Vec<Value>) {
+fn judge(value: &Value, place: &FieldContext, field: &str, want: &Want, found: &mut Vec<Value>) {
     let wrong_type = || {
         let expected = json!(want.token());
         structure("invalid-field-type", field, expected, type_name(Some(value)), &place.subject)
@@ -197,10 +197,10 @@ fn broken(constraint: &Constraint, text: &str) -> Option<String> {
 
 /// 2.5: when given, an object with all four lists.
 fn check_supported_versions(input: &Object, found: &mut Vec<Value>) {
-    let top = Place::new("", &host());
+    let top = FieldContext::new("", &host());
     optional(input, &top, "supportedVersions", &Want::Object("object"), found);
     if let Some(Value::Object(versions)) = input.get("supportedVersions") {
-        let place = Place::new("supportedVersions.", &host());
+        let place = FieldContext::new("supportedVersions.", &host());
         for list in
             ["compositionSchemaVersions", "moduleApiVersions", "renderHandleVersions", "policySchemaVersions"]
         {
@@ -216,10 +216,10 @@ fn check_builtin(input: &Object, element: &Value, found: &mut Vec<Value>) {
         found.push(structure("invalid-field-type", "builtins[]", json!("object"), received, &subject));
         return;
     };
-    let place = Place::new("builtins[].", &owner_subject(true, set));
+    let place = FieldContext::new("builtins[].", &owner_subject(true, set));
     required(set, &place, "owner", &Want::Object("ContributionOwner"), found);
     if let Some(Value::Object(owner)) = set.get("owner") {
-        let place = Place::new("builtins[].owner.", &place.subject);
+        let place = FieldContext::new("builtins[].owner.", &place.subject);
         required(owner, &place, "ownerKind", &Want::Choice(&["builtin"]), found);
         required(owner, &place, "ownerId", &ANY_TEXT, found);
         optional(owner, &place, "packageId", &PACKAGE_ID, found);
@@ -236,7 +236,7 @@ fn check_module(input: &Object, element: &Value, found: &mut Vec<Value>) {
         found.push(structure("invalid-field-type", "modules[]", json!("object"), received, &subject));
         return;
     };
-    let place = Place::new("modules[].", &owner_subject(false, module));
+    let place = FieldContext::new("modules[].", &owner_subject(false, module));
     required(module, &place, "packageId", &PACKAGE_ID, found);
     optional(module, &place, "packageVersion", &PACKAGE_VERSION, found);
     required(module, &place, "instanceId", &ANY_TEXT, found);
@@ -249,7 +249,7 @@ fn check_module(input: &Object, element: &Value, found: &mut Vec<Value>) {
 }
 
 /// Step 3.
-fn check_runtime(module: &Object, owner: &Place, found: &mut Vec<Value>) {
+fn check_runtime(module: &Object, owner: &FieldContext, found: &mut Vec<Value>) {
     let expected = json!("ResolvedModuleRuntime");
     let runtime = match module.get("runtime") {
         // Absent and `null` are both `missing-runtime`, received `undefined`.
@@ -266,7 +266,7 @@ fn check_runtime(module: &Object, owner: &Place, found: &mut Vec<Value>) {
             return;
         }
     };
-    let place = Place::new("runtime.", &owner.subject);
+    let place = FieldContext::new("runtime.", &owner.subject);
 
     // An absent or non-string status is this reason too.
     if !text(runtime, "status").is_some_and(|status| STATUSES.contains(&status)) {
@@ -291,8 +291,11 @@ fn check_runtime(module: &Object, owner: &Place, found: &mut Vec<Value>) {
     required(runtime, &place, "actions", &ACTIONS, found);
     for action in runtime.get("actions").and_then(Value::as_array).into_iter().flatten() {
         if let Some(action) = action.as_object() {
-            let place =
-                Place { prefix: "runtime.actions[].".into(), subject: place.subject.clone(), private: true };
+            let place = FieldContext {
+                prefix: "runtime.actions[].".into(),
+                subject: place.subject.clone(),
+                private: true,
+            };
             required(action, &place, "id", &FILLED, found);
             required(action, &place, "label", &FILLED, found);
             let kinds = Want::Choice(&["authorize", "configure", "custom", "open", "retry"]);
@@ -307,7 +310,7 @@ fn check_runtime(module: &Object, owner: &Place, found: &mut Vec<Value>) {
 fn check_contributions(input: &Object, builtin: bool, source: &Object, found: &mut Vec<Value>) {
     let Some(Value::Object(contributions)) = source.get("contributions") else { return };
     // D-13: an unknown member of `contributions` is an error of the owner.
-    let place = Place::new("contributions.", &owner_subject(builtin, source));
+    let place = FieldContext::new("contributions.", &owner_subject(builtin, source));
     for name in contributions.keys() {
         if !KINDS.iter().any(|kind| kind.collection == name) {
             absent(contributions, &place, name, found);
@@ -324,12 +327,24 @@ fn check_contributions(input: &Object, builtin: bool, source: &Object, found: &m
                 continue;
             };
             let subject = contribution_subject(builtin, source, kind, Some(entry));
-            check_descriptor(input, kind, descriptor, &Place::new(format!("{field}[]."), &subject), found);
+            check_descriptor(
+                input,
+                kind,
+                descriptor,
+                &FieldContext::new(format!("{field}[]."), &subject),
+                found,
+            );
         }
     }
 }
 
-fn check_descriptor(input: &Object, kind: &Kind, item: &Object, place: &Place, found: &mut Vec<Value>) {
+fn check_descriptor(
+    input: &Object,
+    kind: &Kind,
+    item: &Object,
+    place: &FieldContext,
+    found: &mut Vec<Value>,
+) {
     required(item, place, "id", &ANY_TEXT, found);
     optional(item, place, "metadata", &DATA, found);
     if kind.name == "sidebar-items" {
@@ -367,11 +382,11 @@ fn check_descriptor(input: &Object, kind: &Kind, item: &Object, place: &Place, f
 }
 
 /// The version comes first: when it is not supported the other fields are not checked (2.5).
-fn check_handle(input: &Object, handle: &Object, descriptor: &Place, found: &mut Vec<Value>) {
+fn check_handle(input: &Object, handle: &Object, descriptor: &FieldContext, found: &mut Vec<Value>) {
     if version::render_handle_fault(input, handle).is_some() {
         return;
     }
-    let place = Place::new(format!("{}renderHandle.", descriptor.prefix), &descriptor.subject);
+    let place = FieldContext::new(format!("{}renderHandle.", descriptor.prefix), &descriptor.subject);
     required(handle, &place, "kind", &FILLED, found);
     required(handle, &place, "id", &FILLED, found);
     optional(handle, &place, "data", &DATA, found);
@@ -398,7 +413,7 @@ pub(crate) fn operation_faults(operation: &Value) -> Vec<Value> {
     };
     let mut found = Vec::new();
     let subject = text(operation, "id").map_or_else(host, host_operation);
-    let place = Place::new("policy.operations[].", &subject);
+    let place = FieldContext::new("policy.operations[].", &subject);
     required(operation, &place, "id", &OPERATION_ID, &mut found);
     required(operation, &place, "kind", &Want::Choice(OPERATION_KINDS), &mut found);
     // Operands of an operation whose kind is malformed are not judged.

@@ -7,7 +7,6 @@ use super::{Comparison, MAX_BYTES, MAX_DEPTH, Term};
 /// Why a text is no expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
-    /// It is too long.
     #[error("an expression has at most {MAX_BYTES} bytes, and this one has {0}")]
     TooLong(usize),
     /// It is nested too deeply.
@@ -18,7 +17,6 @@ pub enum ExpressionError {
     Expected {
         /// What would be right.
         expected: &'static str,
-        /// Where.
         at: usize,
     },
 }

@@ -16,7 +16,7 @@ const MAX_TTL_MS: u64 = 31_536_000_000;
 pub(super) fn channels(value: Option<&Value>, problems: &mut Vec<Problem>) -> BTreeMap<String, Channel> {
     let Some(value) = value else { return BTreeMap::new() };
     let Value::Object(object) = value else {
-        problems.push(Problem::at("/channels", "an object has to stand here"));
+        problems.push(Problem::at("/channels", "expected an object"));
         return BTreeMap::new();
     };
     let mut channels = BTreeMap::new();

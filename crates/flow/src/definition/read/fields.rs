@@ -22,7 +22,7 @@ impl<'d, 'p> Fields<'d, 'p> {
         match value {
             Value::Object(object) => Some(Self::new(object, path, problems)),
             _ => {
-                problems.push(Problem::at(path, "an object has to stand here"));
+                problems.push(Problem::at(path, "expected an object"));
                 None
             }
         }
@@ -62,7 +62,7 @@ impl<'d, 'p> Fields<'d, 'p> {
                 None
             }
             Some(_) => {
-                self.problem(name, "a text has to stand here");
+                self.problem(name, "expected a string");
                 None
             }
             None => {
@@ -76,7 +76,7 @@ impl<'d, 'p> Fields<'d, 'p> {
         match self.object.get(name)? {
             Value::String(text) => Some(text.clone()),
             _ => {
-                self.problem(name, "a text has to stand here");
+                self.problem(name, "expected a string");
                 None
             }
         }
@@ -93,7 +93,7 @@ impl<'d, 'p> Fields<'d, 'p> {
             None => default,
             Some(Value::Bool(flag)) => *flag,
             Some(_) => {
-                self.problem(name, "true or false has to stand here");
+                self.problem(name, "expected true or false");
                 default
             }
         }
@@ -129,7 +129,7 @@ impl<'d, 'p> Fields<'d, 'p> {
                 None
             }
             Some(_) => {
-                self.problem(name, "a list has to stand here");
+                self.problem(name, "expected a list");
                 None
             }
             None => {
@@ -143,7 +143,7 @@ impl<'d, 'p> Fields<'d, 'p> {
         match self.object.get(name) {
             Some(Value::Object(object)) => Some(object),
             Some(_) => {
-                self.problem(name, "an object has to stand here");
+                self.problem(name, "expected an object");
                 None
             }
             None => {

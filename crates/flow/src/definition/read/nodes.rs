@@ -6,13 +6,14 @@ use serde_json::{Map, Value};
 
 use super::fields::Fields;
 use crate::definition::condition::Path;
+use crate::definition::config::NodeConfig;
 use crate::definition::expression::Expression;
 use crate::definition::pattern::Pattern;
 use crate::definition::{
     Capabilities, Condition, Edge, Node, NodeIndex, NodeType, Patterns, PortValue, Problem, TriggerRule,
-    config,
 };
 use crate::id::NodeId;
+use crate::interrupt::AUTH_REQUIRED;
 
 /// The place of each node, by id.
 pub(super) type Places<'d> = BTreeMap<&'d str, NodeIndex>;
@@ -36,9 +37,9 @@ pub(super) fn nodes<'d>(
         let Some(mut fields) = Fields::of(value, format!("/nodes/{place}"), problems) else { continue };
         let node = node(&mut fields, &places, capabilities);
         // There is one prompt for each key in the life of a run.
-        let key = node.as_ref().filter(|node| node.kind == NodeType::Interrupt);
-        if let Some(key) = key.and_then(|node| node.config.get("key")).and_then(Value::as_str)
-            && !keys.insert(key.to_owned())
+        if let Some(NodeConfig::Interrupt(interrupt)) = node.as_ref().map(|node| &node.config)
+            && let Some(key) = &interrupt.key
+            && !keys.insert(key.clone())
         {
             fields.problem("config/key", "another node has this key");
         }
@@ -87,19 +88,20 @@ fn node(fields: &mut Fields<'_, '_>, places: &Places<'_>, capabilities: &Capabil
     ]);
     let (id, type_id) = (id?, type_id?);
     let kind = kind(fields, &id, &type_id, capabilities);
+    let mut parsed = None;
     if let (Some(kind), Some(config)) = (kind, config) {
-        let mut found = Vec::new();
         let path = format!("{}/config", fields.path());
-        config::check(kind, &Value::Object(config.clone()), &path, capabilities, &mut found);
-        if !capabilities.mock_agent {
-            config::check_mocks(kind, config, &path, &mut found);
-        }
-        for problem in found {
-            fields.push(Problem {
-                offending_type_id: Some(type_id.clone()),
-                node_id: Some(NodeId::new(id.as_str())),
-                ..problem
-            });
+        match NodeConfig::check(kind, config, &path, capabilities) {
+            Ok(config) => parsed = Some(config),
+            Err(found) => {
+                for problem in found {
+                    fields.push(Problem {
+                        offending_type_id: Some(type_id.clone()),
+                        node_id: Some(NodeId::new(id.as_str())),
+                        ..problem
+                    });
+                }
+            }
         }
     }
     if envelope_contract.is_some() && kind.is_some_and(|kind| !kind.asks_models()) {
@@ -120,7 +122,9 @@ fn node(fields: &mut Fields<'_, '_>, places: &Places<'_>, capabilities: &Capabil
         kind: kind?,
         pack_type: (kind? == NodeType::Pack).then_some(type_id),
         name: name?,
-        config: config?.clone(),
+        config: parsed?,
+        raw_config: config?.clone(),
+        requires_key: config?.get("profile").and_then(Value::as_str) == Some(AUTH_REQUIRED),
         inputs: inputs?,
         disabled,
         agent,
@@ -206,7 +210,7 @@ fn ports(
 
 fn port(value: &Value, places: &Places<'_>) -> Result<PortValue, String> {
     let Value::Object(object) = value else {
-        return Err("an object with `type` has to stand here".into());
+        return Err("expected an object with `type`".into());
     };
     let text = |name: &str| {
         let text = object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -347,7 +351,12 @@ pub(super) fn weight(nodes: &[Node], edges: &[Edge]) -> u64 {
             PortValue::Expression(expression) => expression.weight(),
             PortValue::Static(_) | PortValue::Connection { .. } | PortValue::Variable { .. } => 1,
         };
-        let own = node.config.get("expression").and_then(Value::as_str).map_or(0, str::len) as u64;
+        let expression = if let NodeConfig::Conditional(config) = &node.config {
+            config.expression.as_deref()
+        } else {
+            None
+        };
+        let own = expression.map_or(0, str::len) as u64;
         1 + own + node.inputs.iter().map(|(_, port)| of_port(port)).sum::<u64>()
     };
     let of_edge = |edge: &Edge| 1 + edge.condition.as_ref().map_or(0, Condition::weight);
@@ -360,7 +369,7 @@ pub(super) fn weight(nodes: &[Node], edges: &[Edge]) -> u64 {
 
 fn condition(value: &Value, patterns: Patterns) -> Result<Condition, String> {
     let Value::Object(object) = value else {
-        return Err("an object has to stand here".into());
+        return Err("expected an object".into());
     };
     if let Some(name) =
         object.keys().find(|name| !["type", "left", "right", "expression"].contains(&name.as_str()))

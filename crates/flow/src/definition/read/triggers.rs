@@ -10,7 +10,7 @@ use crate::definition::trigger::{
     ATTEMPTS, Listening, MAX_ATTEMPTS, MAX_LISTENING, MAX_NAME_BYTES, MAX_RETRY_DELAY_MS, RETRY_DELAY_MS,
     SourceKind, UnservedKind, UnservedTrigger,
 };
-use crate::definition::{CalledType, Capabilities, Problem, Variable};
+use crate::definition::{CalledType, Capabilities, Problem, Surface, Variable};
 use crate::id::NodeId;
 
 const KINDS: &[&str] = &[
@@ -164,7 +164,7 @@ fn listen(
         (None, Some(given)) => given,
         (Some(None), _) | (None, None) => return None,
     };
-    if !around.capabilities.surfaces.contains("queueBus") {
+    if !around.capabilities.surfaces.contains(Surface::QueueBus) {
         let required = match kind {
             SourceKind::Queue => "queueBus.supported",
             SourceKind::Stream => "queueBus.stream.supported",
@@ -178,7 +178,7 @@ fn listen(
         None => &none,
         Some(Value::Object(config)) => config,
         Some(_) => {
-            fields.problem("config", "an object has to stand here");
+            fields.problem("config", "expected an object");
             return None;
         }
     };
@@ -267,7 +267,7 @@ fn inputs(
     around: &Around<'_>,
 ) -> Option<BTreeMap<String, String>> {
     let Value::Object(members) = fields.value("inputs")? else {
-        fields.problem("inputs", "an object has to stand here");
+        fields.problem("inputs", "expected an object");
         return None;
     };
     let mut mapped = BTreeMap::new();

@@ -9,7 +9,8 @@ use super::super::bounds::MAX_REASONING_BYTES;
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::super::{handoff, ids};
-use crate::definition::NodeIndex;
+use crate::definition::config::{MockAgentConfig, MockReasoning, MockThoughts, MockToolError};
+use crate::definition::{Node, NodeIndex};
 use crate::event::data::agent::{
     AgentDecided, AgentHandoff, AgentReasoned, AgentReasoningDelta, AgentToolCalled, AgentToolReturned,
 };
@@ -30,43 +31,41 @@ pub(super) fn threshold(turn: &Turn<'_>, agent_id: &str) -> f64 {
     own.or_else(|| turn.children.threshold(agent_id)).unwrap_or(DEFAULT_THRESHOLD)
 }
 
-/// The agent of a node: that of its configuration, that it is pinned to, or the host's own.
-pub(super) fn agent_id(turn: &Turn<'_>, node: NodeIndex, role: &str) -> String {
-    let node = turn.node(node);
-    let pinned = node.agent.as_ref().and_then(|agent| agent.get("agentId"));
-    let named = node.config.get("agentId").or(pinned).and_then(Value::as_str);
+/// The id of the agent that a node is pinned to.
+pub(super) fn pinned(node: &Node) -> Option<&str> {
+    node.agent.as_ref()?.get("agentId")?.as_str()
+}
+
+/// The id of the agent of a node: the one that its configuration or its pin names, or the host's own.
+pub(super) fn agent_id(node: &Node, named: Option<&str>, role: &str) -> String {
     named.map_or_else(|| format!("host:{role}:{}", node.id), str::to_owned)
 }
 
-pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
-    let agent_id = agent_id(turn, node, "mock-agent");
-    reason(turn, node, &agent_id);
-    call_tools(turn, node, &agent_id);
-    let config = &turn.node(node).config;
-    if let Some(handoff) = config.get("mockHandoff") {
-        let text = |name: &str| handoff.get(name).and_then(Value::as_str).map(str::to_owned);
+pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, config: &MockAgentConfig) -> Step {
+    let subject = turn.node(node);
+    let agent_id = agent_id(subject, config.agent_id.as_deref().or_else(|| pinned(subject)), "mock-agent");
+    reason(turn, node, config, &agent_id);
+    call_tools(turn, node, config, &agent_id);
+    if let Some(handoff) = &config.mock_handoff {
         let told = AgentHandoff {
             agent_id: Some(agent_id.clone()),
-            context: handoff.get("context").cloned(),
-            reason: text("reason").map(Cow::Owned),
-            ..handoff::between(agent_id.clone(), text("toAgentId").unwrap_or_default())
+            context: handoff.context.clone(),
+            reason: handoff.reason.clone().map(Cow::Owned),
+            ..handoff::between(agent_id.clone(), handoff.to_agent_id.clone())
         };
         turn.emit(told, Some(node), None);
     }
-    let synthetic = config
-        .get("mockConfidence")
-        .map(|confidence| json!({"decision": "proceed", "confidence": confidence}));
-    let Some(mock) = config.get("mockDecision").cloned().or(synthetic) else {
-        return Step::done(json!({"agentId": agent_id}));
+    let (decision, confidence, reasoning) = match (&config.mock_decision, &config.mock_confidence) {
+        (Some(mock), _) => (mock.decision.clone(), mock.confidence.clone(), mock.reasoning.clone()),
+        (None, Some(confidence)) => ("proceed".into(), Some(confidence.clone()), None),
+        (None, None) => return Step::done(json!({"agentId": agent_id})),
     };
-    let decision = mock.get("decision").cloned().unwrap_or_default();
-    let confidence = mock.get("confidence").cloned();
     let decided = AgentDecided {
         agent_id: agent_id.clone(),
         confidence: confidence.clone(),
         content_trust: None,
         decision: decision.clone(),
-        reasoning: mock.get("reasoning").cloned(),
+        reasoning: reasoning.map(Value::String),
     };
     let cause = turn.emit(decided, Some(node), None);
     let threshold = threshold(turn, &agent_id);
@@ -91,37 +90,44 @@ pub(super) fn ratified(resolution: &Resolution) -> Step {
     Step::done(json!({"agentId": data.get("agentId"), "decision": decision, "output": resolution.value}))
 }
 
-fn reason(turn: &mut Turn<'_>, node: NodeIndex, agent_id: &str) {
+fn reason(turn: &mut Turn<'_>, node: NodeIndex, config: &MockAgentConfig, agent_id: &str) {
     let verbosity = turn.state.genesis.configurable.get("reasoningVerbosity").and_then(Value::as_str);
     let verbosity = verbosity.unwrap_or("summary").to_owned();
-    let Some(mock) = turn.node(node).config.get("mockReasoning") else { return };
-    if *mock == Value::Bool(false) || verbosity == "off" {
+    let unspoken;
+    let thoughts = match &config.mock_reasoning {
+        None | Some(MockReasoning::Enabled(false)) => return,
+        Some(MockReasoning::Thoughts(thoughts)) => thoughts,
+        Some(MockReasoning::Enabled(true)) => {
+            let summary = "A mock agent has no reasons.".to_owned();
+            unspoken = MockThoughts { summary, ..MockThoughts::default() };
+            &unspoken
+        }
+    };
+    if verbosity == "off" {
         return;
     }
-    let chunks = mock.get("streamChunks").and_then(Value::as_array);
-    let chunks: Vec<&str> = chunks.into_iter().flatten().filter_map(Value::as_str).collect();
-    for (sequence, delta) in (0..).zip(&chunks) {
+    let MockThoughts { stream_chunks: chunks, summary, token_count, trace } = thoughts;
+    for (sequence, delta) in (0..).zip(chunks) {
         let told = AgentReasoningDelta {
             agent_id: agent_id.to_owned(),
-            delta: (*delta).to_owned(),
+            delta: delta.clone(),
             sequence,
             verbosity: verbosity.clone(),
         };
         turn.emit(told, Some(node), None);
     }
-    let summary = mock.get("summary").and_then(Value::as_str).unwrap_or("A mock agent has no reasons.");
-    let trace = mock.get("trace").and_then(Value::as_str).unwrap_or(summary);
+    let trace = trace.as_ref().unwrap_or(summary);
     // What was streamed is what was reasoned, to the letter.
     let reasoning = match (chunks.is_empty(), verbosity.as_str()) {
         (false, _) => chunks.concat(),
         (true, "summary") => beginning(trace).to_owned(),
-        (true, _) => trace.to_owned(),
+        (true, _) => trace.clone(),
     };
     let told = AgentReasoned {
         agent_id: agent_id.to_owned(),
         reasoning,
-        summary: Some(summary.to_owned()),
-        token_count: mock.get("tokenCount").cloned(),
+        summary: Some(summary.clone()),
+        token_count: token_count.clone(),
         verbosity,
     };
     turn.emit(told, Some(node), None);
@@ -136,13 +142,12 @@ fn beginning(text: &str) -> &str {
     &text[..end]
 }
 
-fn call_tools(turn: &mut Turn<'_>, node: NodeIndex, agent_id: &str) {
-    let calls = turn.node(node).config.get("mockToolCalls").and_then(Value::as_array);
+fn call_tools(turn: &mut Turn<'_>, node: NodeIndex, config: &MockAgentConfig, agent_id: &str) {
     let (iteration, attempt) = (turn.state.nodes[node].iteration, turn.state.nodes[node].attempt);
-    for (place, call) in calls.into_iter().flatten().enumerate() {
+    for (place, call) in config.mock_tool_calls.iter().enumerate() {
         let call_id = ids::call_id(&turn.node(node).id, iteration, attempt, place);
-        let tool = call.get("toolId").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let arguments = call.get("arguments").cloned().unwrap_or_else(|| json!({}));
+        let tool = &call.tool_id;
+        let arguments = call.arguments.clone().unwrap_or_else(|| json!({}));
         let called = AgentToolCalled {
             agent_id: agent_id.to_owned(),
             args_hash: None,
@@ -154,19 +159,18 @@ fn call_tools(turn: &mut Turn<'_>, node: NodeIndex, agent_id: &str) {
             transport: None,
         };
         let cause = turn.emit(called, Some(node), None);
-        let error = call.get("error").map(tool_error);
-        let result = call.get("result");
+        let error = call.error.as_ref().map(tool_error);
         let returned = AgentToolReturned {
             agent_id: agent_id.to_owned(),
             call_id,
             content_trust: None,
-            duration_ms: call.get("durationMs").and_then(Value::as_u64),
+            duration_ms: call.duration_ms,
             status: if error.is_some() { "error" } else { "ok" }.into(),
             error,
-            outcome: result.cloned(),
-            result: result.cloned(),
+            outcome: call.result.clone(),
+            result: call.result.clone(),
             tool_id: tool.clone(),
-            tool_name: tool,
+            tool_name: tool.clone(),
             transport: None,
         };
         turn.emit(returned, Some(node), Some(cause));
@@ -174,12 +178,10 @@ fn call_tools(turn: &mut Turn<'_>, node: NodeIndex, agent_id: &str) {
 }
 
 /// The error of a tool, with its code under both of its names.
-fn tool_error(error: &Value) -> Value {
-    let text = |name: &str| error.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let code = text("error").or_else(|| text("code")).unwrap_or("tool_failed");
-    let mut told = json!({"code": code, "error": code, "message": text("message").unwrap_or(code)});
-    if let Some(details) = error.get("details") {
-        told["details"] = details.clone();
+fn tool_error(error: &MockToolError) -> Value {
+    let mut told = json!({"code": error.error, "error": error.error, "message": error.message});
+    if let Some(details) = &error.details {
+        told["details"] = Value::Object(details.clone());
     }
     told
 }

@@ -6,7 +6,7 @@ use super::super::ask::Outside;
 use super::super::children::no_source;
 use super::super::drain::Step;
 use super::super::turn::Turn;
-use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Report, Resumption, Told, ids};
+use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Report, Reported, Resumption, ids};
 use super::{data, gates};
 use crate::channel::{self, Reach};
 use crate::definition::channel::Reducer;
@@ -14,13 +14,11 @@ use crate::definition::{NodeIndex, NodeType, config};
 use crate::event::{EventData, event_id};
 use crate::failure::FailureCode;
 use crate::id::EffectId;
+use crate::interrupt::InterruptKind;
 use crate::state::{Resolution, RunError};
 
 /// How often one node may wait for somebody in the middle of its work.
 const MAX_INTERRUPTS: u32 = 1000;
-
-/// What the work of a node may wait for. The other kinds belong to nodes of the engine's own.
-const KINDS: [&str; 4] = ["approval", "clarification", "external-event", "custom"];
 
 /// Asks the host to do the work of a node. The node of the trigger that started the run has its message already.
 pub(super) fn call(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, Value>) -> Step {
@@ -62,13 +60,14 @@ fn ask_host(
     let (ordinal, attempt) = (turn.state.nodes[node].ordinal(), turn.state.nodes[node].attempt);
     let logical_invocation_id = identity(turn, node, ordinal);
     // Nobody but a module can ask for channels, and they may be large.
-    let channels = match subject.kind {
-        NodeType::Pack => Reach::of(turn.definition, &turn.state.channels, subject, turn.now),
-        _ => Reach::default(),
+    let channels = if subject.kind == NodeType::Pack {
+        Reach::of(turn.definition, &turn.state.channels, subject, turn.now)
+    } else {
+        Reach::default()
     };
     let call = Call {
         type_id: subject.type_id().to_owned(),
-        config: subject.config.clone(),
+        config: subject.raw_config.clone(),
         inputs,
         variables: turn.state.variables.clone(),
         channels,
@@ -95,12 +94,12 @@ fn ask_host(
 pub(super) fn done(
     turn: &mut Turn<'_>,
     node: NodeIndex,
-    told: Vec<Told>,
+    told: Vec<Reported>,
     outcome: Result<Value, RunError>,
 ) -> Step {
     // All that it wrote is recorded, or nothing.
     let refused = check_writes(turn, node, &told).err();
-    let is_log = |told: &Told| matches!(told.data(), Some(EventData::LogAppended(_)));
+    let is_log = |told: &Reported| matches!(told.data(), Some(EventData::LogAppended(_)));
     let told = told.into_iter().filter(|told| refused.is_none() || is_log(told));
     if let Some((asked, causation_id)) = record(turn, node, told) {
         return suspend(turn, node, asked, causation_id);
@@ -120,15 +119,15 @@ pub(super) fn done(
 pub(super) fn record(
     turn: &mut Turn<'_>,
     node: NodeIndex,
-    told: impl IntoIterator<Item = Told>,
+    told: impl IntoIterator<Item = Reported>,
 ) -> Option<(Map<String, Value>, Option<String>)> {
     let mut sequences = Vec::new();
-    for Told { report, cause } in told {
+    for Reported { report, cause } in told {
         let sequence = match report {
             Report::Ask(asked) => {
                 let outside = match cause {
                     Some(Cause::Id(id)) => Some(id),
-                    Some(Cause::Told(_)) | None => None,
+                    Some(Cause::Reported(_)) | None => None,
                 };
                 return Some((asked, outside));
             }
@@ -140,7 +139,7 @@ pub(super) fn record(
                 let run_id = &turn.state.genesis.run_id;
                 let cause = match cause {
                     None => None,
-                    Some(Cause::Told(place)) => {
+                    Some(Cause::Reported(place)) => {
                         sequences.get(place).map(|sequence| event_id(run_id, *sequence))
                     }
                     Some(Cause::Id(id)) => Some(id),
@@ -154,7 +153,7 @@ pub(super) fn record(
 }
 
 /// Checks what the work of a node wrote to channels, on what is in them now.
-fn check_writes(turn: &Turn<'_>, node: NodeIndex, told: &[Told]) -> Result<(), RunError> {
+fn check_writes(turn: &Turn<'_>, node: NodeIndex, told: &[Reported]) -> Result<(), RunError> {
     let writes = told.iter().filter_map(|told| match &told.report {
         Report::WriteChannel { channel, value } => Some((channel.as_str(), value)),
         Report::Event { .. } | Report::SetVariable { .. } | Report::Ask(_) => None,
@@ -176,11 +175,25 @@ fn suspend(
     let content_trust = asked.remove("contentTrust");
     asked.retain(|name, _| ["kind", "data", "resumeSchema", "timeoutMs"].contains(&name.as_str()));
     let kind = asked.get("kind").and_then(Value::as_str).unwrap_or_default();
-    if !KINDS.contains(&kind) {
-        return refused(format!("what the work of a node waits for has `kind`, one of {}", KINDS.join(", ")));
+    let waits_for = |kind: InterruptKind| match kind {
+        InterruptKind::Approval
+        | InterruptKind::Clarification
+        | InterruptKind::ExternalEvent
+        | InterruptKind::Custom => true,
+        // These belong to nodes of the engine's own.
+        InterruptKind::ConversationStart
+        | InterruptKind::ConversationExchange
+        | InterruptKind::ConversationClose
+        | InterruptKind::LowConfidence => false,
+    };
+    let kinds =
+        || InterruptKind::ALL.iter().copied().filter(|kind| waits_for(*kind)).map(InterruptKind::as_str);
+    if !kinds().any(|known| known == kind) {
+        let kinds: Vec<&str> = kinds().collect();
+        return refused(format!("what the work of a node waits for has `kind`, one of {}", kinds.join(", ")));
     }
-    match config::interrupt_problem(&asked) {
-        Some(path) => refused(format!("what the work of the node waits for is no interrupt, at `{path}`")),
-        None => gates::ask(turn, node, &asked, Outside { causation_id, content_trust }),
+    match config::interrupt(&asked) {
+        Err(path) => refused(format!("what the work of the node waits for is no interrupt, at `{path}`")),
+        Ok(config) => gates::ask(turn, node, &config, Outside { causation_id, content_trust }),
     }
 }

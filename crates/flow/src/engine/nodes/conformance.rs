@@ -6,6 +6,7 @@ use super::super::children::no_source;
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::super::{Activity, ActivityRequest, Effect, ids};
+use crate::definition::config::{ArtifactEmitConfig, CostEmitConfig, SecretEchoConfig};
 use crate::definition::node_type::MOCK_AGENT;
 use crate::definition::{NodeIndex, NodeType};
 use crate::event::data::model::ModelCapabilityInsufficient;
@@ -57,19 +58,23 @@ pub(super) fn insufficient_model(turn: &mut Turn<'_>, node: NodeIndex) -> RunErr
         .with(json!({"missingCapabilities": [NO_SUCH_MODEL]}))
 }
 
+/// Asks the host for the digest of a secret.
+pub(super) fn fingerprint(turn: &mut Turn<'_>, node: NodeIndex, config: &SecretEchoConfig) -> Step {
+    effect(turn, node, ActivityRequest::SecretFingerprint { secret_id: config.secret_id.clone() }, "secrets")
+}
+
+/// Asks the host to count.
+pub(super) fn count(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
+    let name = turn.node(node).id.to_string();
+    effect(turn, node, ActivityRequest::Count { name }, "count")
+}
+
 /// Asks the host for an effect. A loop makes another effect of it; another attempt does not.
-pub(super) fn effect(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
+fn effect(turn: &mut Turn<'_>, node: NodeIndex, request: ActivityRequest, provider: &str) -> Step {
     if turn.has_no_source() {
         return Step::failed(no_source());
     }
     let subject = turn.node(node);
-    let text = |name: &str| subject.config.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (request, provider) = match subject.kind {
-        NodeType::SecretEcho => {
-            (ActivityRequest::SecretFingerprint { secret_id: text("secretId") }, "secrets")
-        }
-        _ => (ActivityRequest::Count { name: subject.id.to_string() }, "count"),
-    };
     let ordinal = turn.state.nodes[node].iteration;
     let logical_invocation_id =
         ids::logical_invocation_id(&turn.state.genesis, &subject.id, ordinal, provider);
@@ -94,20 +99,18 @@ pub(super) fn performed(turn: &mut Turn<'_>, node: NodeIndex, value: Value) -> S
     }
 }
 
-pub(super) fn cost(turn: &Turn<'_>, node: NodeIndex) -> Step {
-    let attributes = turn.node(node).config.get("attrs").and_then(Value::as_object);
-    let allowed = attributes.into_iter().flatten().filter(|(name, value)| {
+pub(super) fn cost(config: &CostEmitConfig) -> Step {
+    let allowed = config.attrs.iter().filter(|(name, value)| {
         COST_ATTRIBUTES.contains(&name.as_str()) && !value.is_object() && !value.is_array()
     });
     Step::Done(allowed.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>())
 }
 
-pub(super) fn artifact(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
-    let config = &turn.node(node).config;
+pub(super) fn artifact(turn: &mut Turn<'_>, node: NodeIndex, config: &ArtifactEmitConfig) -> Step {
     let (run_id, iteration) = (turn.state.genesis.run_id.clone(), turn.state.nodes[node].iteration);
     let id =
         turn.recorded_artifact().unwrap_or_else(|| ids::artifact_id(&run_id, &turn.node(node).id, iteration));
-    let kind = config.get("artifactType").and_then(Value::as_str).filter(|kind| !kind.is_empty());
+    let kind = config.artifact_type.as_deref().filter(|kind| !kind.is_empty());
     let kind = kind.unwrap_or("document");
     let created = ArtifactCreated {
         artifact_id: id.clone(),
@@ -118,7 +121,7 @@ pub(super) fn artifact(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     turn.emit(created, Some(node), None);
     let document = json!({
         "artifactId": id, "artifactType": kind, "runId": run_id, "nodeId": turn.node(node).id,
-        "data": config.get("data"),
+        "data": config.data,
     });
     turn.ask_host(Effect::StoreArtifact { artifact_id: id.clone(), document });
     Step::done(json!({"artifactId": id}))

@@ -7,6 +7,7 @@ use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::data;
 use crate::definition::NodeIndex;
+use crate::definition::config::ConversationGateConfig;
 use crate::event::data::conversation::{
     ConversationClosed, ConversationExchanged, ConversationOpened, ConversationTurn,
 };
@@ -17,14 +18,12 @@ use crate::state::{Interrupt, Outcome};
 const CHANNEL: &str = "conversation";
 const PROMPT: &str = "How can I help?";
 
-pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
-    let config = &turn.node(node).config;
-    let prompt = config.get("prompt").and_then(Value::as_str).filter(|prompt| !prompt.is_empty());
-    let prompt = prompt.unwrap_or(PROMPT);
-    if config.get("mockAutoResume") == Some(&Value::Bool(true)) {
-        return rehearse(turn, node, prompt);
+pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, config: &ConversationGateConfig) -> Step {
+    let prompt = config.prompt.as_deref().filter(|prompt| !prompt.is_empty()).unwrap_or(PROMPT);
+    if config.mock_auto_resume {
+        return rehearse(turn, node, prompt, config.turn_count.unwrap_or(1));
     }
-    open(turn, node, prompt, config.get("schema").cloned(), None);
+    open(turn, node, prompt, config.schema.clone(), None);
     Step::Waits
 }
 
@@ -58,9 +57,8 @@ pub(super) fn open(
 }
 
 /// A whole conversation with nobody, for tests: its ids and times do not depend on the run.
-fn rehearse(turn: &mut Turn<'_>, node: NodeIndex, prompt: &str) -> Step {
+fn rehearse(turn: &mut Turn<'_>, node: NodeIndex, prompt: &str, count: u64) -> Step {
     let id = conversation_id(turn, node);
-    let count = turn.node(node).config.get("turnCount").and_then(Value::as_u64).unwrap_or(1);
     let mut cause = opened(turn, node, &id, prompt, 0, None);
     let mut last = spoken(&id, prompt, 0);
     for index in 1..=count {

@@ -8,14 +8,22 @@ use super::super::turn::Turn;
 use crate::channel::{self, ChannelState};
 use crate::definition::NodeIndex;
 use crate::definition::channel::Reducer;
+use crate::definition::config::{
+    ChannelWriteConfig, ConditionalConfig, GetVariableConfig, IdentityConfig, LoopConfig, SetVariableConfig,
+};
 use crate::definition::expression::{Expression, Scope, is_true};
 use crate::event::data::value::ChannelWritten;
 use crate::failure::FailureCode;
 use crate::state::{NodeStatus, RunError};
 
 /// Gives what it is given, as outputs and as variables.
-pub(super) fn identity(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, Value>) -> Step {
-    if turn.node(node).config.get("emitDuplicateMessageId") == Some(&Value::Bool(true)) {
+pub(super) fn identity(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &IdentityConfig,
+    inputs: Map<String, Value>,
+) -> Step {
+    if config.emit_duplicate_message_id == Some(Value::Bool(true)) {
         for (id, text) in [("message-1", "first"), ("message-2", "second"), ("message-1", "first again")] {
             let message = json!({"messageId": id, "content": text});
             if let Err(error) = write(turn, node, "messages", &message, &Reducer::Message) {
@@ -35,8 +43,13 @@ pub(super) fn identity(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String,
 }
 
 /// Evaluates a condition: the configured expression, or else the input `condition`, `value` or `input`.
-pub(super) fn conditional(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
-    let result = match turn.node(node).config.get("expression").and_then(Value::as_str) {
+pub(super) fn conditional(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &ConditionalConfig,
+    inputs: &Map<String, Value>,
+) -> Step {
+    let result = match &config.expression {
         Some(text) => match Expression::parse(text) {
             Ok(expression) => {
                 // A name is an input of the node where it has one, and else a variable.
@@ -63,13 +76,17 @@ pub(super) fn conditional(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<Str
 }
 
 /// Counts rounds: how often it was entered, the item of this round, and whether it was the last.
-pub(super) fn count(turn: &Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
-    let config = &turn.node(node).config;
+pub(super) fn count(
+    turn: &Turn<'_>,
+    node: NodeIndex,
+    config: &LoopConfig,
+    inputs: &Map<String, Value>,
+) -> Step {
     let index = u64::from(turn.state.nodes[node].iteration);
-    let items = inputs.get("items").or_else(|| config.get("items")).and_then(Value::as_array);
+    let items = inputs.get("items").or(config.items.as_ref()).and_then(Value::as_array);
     let length = items.map(|items| u64::try_from(items.len()).unwrap_or(u64::MAX));
-    let number = |name: &str| config.get(name).and_then(Value::as_u64);
-    let most = [length, number("maxIterations"), number("count")].into_iter().flatten().min();
+    let count = config.count.as_ref().and_then(Value::as_u64);
+    let most = [length, config.max_iterations, count].into_iter().flatten().min();
     let done = most.is_some_and(|most| index >= most);
     let mut outputs = json!({"index": index, "done": done});
     let item = items.and_then(|items| items.get(usize::try_from(index).ok()?));
@@ -95,41 +112,40 @@ pub(super) fn merge(turn: &Turn<'_>, node: NodeIndex, inputs: Map<String, Value>
     Step::Done(outputs)
 }
 
-fn name_of(turn: &Turn<'_>, node: NodeIndex) -> String {
-    let config = &turn.node(node).config;
-    let name = config.get("name").or_else(|| config.get("variableName")).and_then(Value::as_str);
-    name.unwrap_or_default().to_owned()
-}
-
-pub(super) fn set_variable(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
-    let name = name_of(turn, node);
-    if turn.definition.channels.contains_key(&name) {
-        return Step::failed(is_channel(&name));
+pub(super) fn set_variable(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &SetVariableConfig,
+    inputs: &Map<String, Value>,
+) -> Step {
+    let name = config.variable();
+    if turn.definition.channels.contains_key(name) {
+        return Step::failed(is_channel(name));
     }
-    let given = inputs.get("value").or_else(|| turn.node(node).config.get("value"));
+    let given = inputs.get("value").or(config.value.as_ref());
     let Some(value) = given.or_else(|| inputs.get("input")).cloned() else {
         let message = format!("variable `{name}`: give a value by the input or the configuration `value`");
         return Step::failed(RunError::of(FailureCode::InputMissing, message));
     };
-    turn.set_variable(Some(node), &name, &value, None);
+    turn.set_variable(Some(node), name, &value, None);
     Step::done(json!({"name": name, "value": value, "output": value}))
 }
 
 /// Reads a variable or a channel. One without a value gives no value.
-pub(super) fn get_variable(turn: &Turn<'_>, node: NodeIndex) -> Step {
-    let name = name_of(turn, node);
-    let value = match turn.definition.channels.get(&name) {
+pub(super) fn get_variable(turn: &Turn<'_>, node: NodeIndex, config: &GetVariableConfig) -> Step {
+    let name = config.variable();
+    let value = match turn.definition.channels.get(name) {
         Some(channel) => {
-            if let Err(error) = channel::check_read(&name, channel, turn.node(node)) {
+            if let Err(error) = channel::check_read(name, channel, turn.node(node)) {
                 return Step::failed(error);
             }
-            turn.state.channels.get(&name).map(|state| {
+            turn.state.channels.get(name).map(|state| {
                 let mut state = state.clone();
                 state.expire(channel.ttl_ms, turn.now);
                 state.value
             })
         }
-        None => turn.state.variables.get(&name).cloned(),
+        None => turn.state.variables.get(name).cloned(),
     };
     let mut outputs = json!({"name": name});
     if let Some(value) = value {
@@ -139,12 +155,16 @@ pub(super) fn get_variable(turn: &Turn<'_>, node: NodeIndex) -> Step {
     Step::done(outputs)
 }
 
-pub(super) fn channel_write(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
-    let config = &turn.node(node).config;
-    let name = config.get("channelName").and_then(Value::as_str).unwrap_or_default();
-    let reducer = config.get("reducer").and_then(Value::as_str).and_then(Reducer::parse);
-    let value = inputs.get("value").or_else(|| config.get("value")).cloned().unwrap_or_default();
-    if let Err(error) = write(turn, node, name, &value, &reducer.unwrap_or(Reducer::Append)) {
+pub(super) fn channel_write(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &ChannelWriteConfig,
+    inputs: &Map<String, Value>,
+) -> Step {
+    let name = config.channel_name.as_str();
+    let reducer = config.reducer.as_ref().unwrap_or(&Reducer::Append);
+    let value = inputs.get("value").or(config.value.as_ref()).cloned().unwrap_or_default();
+    if let Err(error) = write(turn, node, name, &value, reducer) {
         return Step::failed(error);
     }
     let size = turn.state.channels.get(name).map_or(0, ChannelState::size);

@@ -9,6 +9,8 @@ use super::super::mapping;
 use super::super::turn::Turn;
 use super::{conversation, fan_out};
 use crate::definition::NodeIndex;
+use crate::definition::config::{AskUserRouting, DispatchConfig, FanOutPolicy};
+use crate::definition::decision::DecisionKind;
 use crate::event::data::dispatch::{ChainPhase, ConfidenceEscalated, WorkflowChainEvent};
 use crate::failure::FailureCode;
 use crate::id::{RunId, WorkflowId};
@@ -21,21 +23,21 @@ const CONFIDENCE_FLOOR: f64 = 0.5;
 /// The question that an unsure decision becomes.
 const PROCEED: &str = "proceed";
 
-pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
+pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, config: &DispatchConfig) -> Step {
     let Some((decision, sequence)) = turn.state.last_decision.clone() else {
         let message =
             "no supervisor has decided anything; put `core.orchestrator.supervisor` before the dispatch";
         return Step::failed(RunError::of(FailureCode::NoPendingDecision, message));
     };
-    match decision.get("kind").and_then(Value::as_str) {
-        Some("next-worker") => match decision.get("confidence").and_then(Value::as_f64) {
+    match DecisionKind::recorded(&decision) {
+        DecisionKind::NextWorker => match decision.get("confidence").and_then(Value::as_f64) {
             Some(confidence) if confidence < CONFIDENCE_FLOOR => {
                 escalate(turn, node, &decision, confidence, sequence)
             }
-            _ => begin(turn, node, &decision, sequence),
+            Some(_) | None => begin(turn, node, config, &decision, sequence),
         },
-        Some("ask-user") => ask(turn, node, &decision, sequence),
-        _ => {
+        DecisionKind::AskUser => ask(turn, node, config, &decision, sequence),
+        DecisionKind::Terminate => {
             let mut outputs = json!({"kind": "terminate"});
             if let Some(reason) = decision.get("reason") {
                 outputs["reason"] = reason.clone();
@@ -46,14 +48,19 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
 }
 
 /// Goes on with the answer of a person: about an unsure decision, or to a question.
-pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
+pub(super) fn answered(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &DispatchConfig,
+    resolution: &Resolution,
+) -> Step {
     let Some((decision, sequence)) = turn.state.last_decision.clone() else {
         return Step::failed(RunError::of(FailureCode::NoPendingDecision, "the decision is gone"));
     };
-    if decision.get("kind").and_then(Value::as_str) == Some("next-worker") {
+    if DecisionKind::recorded(&decision) == DecisionKind::NextWorker {
         let answer = resolution.value.get("answers").and_then(|answers| answers.get(PROCEED));
         if answer.is_some_and(is_yes) {
-            return begin(turn, node, &decision, sequence);
+            return begin(turn, node, config, &decision, sequence);
         }
         return Step::done(json!({"kind": "declined", "answer": answer}));
     }
@@ -89,9 +96,15 @@ fn escalate(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, confidence: 
     clarify(turn, node, data, cause)
 }
 
-fn ask(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, sequence: u64) -> Step {
+fn ask(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &DispatchConfig,
+    decision: &Value,
+    sequence: u64,
+) -> Step {
     let prompt = decision.get("prompt").and_then(Value::as_str).unwrap_or("What is next?").to_owned();
-    if !converses(turn, node) {
+    if !converses(turn, config) {
         let data = json!({"questions": [{"id": "answer", "question": prompt}]});
         return clarify(turn, node, data, sequence);
     }
@@ -103,9 +116,10 @@ fn ask(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, sequence: u64) ->
 }
 
 /// Whether a question becomes a conversation. A host that has none asks one question; a run that is repeated does what was recorded.
-fn converses(turn: &Turn<'_>, node: NodeIndex) -> bool {
-    if turn.node(node).config.get("askUserRouting").and_then(Value::as_str) == Some("clarification") {
-        return false;
+fn converses(turn: &Turn<'_>, config: &DispatchConfig) -> bool {
+    match config.ask_user_routing {
+        AskUserRouting::Clarification => return false,
+        AskUserRouting::Conversation | AskUserRouting::Auto => {}
     }
     match &turn.recorded {
         Some(recorded) => recorded.converses(turn.state.next_sequence),
@@ -137,14 +151,24 @@ pub(super) fn workers(decision: &Value) -> Vec<WorkflowId> {
     list.into_iter().flatten().filter_map(|id| Some(WorkflowId::new(id.as_str()?))).collect()
 }
 
-fn begin(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, sequence: u64) -> Step {
+fn begin(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &DispatchConfig,
+    decision: &Value,
+    sequence: u64,
+) -> Step {
     let workers = workers(decision);
-    let policy = turn.node(node).config.get("fanOutPolicy").and_then(Value::as_str);
-    if policy == Some("reject") && workers.len() > 1 {
-        let message =
-            "the dispatch takes one worker at a time; set `fanOutPolicy` to `sequential` or `parallel`";
-        return Step::failed(RunError::of(FailureCode::FanOutUnsupported, message));
-    }
+    let several = workers.len() > 1;
+    let at_once = match config.fan_out_policy {
+        FanOutPolicy::Parallel => several,
+        FanOutPolicy::Reject if several => {
+            let message =
+                "the dispatch takes one worker at a time; set `fanOutPolicy` to `sequential` or `parallel`";
+            return Step::failed(RunError::of(FailureCode::FanOutUnsupported, message));
+        }
+        FanOutPolicy::Sequential | FanOutPolicy::Reject => false,
+    };
     for worker in &workers {
         if let Some(error) = turn.refuse_child(worker) {
             let began = step(turn, ChainPhase::DispatchBegan, worker, None);
@@ -155,18 +179,18 @@ fn begin(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, sequence: u64) 
             return Step::failed(error);
         }
     }
-    if policy == Some("parallel") && workers.len() > 1 {
-        fan_out::begin(turn, node, workers.len(), sequence);
+    if at_once {
+        fan_out::begin(turn, node, config, workers.len(), sequence);
     }
-    advance(turn, node)
+    advance(turn, node, config)
 }
 
 /// Starts the next worker, waits, or ends with the last.
-pub(in crate::engine) fn advance(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
+pub(in crate::engine) fn advance(turn: &mut Turn<'_>, node: NodeIndex, config: &DispatchConfig) -> Step {
     let Some((decision, sequence)) = turn.state.last_decision.clone() else { return Step::Waits };
     let workers = workers(&decision);
     if turn.state.nodes[node].fan_out.is_some() {
-        return fan_out::advance(turn, node, &workers, sequence);
+        return fan_out::advance(turn, node, config, &workers, sequence);
     }
     let own = turn.own_children(node);
     if let Some(last) = own.last() {
@@ -180,7 +204,7 @@ pub(in crate::engine) fn advance(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     }
     match (workers.get(own.len()), own.last()) {
         (Some(worker), _) => {
-            start(turn, node, worker, sequence);
+            start(turn, node, config, worker, sequence);
             Step::Waits
         }
         (None, Some(last)) => {
@@ -194,9 +218,14 @@ pub(in crate::engine) fn advance(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
 }
 
 /// Starts one worker. Gives whether it could be.
-pub(super) fn start(turn: &mut Turn<'_>, node: NodeIndex, worker: &WorkflowId, sequence: u64) -> bool {
-    let cap = turn.node(node).config.get("iterationCap").and_then(Value::as_u64);
-    if let Some(limit) = cap {
+pub(super) fn start(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &DispatchConfig,
+    worker: &WorkflowId,
+    sequence: u64,
+) -> bool {
+    if let Some(limit) = config.iteration_cap {
         let observed = turn.state.workers.saturating_add(1);
         if observed > limit {
             let cause = turn.breach("dispatch-iterations", limit, observed, Some(node));
@@ -229,7 +258,15 @@ pub(in crate::engine) fn child_ended(
     let phase = match child.status {
         RunStatus::Completed => ChainPhase::ChildCompleted,
         RunStatus::Cancelled => ChainPhase::ChildCancelled,
-        _ => ChainPhase::ChildFailed,
+        // Only a terminal status ends a child; see `Turn::child_ended`.
+        RunStatus::Failed
+        | RunStatus::Pending
+        | RunStatus::Running
+        | RunStatus::Paused
+        | RunStatus::WaitingApproval
+        | RunStatus::WaitingInput
+        | RunStatus::WaitingExternal
+        | RunStatus::Cancelling => ChainPhase::ChildFailed,
     };
     let ended = WorkflowChainEvent { error, ..step(turn, phase, &worker, Some(run_id.clone())) };
     let cause = turn.emit(ended, Some(node), Some(cause));

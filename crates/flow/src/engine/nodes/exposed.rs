@@ -7,7 +7,7 @@ use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::called;
 use crate::definition::NodeIndex;
-use crate::definition::exposed::ExposedType;
+use crate::definition::exposed::ExposedConfig;
 use crate::definition::exposed::form::{CONTEXT, Form};
 use crate::failure::FailureCode;
 use crate::interrupt::InterruptKind;
@@ -17,30 +17,29 @@ use crate::state::{Resolution, RunError};
 pub(super) fn execute(
     turn: &mut Turn<'_>,
     node: NodeIndex,
-    kind: ExposedType,
-    inputs: &Map<String, Value>,
+    config: &ExposedConfig,
+    mut inputs: Map<String, Value>,
 ) -> Step {
-    let config = &turn.node(node).config;
-    match kind {
-        ExposedType::Roots => {
-            let roots = config.get("roots").cloned().unwrap_or_else(|| json!([]));
-            let count = roots.as_array().map_or(0, Vec::len);
-            Step::done(json!({"roots": roots, "count": count}))
+    match config {
+        ExposedConfig::Roots(config) => {
+            Step::done(json!({"roots": config.roots, "count": config.roots.len()}))
         }
-        ExposedType::Elicitation => elicit(turn, node, inputs),
+        ExposedConfig::Elicitation(_) => elicit(turn, node, &inputs),
         // What a client wants of a model is the host's work, as any other call of one.
-        ExposedType::Sampling => {
-            let mut inputs = inputs.clone();
+        ExposedConfig::Sampling(_) => {
             if let Some(request) = turn.state.genesis.inputs.get("request") {
                 inputs.entry("request").or_insert_with(|| request.clone());
             }
             called::call(turn, node, inputs)
         }
-        _ => {
-            let name = kind.named_by().and_then(|member| config.get(member)).and_then(Value::as_str);
-            let handle =
-                name.map_or_else(|| kind.kind().to_owned(), |name| format!("{}:{name}", kind.kind()));
-            Step::done(json!({"handle": handle, "kind": kind.kind()}))
+        ExposedConfig::ServerTrigger(_)
+        | ExposedConfig::Tool(_)
+        | ExposedConfig::Resource(_)
+        | ExposedConfig::ResourceTemplate(_)
+        | ExposedConfig::Prompt(_) => {
+            let kind = config.kind().kind();
+            let handle = config.name().map_or_else(|| kind.to_owned(), |name| format!("{kind}:{name}"));
+            Step::done(json!({"handle": handle, "kind": kind}))
         }
     }
 }

@@ -7,30 +7,13 @@ use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::dispatch::{start, step};
 use crate::definition::NodeIndex;
-use crate::definition::config::JoinMode;
+use crate::definition::config::{DispatchConfig, FanOutPolicy, JoinMode, JoinPolicy, OnWorkerFailure};
 use crate::event::EventData;
 use crate::event::data::dispatch::{ChainPhase, DispatchFanOut, DispatchJoin, JoinOutcome};
 use crate::failure::FailureCode;
 use crate::id::{RunId, WorkflowId};
 use crate::run::RunStatus;
 use crate::state::RunError;
-
-/// When the workers are joined.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    WaitAll,
-    Quorum(usize),
-    First,
-    Race,
-}
-
-/// What the failure of one worker does.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum OnFailure {
-    Collect,
-    FailFast,
-    Absorb,
-}
 
 /// How the workers stand.
 #[derive(Default)]
@@ -41,95 +24,75 @@ struct Tally {
     open: usize,
 }
 
-impl Mode {
-    fn of(turn: &Turn<'_>, node: NodeIndex) -> Self {
-        let policy = turn.node(node).config.get("joinPolicy");
-        let member = |name: &str| policy.and_then(|policy| policy.get(name));
-        match member("mode").and_then(Value::as_str) {
-            Some("quorum") => {
-                let quorum = member("quorum").and_then(Value::as_u64).unwrap_or(1);
-                Self::Quorum(usize::try_from(quorum).unwrap_or(usize::MAX))
-            }
-            Some("first") => Self::First,
-            Some("race") => Self::Race,
-            _ => Self::WaitAll,
-        }
-    }
-
-    const fn told(self) -> JoinMode {
-        match self {
-            Self::WaitAll => JoinMode::WaitAll,
-            Self::Quorum(_) => JoinMode::Quorum,
-            Self::First => JoinMode::First,
-            Self::Race => JoinMode::Race,
-        }
-    }
-
-    /// How many workers have to complete, where that is what counts.
-    const fn needed(self) -> Option<usize> {
-        match self {
-            Self::Quorum(needed) => Some(needed),
-            Self::First => Some(1),
-            Self::WaitAll | Self::Race => None,
-        }
-    }
-}
-
-impl OnFailure {
-    fn of(turn: &Turn<'_>, node: NodeIndex) -> Self {
-        let policy = turn.node(node).config.get("joinPolicy").and_then(|policy| policy.get("onChildFailure"));
-        match policy.and_then(Value::as_str) {
-            Some("fail-fast") => Self::FailFast,
-            Some("absorb") => Self::Absorb,
-            _ => Self::Collect,
-        }
+/// How many workers have to complete, where that is what counts.
+fn needed(policy: JoinPolicy) -> Option<usize> {
+    match policy.mode {
+        JoinMode::Quorum => Some(usize::try_from(policy.quorum.unwrap_or(1)).unwrap_or(usize::MAX)),
+        JoinMode::First => Some(1),
+        JoinMode::WaitAll | JoinMode::Race => None,
     }
 }
 
 /// Records that several workers are started.
-pub(super) fn begin(turn: &mut Turn<'_>, node: NodeIndex, count: usize, sequence: u64) {
+pub(super) fn begin(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &DispatchConfig,
+    count: usize,
+    sequence: u64,
+) {
     let fan_out = DispatchFanOut {
         child_count: counted(count),
-        fan_out_policy: "parallel".into(),
-        join_mode: Mode::of(turn, node).told(),
-        max_concurrency: counted(width(turn, node)),
+        fan_out_policy: FanOutPolicy::Parallel.as_str().into(),
+        join_mode: config.join_policy.unwrap_or_default().mode,
+        max_concurrency: counted(width(turn, config)),
     };
     turn.emit(fan_out, Some(node), Some(sequence));
 }
 
 /// How many workers may run at once.
-fn width(turn: &Turn<'_>, node: NodeIndex) -> usize {
-    let own = turn.node(node).config.get("maxConcurrency").and_then(Value::as_u64);
+fn width(turn: &Turn<'_>, config: &DispatchConfig) -> usize {
     let limit = u64::from(turn.limits.max_fan_out);
-    usize::try_from(own.unwrap_or(limit).min(limit)).unwrap_or(usize::MAX).max(1)
+    usize::try_from(config.max_concurrency.unwrap_or(limit).min(limit)).unwrap_or(usize::MAX).max(1)
 }
 
 /// Joins the workers where they can be joined, and starts those that wait for a place.
-pub(super) fn advance(turn: &mut Turn<'_>, node: NodeIndex, workers: &[WorkflowId], sequence: u64) -> Step {
-    let (mode, on_failure) = (Mode::of(turn, node), OnFailure::of(turn, node));
+pub(super) fn advance(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &DispatchConfig,
+    workers: &[WorkflowId],
+    sequence: u64,
+) -> Step {
+    let policy = config.join_policy.unwrap_or_default();
     let own = turn.own_children(node);
     let tally = tally(turn, &own);
     let waiting = workers.len() - own.len().min(workers.len());
     let lost = tally.failed + tally.cancelled;
-    let met = match mode {
-        Mode::WaitAll => tally.open == 0 && waiting == 0,
-        Mode::Quorum(needed) => tally.completed >= needed,
-        Mode::First => tally.completed > 0,
-        Mode::Race => tally.completed + lost > 0,
+    let needed = needed(policy);
+    let met = match policy.mode {
+        JoinMode::WaitAll => tally.open == 0 && waiting == 0,
+        JoinMode::Quorum | JoinMode::First => needed.is_some_and(|needed| tally.completed >= needed),
+        JoinMode::Race => tally.completed + lost > 0,
     };
-    let unreachable = mode.needed().is_some_and(|needed| tally.completed + tally.open + waiting < needed);
-    let outcome = if on_failure == OnFailure::FailFast && lost > 0 {
+    let unreachable = needed.is_some_and(|needed| tally.completed + tally.open + waiting < needed);
+    let (fails_fast, absorbs) = match policy.on_child_failure {
+        OnWorkerFailure::FailFast => (true, false),
+        OnWorkerFailure::Absorb => (false, true),
+        OnWorkerFailure::Collect => (false, false),
+    };
+    let outcome = if fails_fast && lost > 0 {
         JoinOutcome::Failed
     } else if met && lost == 0 {
         JoinOutcome::Satisfied
-    } else if met || (unreachable && on_failure == OnFailure::Absorb) {
+    } else if met || (unreachable && absorbs) {
         JoinOutcome::Partial
     } else if unreachable {
         JoinOutcome::Failed
     } else {
-        let free = width(turn, node).saturating_sub(tally.open);
+        let free = width(turn, config).saturating_sub(tally.open);
         for worker in workers.iter().skip(own.len()).take(free) {
-            if !start(turn, node, worker, sequence) {
+            if !start(turn, node, config, worker, sequence) {
                 break;
             }
         }
@@ -141,11 +104,19 @@ pub(super) fn advance(turn: &mut Turn<'_>, node: NodeIndex, workers: &[WorkflowI
 fn tally(turn: &Turn<'_>, own: &[usize]) -> Tally {
     own.iter().fold(Tally::default(), |mut tally, place| {
         let child = &turn.state.children[*place];
-        match (child.ended, child.status) {
-            (None, _) => tally.open += 1,
-            (_, RunStatus::Completed) => tally.completed += 1,
-            (_, RunStatus::Cancelled) => tally.cancelled += 1,
-            _ => tally.failed += 1,
+        match child.status {
+            _ if child.ended.is_none() => tally.open += 1,
+            RunStatus::Completed => tally.completed += 1,
+            RunStatus::Cancelled => tally.cancelled += 1,
+            // Only a terminal status ends a child; in the log of another program, any other one counts as a failure.
+            RunStatus::Failed
+            | RunStatus::Pending
+            | RunStatus::Running
+            | RunStatus::Paused
+            | RunStatus::WaitingApproval
+            | RunStatus::WaitingInput
+            | RunStatus::WaitingExternal
+            | RunStatus::Cancelling => tally.failed += 1,
         }
         tally
     })

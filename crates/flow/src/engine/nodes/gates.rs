@@ -1,37 +1,29 @@
 //! Nodes that wait for a person, or for something from outside.
 
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::ask::{Outside, Question, Why};
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use crate::definition::NodeIndex;
+use crate::definition::config::{
+    ApprovalGateConfig, ClarificationGateConfig, GovernanceGateConfig, InterruptConfig,
+};
 use crate::failure::FailureCode;
 use crate::interrupt::InterruptKind;
 use crate::mask;
 use crate::state::{Outcome, Resolution, RunError};
 
-pub(super) fn interrupt(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
-    ask(turn, node, &turn.node(node).config, Outside::default())
-}
-
 /// Asks what a configuration of `core.interrupt` says.
-pub(super) fn ask(
-    turn: &mut Turn<'_>,
-    node: NodeIndex,
-    config: &Map<String, Value>,
-    outside: Outside,
-) -> Step {
-    let kind = config.get("kind").and_then(|kind| InterruptKind::deserialize(kind).ok());
-    let kind = kind.unwrap_or(InterruptKind::Custom);
-    let mut data = config.get("data").cloned().unwrap_or_else(|| json!({}));
+pub(super) fn ask(turn: &mut Turn<'_>, node: NodeIndex, config: &InterruptConfig, outside: Outside) -> Step {
+    let kind = config.kind;
+    let mut data = config.data.clone().unwrap_or_else(|| json!({}));
     if kind == InterruptKind::Approval {
         complete_approval(turn, node, &mut data);
     }
     let mut question = Question::new(kind, data);
-    question.resume_schema = config.get("resumeSchema").cloned();
-    question.timeout_ms = timeout(config.get("timeoutMs"), 1.0);
+    question.resume_schema = config.resume_schema.clone();
+    question.timeout_ms = timeout(config.timeout_ms, 1.0);
     question.outside = outside;
     if kind == InterruptKind::ConversationExchange {
         question.why = Why::reason("conversation-input");
@@ -40,32 +32,16 @@ pub(super) fn ask(
     Step::Waits
 }
 
-pub(super) fn approval(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
-    let config = &turn.node(node).config;
-    let mut data = json!({});
-    let members = [
-        "artifactId",
-        "artifactType",
-        "title",
-        "description",
-        "artifactData",
-        "actions",
-        "requiredApprovals",
-        "approversList",
-        "rejectionPolicy",
-        "overrideBypassesQuorum",
-        "approverGroupRefs",
-        "approverRoleRefs",
-        "audience",
-    ];
-    for member in members {
-        if let Some(value) = config.get(member) {
-            data[member] = value.clone();
-        }
-    }
+pub(super) fn approval(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &ApprovalGateConfig,
+    inputs: &Map<String, Value>,
+) -> Step {
+    let mut data = serde_json::to_value(config).expect("all keys are strings");
     show_inputs(turn, node, inputs, &mut data);
     complete_approval(turn, node, &mut data);
-    let timeout_ms = timeout(config.get("timeoutMs"), 1.0);
+    let timeout_ms = timeout(config.timeout_ms, 1.0);
     turn.raise(node, Question { timeout_ms, ..Question::new(InterruptKind::Approval, data) });
     Step::Waits
 }
@@ -90,43 +66,52 @@ fn complete_approval(turn: &Turn<'_>, node: NodeIndex, data: &mut Value) {
     members.entry("actions").or_insert_with(|| json!(["accept", "reject"]));
 }
 
-pub(super) fn clarification(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
-    let config = &turn.node(node).config;
-    let mut data = json!({"questions": config.get("questions").cloned().unwrap_or_else(|| json!([]))});
-    if let Some(context) = config.get("contextType") {
-        data["contextType"] = context.clone();
+pub(super) fn clarification(turn: &mut Turn<'_>, node: NodeIndex, config: &ClarificationGateConfig) -> Step {
+    let mut data = json!({"questions": config.questions});
+    if let Some(context) = &config.context_type {
+        data["contextType"] = context.as_str().into();
     }
-    let timeout_ms = timeout(config.get("timeoutMs"), 1.0);
+    let timeout_ms = timeout(config.timeout_ms, 1.0);
     turn.raise(node, Question { timeout_ms, ..Question::new(InterruptKind::Clarification, data) });
     Step::Waits
 }
 
-pub(super) fn governance(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
-    let config = &turn.node(node).config;
+pub(super) fn governance(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &GovernanceGateConfig,
+    inputs: &Map<String, Value>,
+) -> Step {
     let mut data = json!({"actions": ["accept", "reject"]});
-    for member in
-        ["title", "description", "artifactId", "artifactType", "artifactData", "overrideBypassesQuorum"]
-    {
-        if let Some(value) = config.get(member) {
+    let (bypasses, quorum) =
+        (config.override_bypasses_quorum.map(Value::from), config.quorum.map(Value::from));
+    let shown = [
+        ("title", &config.title),
+        ("description", &config.description),
+        ("artifactId", &config.artifact_id),
+        ("artifactType", &config.artifact_type),
+        ("artifactData", &config.artifact_data),
+        ("overrideBypassesQuorum", &bypasses),
+        ("requiredApprovals", &quorum),
+    ];
+    for (member, value) in shown {
+        if let Some(value) = value {
             data[member] = value.clone();
         }
     }
-    if let Some(quorum) = config.get("quorum") {
-        data["requiredApprovals"] = quorum.clone();
-    }
-    if let Some(role) = config.get("requiredRole") {
+    if let Some(role) = &config.required_role {
         data["approverRoleRefs"] = json!([role]);
     }
     show_inputs(turn, node, inputs, &mut data);
     complete_approval(turn, node, &mut data);
-    let timeout_ms = timeout(config.get("timeoutSec"), 1000.0);
+    let timeout_ms = timeout(config.timeout_sec, 1000.0);
     turn.raise(node, Question { timeout_ms, ..Question::new(InterruptKind::Approval, data) });
     Step::Waits
 }
 
 /// A time that is waited for; nothing for none.
-fn timeout(value: Option<&Value>, unit: f64) -> Option<u64> {
-    let milliseconds = value.and_then(Value::as_f64).filter(|number| *number > 0.0)? * unit;
+fn timeout(value: Option<f64>, unit: f64) -> Option<u64> {
+    let milliseconds = value.filter(|number| *number > 0.0)? * unit;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -136,9 +121,23 @@ fn timeout(value: Option<&Value>, unit: f64) -> Option<u64> {
     Some(milliseconds.min(super::MAX_DELAY_MS))
 }
 
+/// Continues with the answer to a gate.
+pub(super) fn answered(turn: &Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
+    match resolution.interrupt.kind {
+        InterruptKind::Approval => decided(turn, node, resolution),
+        InterruptKind::Clarification
+        | InterruptKind::ExternalEvent
+        | InterruptKind::Custom
+        | InterruptKind::ConversationStart
+        | InterruptKind::ConversationExchange
+        | InterruptKind::ConversationClose
+        | InterruptKind::LowConfidence => resumed(resolution),
+    }
+}
+
 /// What follows from the decision at a gate. A gate that did not open lets nothing through, unless the author
 /// drew a way for that.
-pub(super) fn decided(turn: &Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
+fn decided(turn: &Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
     let action = resolution.value.get("action").and_then(Value::as_str).unwrap_or("accept");
     let graph = &turn.definition.graph;
     let edges = &graph.outgoing[node];
@@ -169,7 +168,7 @@ pub(super) fn decided(turn: &Turn<'_>, node: NodeIndex, resolution: &Resolution)
 }
 
 /// A node that was resumed gives the answer.
-pub(super) fn resumed(resolution: &Resolution) -> Step {
+fn resumed(resolution: &Resolution) -> Step {
     let mut outputs = json!({"output": resolution.value});
     if let Some(answers) = resolution.value.get("answers") {
         outputs["answers"] = answers.clone();

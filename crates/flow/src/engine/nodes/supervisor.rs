@@ -5,42 +5,47 @@ use serde_json::{Value, json};
 use super::super::ask::{Question, Unsure};
 use super::super::drain::Step;
 use super::super::turn::Turn;
-use super::agent::threshold;
+use super::agent;
 use crate::definition::NodeIndex;
+use crate::definition::config::SupervisorConfig;
 use crate::definition::decision::is_decision;
 use crate::event::data::agent::{AgentDecided, OrchestratorDecided};
 use crate::failure::FailureCode;
 use crate::state::{Outcome, Resolution, RunError};
 
-pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
-    let confidence = turn.node(node).config.get("mockConfidence").and_then(Value::as_f64);
-    let (threshold, decision) = (threshold(turn, &agent_id(turn, node)), next(turn, node));
+pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, config: &SupervisorConfig) -> Step {
+    let confidence = config.mock_confidence.as_ref().and_then(Value::as_f64);
+    let agent_id = agent_id(turn, node, config);
+    let (threshold, decision) = (agent::threshold(turn, &agent_id), next(turn, config));
     match confidence {
         Some(observed) if observed.is_finite() && observed < threshold => {
-            let held = turn.node(node).config.get("mockPendingDecision").cloned().unwrap_or(decision);
-            let unsure = Unsure { agent_id: agent_id(turn, node), observed, threshold };
+            let held = config.mock_pending_decision.clone().unwrap_or(decision);
+            let unsure = Unsure { agent_id, observed, threshold };
             turn.raise(node, Question::low_confidence(unsure, &held));
             Step::Waits
         }
-        _ => decide(turn, node, &decision),
+        Some(_) | None => decide(turn, node, config, &decision),
     }
 }
 
 /// An operator let the decision stand, or put another in its place.
-pub(super) fn ratified(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
+pub(super) fn ratified(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &SupervisorConfig,
+    resolution: &Resolution,
+) -> Step {
     if resolution.outcome == Outcome::Rejected {
         return Step::failed(RunError::of(FailureCode::InterruptRejected, "the decision was rejected"));
     }
     let other = resolution.value.get("decision").filter(|decision| is_decision(decision)).cloned();
     let held = resolution.interrupt.data.get("decision").cloned();
-    decide(turn, node, &other.or(held).unwrap_or_else(|| json!({"kind": "terminate"})))
+    decide(turn, node, config, &other.or(held).unwrap_or_else(|| json!({"kind": "terminate"})))
 }
 
 /// The decision of this tick: that of the plan, and the end once the plan is through.
-fn next(turn: &Turn<'_>, node: NodeIndex) -> Value {
-    let config = &turn.node(node).config;
-    let plan =
-        config.get("mockDispatchPlan").or_else(|| config.get("mockDecisions")).and_then(Value::as_array);
+fn next(turn: &Turn<'_>, config: &SupervisorConfig) -> Value {
+    let plan = config.mock_dispatch_plan.as_ref().or(config.mock_decisions.as_ref());
     let tick = usize::try_from(turn.state.decisions).unwrap_or(usize::MAX);
     match plan {
         Some(plan) => plan.get(tick).cloned(),
@@ -50,7 +55,7 @@ fn next(turn: &Turn<'_>, node: NodeIndex) -> Value {
     .unwrap_or_else(|| json!({"kind": "terminate", "reason": "goal-reached"}))
 }
 
-fn decide(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value) -> Step {
+fn decide(turn: &mut Turn<'_>, node: NodeIndex, config: &SupervisorConfig, decision: &Value) -> Step {
     let (limit, iteration) = (turn.max_decisions(), turn.state.decisions.saturating_add(1));
     if iteration > limit {
         let cause = turn.breach("loop-iterations", limit, iteration, Some(node));
@@ -59,7 +64,7 @@ fn decide(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value) -> Step {
         turn.fail_run(&error, Some(node), Some(cause));
         return Step::Waits;
     }
-    let agent_id = agent_id(turn, node);
+    let agent_id = agent_id(turn, node, config);
     let decided = AgentDecided {
         agent_id: agent_id.clone(),
         confidence: decision.get("confidence").cloned(),
@@ -73,6 +78,11 @@ fn decide(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value) -> Step {
     Step::done(json!({"decision": decision}))
 }
 
-fn agent_id(turn: &Turn<'_>, node: NodeIndex) -> String {
-    super::agent::agent_id(turn, node, "supervisor")
+fn agent_id(turn: &Turn<'_>, node: NodeIndex, config: &SupervisorConfig) -> String {
+    let subject = turn.node(node);
+    let named = match &config.agent_id {
+        Some(configured) => configured.as_str(),
+        None => agent::pinned(subject),
+    };
+    agent::agent_id(subject, named, "supervisor")
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::definition::{Definition, NodeIndex, NodeType};
-use crate::engine::{Cause, GuideFailure, GuideResult, Input, Report, TimerKey, Told, guide, mapping};
+use crate::definition::{Definition, NodeConfig, NodeIndex, NodeType};
+use crate::engine::{Cause, GuideFailure, GuideResult, Input, Report, Reported, TimerKey, guide, mapping};
 use crate::event::data::node::NodeDispatched;
 use crate::event::{Event, EventData, event_id};
 use crate::id::{Principal, RunId};
@@ -169,11 +169,14 @@ fn cancel(rest: &[Event]) -> Option<Input> {
 /// The answer that a person gave.
 fn resolve(definition: &Definition, node: NodeIndex, value: Value, by: String, closes: bool) -> Input {
     let by = Principal::new(by);
-    let config = &definition.nodes[node].config;
     // Whoever answered then had what the gate asks for.
-    let overriding = config.get("override").and_then(|other| other.get("requiredRole"));
-    let asked = [config.get("requiredRole"), config.get("requiredScope"), overriding];
-    let grants = asked.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+    let grants = if let NodeConfig::GovernanceGate(config) = &definition.nodes[node].config {
+        let asked =
+            [config.required_role.as_deref(), config.required_scope.as_deref(), config.overriding_role()];
+        asked.into_iter().flatten().map(str::to_owned).collect()
+    } else {
+        Vec::new()
+    };
     let node_id = definition.nodes[node].id.clone();
     let via = Via::Log { closes };
     Input::Resolve { node_id, interrupt_id: None, resume_value: value, by, grants, via }
@@ -218,7 +221,7 @@ fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Ev
     let cause_of =
         |event: &Event| event.causation_id.as_deref().map(|id| cause(id, first, &state.genesis.run_id));
     let told = rest.iter().take_while(of_node).take_while(|event| !is_end(event));
-    let mut told: Vec<_> = told.map(|event| Told::recorded(event, cause_of(event))).collect();
+    let mut told: Vec<_> = told.map(|event| Reported::recorded(event, cause_of(event))).collect();
     let (node_id, ordinal) = (subject.id.clone(), state.nodes[node].ordinal());
     let Some(end) = rest.get(told.len()).filter(|event| of_node(event) && is_end(event)) else {
         // The work went on, and something else happened meanwhile.
@@ -231,7 +234,7 @@ fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Ev
         if let Some(trust) = &suspended.content_trust {
             payload.insert("contentTrust".to_owned(), trust.clone());
         }
-        told.push(Told { report: Report::Ask(payload), cause: cause_of(asked) });
+        told.push(Reported { report: Report::Ask(payload), cause: cause_of(asked) });
     }
     let outcome = match &end.data {
         EventData::NodeFailed(failed) => Err(failed.error.clone()),
@@ -261,7 +264,7 @@ fn cause(id: &str, first: u64, run_id: &RunId) -> Cause {
     let sequence = id.strip_prefix("evt_").and_then(|id| id.rsplit_once('_')?.1.parse::<u64>().ok());
     let Some(sequence) = sequence else { return Cause::Id(id.to_owned()) };
     match sequence.checked_sub(first).map(usize::try_from) {
-        Some(Ok(place)) => Cause::Told(place),
+        Some(Ok(place)) => Cause::Reported(place),
         _ => Cause::Id(event_id(run_id, sequence)),
     }
 }

@@ -1,7 +1,5 @@
 //! Events of agents, and of the prompts that they are given.
 
-#![expect(missing_docs, reason = "the members are explained in docs/formats/run-events.md")]
-
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,5 @@
 //! Events of conversations with people.
 
-#![expect(missing_docs, reason = "the members are explained in docs/formats/run-events.md")]
-
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};

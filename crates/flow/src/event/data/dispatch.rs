@@ -1,7 +1,5 @@
 //! Events of the workers that a supervisor decided on.
 
-#![expect(missing_docs, reason = "the members are explained in docs/formats/run-events.md")]
-
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +8,7 @@ use serde_json::{Number, Value};
 use crate::definition::config::JoinMode;
 use crate::id::{RunId, WorkflowId};
 use crate::state::RunError;
-use crate::word::words;
+use crate::wire_enum::words;
 
 words! {
     /// The steps of a handoff to a child run.

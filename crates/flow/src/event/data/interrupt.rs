@@ -1,7 +1,5 @@
 //! Events about what a run waits for, and the answers.
 
-#![expect(missing_docs, reason = "the members are explained in docs/formats/run-events.md")]
-
 use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,7 +7,7 @@ use serde_json::Value;
 use super::{present, rfc3339};
 use crate::id::{InterruptId, NodeId, RunId};
 use crate::interrupt::InterruptKind;
-use crate::word::words;
+use crate::wire_enum::words;
 
 words! {
     /// How an interrupt ended, as an event tells it. A timeout is a rejection: silence approves nothing.

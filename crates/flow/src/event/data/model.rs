@@ -1,7 +1,5 @@
 //! Events of calls to models.
 
-#![expect(missing_docs, reason = "the members are explained in docs/formats/run-events.md")]
-
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 

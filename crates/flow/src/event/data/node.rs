@@ -1,7 +1,5 @@
 //! Events in the life of a node.
 
-#![expect(missing_docs, reason = "the members are explained in docs/formats/run-events.md")]
-
 use std::borrow::Cow;
 
 use canon::time::Timestamp;

@@ -1,7 +1,5 @@
 //! Events of the run itself.
 
-#![expect(missing_docs, reason = "the members are explained in docs/formats/run-events.md")]
-
 use std::borrow::Cow;
 
 use canon::time::Timestamp;
@@ -12,7 +10,7 @@ use super::{present, rfc3339};
 use crate::engine::DrainPolicy;
 use crate::id::{NodeId, Principal, RunId, Tenant, WorkflowId};
 use crate::state::RunError;
-use crate::word::words;
+use crate::wire_enum::words;
 
 words! {
     /// How a replay differs from what was recorded.

@@ -1,7 +1,5 @@
 //! Events about what nodes leave behind: variables, channels, artifacts and texts.
 
-#![expect(missing_docs, reason = "the members are explained in docs/formats/run-events.md")]
-
 use std::borrow::Cow;
 
 use canon::time::Timestamp;

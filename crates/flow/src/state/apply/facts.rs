@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::{Answer, Child, RunState};
 use crate::channel::{self, ChannelState, Rules};
-use crate::definition::{Definition, NodeIndex, NodeType};
+use crate::definition::{Definition, NodeConfig, NodeIndex, NodeType};
 use crate::engine::mapping;
 use crate::event::Event;
 use crate::event::data::agent::OrchestratorDecided;
@@ -67,8 +67,12 @@ impl RunState {
             return;
         }
         let writer =
-            node.map(|node| &definition.nodes[node]).filter(|node| node.kind == NodeType::ChannelWrite);
-        let of_writer = writer.and_then(|node| node.config.get("ttlMs")).and_then(Value::as_u64);
+            if let Some(NodeConfig::ChannelWrite(config)) = node.map(|node| &definition.nodes[node].config) {
+                Some(config)
+            } else {
+                None
+            };
+        let of_writer = writer.and_then(|config| config.ttl_ms);
         let rules = Rules {
             reducer,
             max_size: declared.and_then(|channel| channel.max_size),
@@ -109,7 +113,6 @@ impl RunState {
             return;
         }
         let (inputs, unset) = mapping::inputs(&definition.nodes[node], workflow_id.as_str(), &self.variables);
-        let config = &definition.nodes[node].config;
         self.child_places.insert(run_id.clone(), self.children.len());
         self.nodes[node].children.push(self.children.len());
         if definition.nodes[node].kind == NodeType::Dispatch {
@@ -124,7 +127,10 @@ impl RunState {
             inputs,
             unset,
             status: RunStatus::Running,
-            cancelled_with_parent: config.get("propagateCancellation") != Some(&Value::Bool(false)),
+            cancelled_with_parent: definition.nodes[node]
+                .config
+                .child_starter()
+                .is_none_or(|starter| starter.propagates_cancellation()),
             ended: None,
             error: None,
             dispatched: event.sequence,

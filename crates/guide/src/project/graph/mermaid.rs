@@ -55,7 +55,7 @@ pub fn to_mermaid(state: &SessionState, run_id: &RunId, labels: &Labels) -> Opti
 }
 
 /// Everything that could end the label or be read as markup, as Mermaid's own entities.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

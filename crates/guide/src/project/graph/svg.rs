@@ -144,7 +144,7 @@ fn node(svg: &mut String, state: &SessionState, place: &Place<'_>, labels: &Labe
 }
 
 /// Text that is text in XML: markup is escaped, and what XML cannot hold is replaced.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

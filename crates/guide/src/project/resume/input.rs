@@ -22,13 +22,10 @@ const NAME_BYTES: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RankingInput {
-    /// The session.
     pub session_id: SessionId,
-    /// The run.
     pub run_id: RunId,
     /// Where it would go on.
     pub tip_node_id: NodeId,
-    /// The workflow.
     pub workflow_id: String,
     /// What it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -163,6 +163,12 @@ impl Emitter {
             }
         }
         self.assessments.extend(step.assessment_refs.iter().cloned());
+        let needs_user = step.require_confirmation.is_some() || !step.user_dependencies.is_empty();
+        if step.require_person == Some(true) && !needs_user {
+            let message = "`requirePerson` is set, but the step needs nothing of the user";
+            let fix = "Add `requireConfirmation` or `userDependencies`, or remove `requirePerson`.";
+            context.problem(&member(&path, "requirePerson"), Code::MissingMember, message, fix);
+        }
         self.steps.push(Step {
             step_id: step_id.clone(),
             title: step.title,
@@ -180,7 +186,9 @@ impl Emitter {
             assessment_refs: step.assessment_refs,
             assessment_consequences: step.assessment_consequences,
             notes_optional: step.notes_optional.or(inherited.notes_optional).unwrap_or(false),
+            require_person: step.require_person.unwrap_or(false),
             read_only: step.read_only.unwrap_or(false),
+            evidence: step.evidence,
             function_references: names,
             model_tier: step.model_tier,
             delegations,

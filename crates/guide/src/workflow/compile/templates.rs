@@ -229,6 +229,9 @@ impl Expander {
             inner.agent_role = inner.agent_role.take().or_else(|| step.agent_role.clone());
             inner.model_tier = inner.model_tier.or(step.model_tier);
             inner.notes_optional = inner.notes_optional.or(step.notes_optional);
+            if inner.require_confirmation.is_some() || !inner.user_dependencies.is_empty() {
+                inner.require_person = inner.require_person.or(step.require_person);
+            }
             inner.read_only = inner.read_only.or(step.read_only);
         });
         nodes.append(&mut expanded);
@@ -241,6 +244,7 @@ impl Expander {
             ("requiresContext", !step.requires_context.is_empty()),
             ("producesContext", !step.produces_context.is_empty()),
             ("userDependencies", !step.user_dependencies.is_empty()),
+            ("evidence", step.evidence.is_some()),
             ("validationCriteria", step.validation_criteria.is_some()),
             ("outputContract", step.output_contract.is_some()),
             ("assessmentRefs", !step.assessment_refs.is_empty()),
@@ -426,6 +430,7 @@ fn parallel(step: &ParallelStep, path: String, provenance: &StepProvenance, scop
     bare.require_confirmation.clone_from(&step.require_confirmation);
     bare.user_dependencies.clone_from(&step.user_dependencies);
     bare.notes_optional = step.notes_optional;
+    bare.require_person = step.require_person;
     bare.read_only = step.read_only;
     let mut draft = Draft::new(path, bare, provenance.clone());
     draft.delegations.clone_from(&step.parallel_delegations);

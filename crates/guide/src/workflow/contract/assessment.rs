@@ -29,7 +29,6 @@ pub const SUMMARY_CHARACTERS: usize = 1024;
 /// An assessment as it was given, in the author's spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assessed {
-    /// Which assessment.
     pub assessment_id: String,
     /// The place of its artifact in the call.
     pub artifact_index: usize,
@@ -44,7 +43,6 @@ pub struct Assessed {
 /// What the artifacts of a call say about one assessment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// It was given.
     Given(Assessed),
     /// It was not.
     Missing {

@@ -18,7 +18,6 @@ pub struct Feature {
 /// What a feature adds to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureItem {
-    /// This text.
     Text(&'static str),
     /// The reference text of this id.
     Ref(&'static str),

@@ -1,4 +1,4 @@
-//! Tags: how somebody who knows the task, and not the catalogue, finds a workflow.
+//! Tags: how a caller who knows the task, and not the catalogue, finds a workflow.
 
 use super::workflows::{BundledWorkflow, bundled};
 
@@ -28,6 +28,7 @@ const TAGS: [Tag; 9] = [
         when: &[
             "you are about to change code and want it planned, tested and handed over",
             "a change is too large or too risky to make in one go",
+            "the structure or the tests of code have to get better",
         ],
     },
     Tag {
@@ -36,17 +37,22 @@ const TAGS: [Tag; 9] = [
         when: &[
             "a diff, a branch or a pull request needs a verdict",
             "you want to know what a change breaks",
+            "an architecture or a user interface needs a verdict",
         ],
     },
     Tag {
         id: "investigation",
         display_name: "Investigation",
-        when: &["something fails and nobody knows why", "a claim about a system has to be proved or refuted"],
+        when: &[
+            "something fails and the reason is not known",
+            "users are affected and the damage has to be limited",
+            "a question or a claim has to be settled with evidence",
+        ],
     },
     Tag {
         id: "design",
         display_name: "Design",
-        when: &["there are several ways to build it", "a decision will be expensive to take back"],
+        when: &["there are several ways to build it", "a decision will be expensive to reverse"],
     },
     Tag {
         id: "documentation",
@@ -59,7 +65,7 @@ const TAGS: [Tag; 9] = [
     Tag {
         id: "tickets",
         display_name: "Tickets",
-        when: &["a vague request has to become work that somebody can pick up"],
+        when: &["a vague request has to become work that can be picked up"],
     },
     Tag {
         id: "learning",
@@ -97,7 +103,7 @@ mod tests {
         for workflow in bundled() {
             assert!(!workflow.tags.is_empty(), "{}", workflow.id);
             for id in workflow.tags {
-                assert!(tag(id).is_some(), "{} carries {id}, which is no tag", workflow.id);
+                assert!(tag(id).is_some(), "{} carries the unknown tag {id}", workflow.id);
             }
         }
     }

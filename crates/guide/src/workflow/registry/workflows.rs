@@ -24,13 +24,17 @@ macro_rules! workflows {
 // A routine without arguments is also a workflow of its own, so that it can be handed to another
 // agent. One with arguments is not: nothing would fill them in.
 workflows! {
+    "wr.architecture_audit" from "workflows/architecture_audit" tagged ["review_audit", "design"];
     "wr.bug_investigation" from "workflows/bug_investigation" tagged ["investigation", "coding"];
     "wr.change_review" from "workflows/change_review" tagged ["review_audit"];
     "wr.codebase_tour" from "workflows/codebase_tour" tagged ["learning"];
     "wr.design_first" from "workflows/design_first" tagged ["design"];
     "wr.documentation" from "workflows/documentation" tagged ["documentation"];
     "wr.feature_implementation" from "workflows/feature_implementation" tagged ["coding"];
+    "wr.incident_response" from "workflows/incident_response" tagged ["investigation"];
     "wr.migration_plan" from "workflows/migration_plan" tagged ["coding", "design"];
+    "wr.refactoring" from "workflows/refactoring" tagged ["coding"];
+    "wr.research" from "workflows/research" tagged ["investigation", "learning"];
     "wr.routine-context-gathering" from "routines/context-gathering" tagged ["routines"];
     "wr.routine-design-review" from "routines/design-review" tagged ["routines"];
     "wr.routine-execution-simulation" from "routines/execution-simulation" tagged ["routines"];
@@ -45,7 +49,9 @@ workflows! {
     "wr.routine-plan-generation" from "routines/plan-generation" tagged ["routines"];
     "wr.routine-reviewer-family" from "routines/reviewer-family" tagged ["routines"];
     "wr.routine-tension-driven-design" from "routines/tension-driven-design" tagged ["routines"];
+    "wr.test_design" from "workflows/test_design" tagged ["coding"];
     "wr.ticket_shaping" from "workflows/ticket_shaping" tagged ["tickets", "design"];
+    "wr.ui_review" from "workflows/ui_review" tagged ["review_audit", "design"];
     "wr.workflow_authoring" from "workflows/workflow_authoring" tagged ["authoring"];
 }
 

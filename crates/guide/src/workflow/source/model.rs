@@ -14,7 +14,7 @@ use crate::{
     workflow::{
         compiled::{
             Assessment, AssessmentConsequence, CapabilityNeed, Condition, Confirmation, Count, Criteria,
-            Delegation, Fragment, ModelTier, OutputContract, Reference, UserDependency,
+            Delegation, EvidenceDemand, Fragment, ModelTier, OutputContract, Reference, UserDependency,
         },
         context_keys::ContextKeys,
     },
@@ -105,7 +105,6 @@ pub struct RecommendedPreferences {
 /// The numbers that a run reports at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum MetricsProfile {
     Coding,
     Review,
@@ -188,9 +187,15 @@ pub struct StandardStep {
     /// Whether it may go without notes; what its loop says, without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes_optional: Option<bool>,
+    /// Whether only a person can give what it needs of the user: through the client or the console.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub require_person: Option<bool>,
     /// Whether no file may be changed in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
+    /// What the host checks itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<EvidenceDemand>,
     /// Functions of this step alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub function_definitions: Vec<FunctionDefinition>,
@@ -237,7 +242,9 @@ impl StandardStep {
             assessment_refs: Vec::new(),
             assessment_consequences: Vec::new(),
             notes_optional: None,
+            require_person: None,
             read_only: None,
+            evidence: None,
             function_definitions: Vec::new(),
             function_calls: Vec::new(),
             function_references: Vec::new(),
@@ -302,7 +309,6 @@ pub enum BlockText {
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum BlockPart {
     /// A text.
     Text { text: String },
@@ -391,6 +397,9 @@ pub struct ParallelStep {
     /// Whether it may go without notes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes_optional: Option<bool>,
+    /// Whether only a person can give what it needs of the user: through the client or the console.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub require_person: Option<bool>,
     /// Whether no file may be changed in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
@@ -399,7 +408,6 @@ pub struct ParallelStep {
 /// The `type` of a parallel step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the name says it")]
 pub enum ParallelTag {
     Parallel,
 }
@@ -407,7 +415,6 @@ pub enum ParallelTag {
 /// The `type` of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the name says it")]
 pub enum LoopTag {
     Loop,
 }
@@ -490,7 +497,6 @@ pub struct LoopSpec {
 /// The kinds of loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum LoopType {
     While,
     Until,
@@ -557,7 +563,6 @@ pub struct FunctionDefinition {
 /// Who may cite a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum ScopeName {
     Step,
     Loop,
@@ -589,7 +594,6 @@ pub struct Parameter {
 /// The type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum ParameterType {
     String,
     Number,
@@ -628,7 +632,6 @@ pub struct ExtensionPoint {
 /// What may fill a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum AcceptedKind {
     Routine,
     Workflow,

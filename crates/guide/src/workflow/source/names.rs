@@ -31,6 +31,9 @@ pub(super) const PART_ID: NameRule = NameRule {
     fix: suggest_delimiter_safe,
 };
 
+/// A command of the operator's settings.
+pub(super) const COMMAND: NameRule = NameRule { what: "the name of a command", ..PART_ID };
+
 /// A variable of the context.
 pub(super) const VARIABLE: NameRule = NameRule {
     what: "a variable",

@@ -16,15 +16,18 @@ use super::{
 use crate::{
     record::{NonAssumableChoiceKind, UserOnlyDependency},
     workflow::{
-        compiled::{Confirmation, ConfirmationKind, Delegation, Fragment, UserDependency},
+        compiled::{Confirmation, ConfirmationKind, Delegation, EvidenceDemand, Fragment, UserDependency},
         context_keys::ContextKeys,
         needs::CONFIRMATION,
-        problem::{ProblemCode as Code, quoted},
+        problem::{ProblemCode as Code, item, quoted},
     },
 };
 
 /// How many things of the user's one step may need: with a confirmation all of them fit into one report.
 const MAX_USER_DEPENDENCIES: usize = 8;
+
+/// How many commands one step may name: all that fail fit into one report.
+const MAX_COMMANDS: usize = 8;
 
 /// Where the reader is among the steps.
 #[derive(Default)]
@@ -110,7 +113,9 @@ fn standard(reader: &mut Reader, o: &mut Object<'_>) -> StandardStep {
         assessment_refs: o.texts(reader, "assessmentRefs", 1..=64),
         assessment_consequences: o.list(reader, "assessmentConsequences", 0..=10, definitions::consequence),
         notes_optional: o.flag(reader, "notesOptional"),
+        require_person: o.flag(reader, "requirePerson"),
         read_only: o.flag(reader, "readOnly"),
+        evidence: evidence(reader, o),
         function_definitions: definitions::functions(reader, o),
         function_calls: o.list(reader, "functionCalls", 0..=MAX_ITEMS, definitions::call),
         function_references: o.list(reader, "functionReferences", 0..=MAX_ITEMS, function_reference),
@@ -220,6 +225,29 @@ fn user_dependency(reader: &mut Reader, found: Found<'_>) -> Option<UserDependen
     reason.map(|reason| UserDependency { id, reason, choice_kind, what, condition })
 }
 
+/// What the host checks. A demand that asks for nothing is a slip.
+fn evidence(reader: &mut Reader, o: &mut Object<'_>) -> Option<EvidenceDemand> {
+    let found = o.get("evidence")?;
+    let before = reader.problems.len();
+    let mut o = reader.object(found);
+    let commands =
+        o.list(reader, "commands", 0..=MAX_COMMANDS, |reader, found| reader.name(found, &names::COMMAND));
+    let citations = o.flag(reader, "citations").unwrap_or(false);
+    for (index, name) in commands.iter().enumerate() {
+        if commands[..index].contains(name) {
+            let message = format!("the command `{}` is named twice", quoted(name));
+            reader.report(&item(&o.path_of("commands"), index), Code::DuplicateId, message, "Name it once.");
+        }
+    }
+    if commands.is_empty() && !citations && reader.problems.len() == before {
+        let message = "`evidence` does not say what to check";
+        let fix = "Name `commands` that the operator allows, or set `citations` to true.";
+        reader.report(o.path(), Code::MissingMember, message, fix);
+    }
+    reader.finish(&o);
+    Some(EvidenceDemand { commands, citations })
+}
+
 fn function_reference(reader: &mut Reader, found: Found<'_>) -> String {
     let path = found.1.clone();
     let before = reader.problems.len();
@@ -271,6 +299,7 @@ fn parallel(reader: &mut Reader, o: &mut Object<'_>) -> ParallelStep {
         require_confirmation: confirmation(reader, o),
         user_dependencies: user_dependencies(reader, o),
         notes_optional: o.flag(reader, "notesOptional"),
+        require_person: o.flag(reader, "requirePerson"),
         read_only: o.flag(reader, "readOnly"),
     }
 }
@@ -289,6 +318,7 @@ fn placeholder(reader: &mut Reader, o: &mut Object<'_>) -> ParallelStep {
         require_confirmation: None,
         user_dependencies: Vec::new(),
         notes_optional: None,
+        require_person: None,
         read_only: None,
     }
 }

@@ -86,6 +86,22 @@ fn cases() -> Vec<Case> {
             vec![(Code::LengthOutOfRange, "steps[0].agentRole")],
         ),
         (
+            "evidence of nothing, and commands that cannot be named so",
+            workflow(json!([
+                with(step("one"), json!({"evidence": {}})),
+                with(
+                    step("two"),
+                    json!({"evidence": {"commands": ["cargo test", "lint", "lint"], "citation": true}})
+                ),
+            ])),
+            vec![
+                (Code::MissingMember, "steps[0].evidence"),
+                (Code::UnknownMember, "steps[1].evidence.citation"),
+                (Code::InvalidName, "steps[1].evidence.commands[0]"),
+                (Code::DuplicateId, "steps[1].evidence.commands[2]"),
+            ],
+        ),
+        (
             "a choice that does not say why it is the user's",
             steps(json!({"userDependencies": [{"id": "a", "reason": "needs_user_choice", "what": "w"}]})),
             vec![(Code::MissingMember, "steps[0].userDependencies[0].choiceKind")],

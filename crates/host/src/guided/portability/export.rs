@@ -21,7 +21,6 @@ use crate::guided::refusal::{Refusal, inconsistent};
 /// What could be exported of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SalvagedExport {
-    /// The bundle.
     pub bundle: Vec<u8>,
     /// How many events it holds.
     pub events: usize,

@@ -60,7 +60,6 @@ pub struct Branch {
 /// A session, as far as it can be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShelfEntry {
-    /// The session.
     pub session_id: SessionId,
     /// The closed name of its health.
     pub health: &'static str,
@@ -68,7 +67,6 @@ pub struct ShelfEntry {
     pub damage: Option<String>,
     /// Whether it is never collected.
     pub kept: bool,
-    /// Its runs.
     pub runs: Vec<SessionSummary>,
 }
 

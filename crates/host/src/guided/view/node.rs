@@ -2,17 +2,16 @@
 
 use canon::budget::truncate;
 use canon::json::{self, Limits};
-use guide::project::current_outputs;
 use guide::record::budgets::ARTIFACT_BYTES;
 use guide::record::{
-    ArtifactRef, Event, EventData, EventIndex, NodeId, NodeKind, OutputChannel, OutputPayload, RunId,
-    SessionId, TraceEntry,
+    ArtifactRef, Event, EventData, EventIndex, NodeId, NodeKind, OutputPayload, RunId, SessionId, TraceEntry,
 };
 use guide::render::{self, Facts, Occasion};
 use guide::state::{Node, SessionState};
 use serde_json::{Map, Value};
 use storage::files::SessionFiles;
 
+use super::replay::handed_in;
 use super::{Salvaged, Steps, Turn, salvage, turn};
 use crate::guided::{Guided, Refusal};
 
@@ -25,13 +24,10 @@ const NAMED_CHILDREN: usize = 20;
 /// A node, and what was said, decided and handed in there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeLook {
-    /// The session.
     pub session_id: SessionId,
     /// What is wrong with the session. Then the node is of the part that could be validated.
     pub damage: Option<String>,
-    /// The run.
     pub run_id: RunId,
-    /// Its workflow.
     pub workflow_id: String,
     /// Its place in the order of making, from 0.
     pub place: usize,
@@ -156,7 +152,7 @@ fn context_of(events: &[Event], node: &Node) -> Map<String, Value> {
 
 /// The artifacts of a node as text, cut where they are long; nothing for one that cannot be read.
 fn artifacts(files: &SessionFiles, state: &SessionState, node: &Node) -> Vec<Option<String>> {
-    let outputs = current_outputs(state, node, OutputChannel::Artifact);
+    let outputs = handed_in(state, node);
     let references = outputs.filter_map(|output| match &output.payload {
         OutputPayload::ArtifactRef(artifact) => Some(artifact),
         OutputPayload::Notes { .. } => None,

@@ -16,17 +16,13 @@ use crate::guided::{Guided, Refusal};
 /// The three forms of a run's workflow.
 #[derive(Clone, Debug)]
 pub struct Pin {
-    /// The session.
     pub session_id: SessionId,
-    /// The run.
     pub run_id: RunId,
-    /// The workflow.
     pub workflow_id: String,
     /// What the run is pinned to.
     pub pinned_hash: WorkflowHash,
     /// Where the workflow came from when the run began.
     pub source_kind: WorkflowSourceKind,
-    /// Which one there.
     pub source_ref: String,
     /// The pinned workflow, or why it cannot be read.
     pub pinned: Result<Arc<CompiledWorkflow>, Refusal>,

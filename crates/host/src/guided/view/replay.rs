@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use canon::json::{self, Limits};
+use guide::derive;
 use guide::project::summary::title;
 use guide::project::way::{Skipped, SkippedItem};
 use guide::project::{RunStatus, current_outputs, is_complete, preferred_tip, run_status};
@@ -11,20 +12,22 @@ use guide::record::{
     ArtifactRef, Block, Blocker, DivergenceReason, EngineState, GapReason, GapSeverity, NodeId, NodeKind,
     OutputChannel, OutputPayload, Preferences, RunId, SessionId, WorkflowHash,
 };
-use guide::state::{Node, Run, SessionState};
+use guide::state::{Node, Output, Run, SessionState};
+use guide::verification::Verification;
+use guide::workflow::needs::ANSWER_KIND;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use storage::files::SessionFiles;
 
 use super::Salvaged;
 use super::steps::Steps;
-use crate::guided::cut_notes::notes_of;
+use crate::guided::cut_notes::{attempt_that_made, notes_of};
+use crate::guided::verify::verification_of;
 
 /// A session, replayed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Replay {
-    /// The session.
     pub session_id: SessionId,
     /// The session that it was delegated from.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +48,6 @@ pub struct Replay {
     pub created_ms: Option<u64>,
     /// When its last event was recorded, by the clock.
     pub last_modified_ms: Option<u64>,
-    /// Its runs.
     pub runs: Vec<RunReplay>,
 }
 
@@ -53,9 +55,7 @@ pub struct Replay {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunReplay {
-    /// The run.
     pub run_id: RunId,
-    /// The workflow.
     pub workflow_id: String,
     /// What the workflow is called, if its pinned copy can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,6 @@ pub struct RunReplay {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
-    /// The node.
     pub node_id: NodeId,
     /// What sort of node.
     pub kind: NodeKind,
@@ -132,6 +131,9 @@ pub struct Turn {
     /// The artifacts that were handed in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
+    /// What the host verified itself, as opposed to what was claimed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub verified: Vec<VerifiedLine>,
     /// The steps and loops that were skipped on the way here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedLine>,
@@ -159,6 +161,18 @@ pub struct Artifact {
     pub sha256: String,
     /// How long that is.
     pub bytes: u64,
+    /// Of an answer of the user: to what, which, and whose word it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+}
+
+/// One check that the host made itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VerifiedLine {
+    pub passed: bool,
+    /// What was checked and found, in words.
+    pub words: String,
 }
 
 /// A gap that was disclosed, or closed.
@@ -167,7 +181,6 @@ pub struct Artifact {
 pub struct GapLine {
     /// How bad it is.
     pub severity: GapSeverity,
-    /// Why there is one.
     pub reason: GapReason,
     /// In words.
     pub summary: String,
@@ -179,7 +192,6 @@ pub struct GapLine {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DivergenceLine {
-    /// Why.
     pub reason: DivergenceReason,
     /// Why, in words.
     pub summary: String,
@@ -191,7 +203,6 @@ pub struct DivergenceLine {
 pub struct SkippedLine {
     /// `step` or `loop`.
     pub kind: &'static str,
-    /// Its id.
     pub id: String,
     /// What it is called.
     pub title: String,
@@ -203,7 +214,6 @@ pub struct SkippedLine {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SkippedKey {
-    /// The key.
     pub key: String,
     /// What its value may be, in words, where the workflow declares it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -344,15 +354,15 @@ pub fn turn(
         }
         _ => Vec::new(),
     };
-    let artifacts =
-        current_outputs(state, node, OutputChannel::Artifact).filter_map(|output| match &output.payload {
-            OutputPayload::ArtifactRef(artifact) => Some(Artifact {
-                kind: artifact_kind(files, artifact),
-                sha256: artifact.sha256.to_string(),
-                bytes: artifact.byte_length,
-            }),
-            OutputPayload::Notes { .. } => None,
-        });
+    let artifacts = handed_in(state, node).filter_map(|output| match &output.payload {
+        OutputPayload::ArtifactRef(artifact) => Some(Artifact {
+            kind: artifact_kind(files, artifact),
+            sha256: artifact.sha256.to_string(),
+            bytes: artifact.byte_length,
+            answer: artifact.content.as_ref().and_then(answer_words),
+        }),
+        OutputPayload::Notes { .. } => None,
+    });
     let assessments = node.assessments.iter().map(|assessment| {
         let levels: Vec<String> = assessment
             .dimensions
@@ -384,6 +394,11 @@ pub fn turn(
         answered_step_title: answered,
         notes: notes_of(files, state, node),
         artifacts: artifacts.collect(),
+        verified: verification_of(files, state, node)
+            .iter()
+            .flat_map(Verification::lines)
+            .map(|(passed, words)| VerifiedLine { passed, words })
+            .collect(),
         skipped: steps.skipped(state, run, node),
         blockers,
         gaps: state
@@ -407,6 +422,13 @@ pub fn turn(
     }
 }
 
+/// The artifacts that an agent handed in: not what the host recorded beside them.
+pub(super) fn handed_in<'s>(state: &'s SessionState, node: &'s Node) -> impl Iterator<Item = &'s Output> {
+    let verification = attempt_that_made(state, &node.id).map(derive::verification_output_id);
+    current_outputs(state, node, OutputChannel::Artifact)
+        .filter(move |output| Some(&output.id) != verification.as_ref())
+}
+
 /// How much of a recorded value a line repeats, in characters.
 const SHOWN_VALUE: usize = 60;
 
@@ -415,6 +437,15 @@ fn shortened(text: &str) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
+}
+
+/// An answer of the user in words, such as `confirmation: given (elicited)`. One without a provenance is older than there was one.
+fn answer_words(artifact: &Value) -> Option<String> {
+    let text = |name: &str| artifact.get(name).and_then(Value::as_str);
+    text("kind").filter(|kind| *kind == ANSWER_KIND)?;
+    let (about, outcome) = (text("dependencyId")?, text("outcome")?);
+    let person = text("person").map(|person| format!(" by {person}")).unwrap_or_default();
+    Some(format!("{about}: {outcome} ({}{person})", text("provenance").unwrap_or("claimed")))
 }
 
 /// The `kind` of an artifact, from its event or from the store.

@@ -25,7 +25,6 @@ pub struct Steps<'f> {
 /// A step that is pending at a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingStep {
-    /// Its id.
     pub id: String,
     /// What it is called, with the context filled in.
     pub title: String,

@@ -49,14 +49,18 @@ impl Checkpoint {
         key.verify(self.statement().as_bytes(), &self.signature)
     }
 
-    /// As the protocol tells it.
-    pub fn told(&self) -> Value {
-        json!({
-            "checkpoint": self.id,
-            "atSequence": self.at_sequence(),
-            "merkleRoot": self.tree.root().to_hex(),
-            "signature": STANDARD.encode(&self.signature),
-        })
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The root of the tree over all entries up to [`Self::at_sequence`].
+    pub fn root(&self) -> Digest {
+        self.tree.root()
+    }
+
+    /// The signature, in base64.
+    pub fn signature(&self) -> String {
+        STANDARD.encode(&self.signature)
     }
 
     /// As it is kept.

@@ -1,8 +1,10 @@
 //! Walking the chain again.
 
+use std::ops::RangeInclusive;
+
 use canon::digest::Digest;
 use flow::id::Tenant;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::PAGE;
 use super::anchor::Anchor;
@@ -15,6 +17,31 @@ pub const MAX_VERIFIED: u64 = 100_000;
 /// The most breaks that are listed. One is enough to distrust the log.
 const MAX_ANOMALIES: usize = 1000;
 
+/// What a walk through an audit log found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AuditReport {
+    pub from: u64,
+    pub to: u64,
+    /// Whether every entry follows the one before it, and nothing that was signed is gone or changed.
+    pub is_chain_valid: bool,
+    pub are_checkpoints_valid: bool,
+    pub checkpoints: Vec<Checkpoint>,
+    /// The entries that do not follow the one before them.
+    pub anomalies: Vec<Anomaly>,
+    /// The entries that were signed and are gone.
+    pub missing: Option<RangeInclusive<u64>>,
+}
+
+/// An entry that does not follow the one before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anomaly {
+    pub at: u64,
+    /// The digest of the entry before it.
+    pub expected: Digest,
+    /// What it names as that digest.
+    pub actual: Digest,
+}
+
 impl Runs {
     /// Walks a part of the caller's audit log, both ends included; without ends all of it, as far as one request goes. All of it ends with
     /// the last entry or the last one that was ever signed, whichever is later.
@@ -26,7 +53,7 @@ impl Runs {
         caller: &Caller,
         from: Option<u64>,
         to: Option<u64>,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<AuditReport, Refusal> {
         let tenant = &caller.tenant;
         let end = self.store().audit_end(tenant)?;
         let from = from.unwrap_or(0);
@@ -53,23 +80,19 @@ impl Runs {
         self.walk(tenant, from, to, &mut walk, &checkpoints)?;
         // The chain has no say about its end: a checkpoint after the last entry shows that some are gone.
         walk.forged |= walk.checked < checkpoints.len();
-        let told: Vec<_> = checkpoints.iter().map(Checkpoint::told).collect();
         // What was signed and is not there any more, as far as it was asked for.
         let missing = signed.map(|signed| (end.map_or(0, |end| end + 1).max(from), signed.min(to)));
         let missing = missing.filter(|(first, last)| first <= last);
         walk.forged |= missing.is_some();
-        let mut verified = json!({
-            "fromSeq": from,
-            "toSeq": to,
-            "chainValid": walk.anomalies.is_empty() && !walk.forged,
-            "checkpointsValid": !walk.forged,
-            "checkpoints": told,
-            "anomalies": walk.anomalies,
-        });
-        if let Some((first, last)) = missing {
-            verified["missing"] = json!([{"fromSeq": first, "toSeq": last}]);
-        }
-        Ok(verified)
+        Ok(AuditReport {
+            from,
+            to,
+            is_chain_valid: walk.anomalies.is_empty() && !walk.forged,
+            are_checkpoints_valid: !walk.forged,
+            checkpoints,
+            anomalies: walk.anomalies,
+            missing: missing.map(|(first, last)| first..=last),
+        })
     }
 
     /// Holds the checkpoint that is kept outside the database against those in it.
@@ -160,11 +183,7 @@ impl Runs {
                 let follows = walk.previous == Some(entry.previous) && entry.sequence == expected_sequence;
                 expected_sequence = entry.sequence + 1;
                 if !follows && entry.sequence >= from && walk.anomalies.len() < MAX_ANOMALIES {
-                    walk.anomalies.push(json!({
-                        "atSeq": entry.sequence,
-                        "expectedPrevHash": expected.to_hex(),
-                        "actualPrevHash": entry.previous.to_hex(),
-                    }));
+                    walk.anomalies.push(Anomaly { at: entry.sequence, expected, actual: entry.previous });
                 }
                 let link = entry.link();
                 walk.previous = Some(link);
@@ -186,7 +205,7 @@ impl Runs {
 struct Walk {
     tree: Tree,
     previous: Option<Digest>,
-    anomalies: Vec<Value>,
+    anomalies: Vec<Anomaly>,
     /// How many of the checkpoints were compared.
     checked: usize,
     forged: bool,

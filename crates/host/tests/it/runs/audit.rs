@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use flow::id::{NodeId, Principal, Tenant};
 use flow::store::RunStore;
-use host::runs::audit::{Anchors, CHECKPOINT_EVERY, HOST_LOG, MAX_VERIFIED};
-use host::runs::{AuditKey, Caller, Refusal, RefusalKind, Scope};
+use host::runs::audit::{Anchors, AuditReport, CHECKPOINT_EVERY, HOST_LOG, MAX_VERIFIED};
+use host::runs::{AuditKey, Caller, Direct, Refusal, RefusalKind, Scope};
 use serde_json::{Value, json};
 
 use super::{Host, Setup, begin, caller, open};
@@ -24,7 +24,7 @@ async fn sign(host: &Host) {
     assert_eq!(at, CHECKPOINT_EVERY - 1);
 }
 
-fn verify(host: &Host, from: Option<u64>, to: Option<u64>) -> Value {
+fn verify(host: &Host, from: Option<u64>, to: Option<u64>) -> AuditReport {
     host.runs.audit_verify(&caller("acme"), from, to).unwrap()
 }
 
@@ -33,11 +33,11 @@ async fn what_was_done_is_in_the_log_with_who_and_nothing_secret() {
     let host = Host::start().await;
     let run_id = begin(&host.runs, "gated").await;
     host.runs
-        .resolve(&caller("acme"), &run_id, &NodeId::new("gate"), json!({"action": "accept"}), None)
+        .resolve(&caller("acme"), &run_id, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
         .await
         .unwrap();
     host.runs
-        .cancel(&caller("acme"), &run_id, Some("sk-proj-abcdefghijklmnop1234".into()), None)
+        .cancel(&caller("acme"), &run_id, Some("sk-proj-abcdefghijklmnop1234".into()), Direct)
         .await
         .unwrap();
     let refusal = Refusal::scope(Scope::AuditRead);
@@ -63,25 +63,29 @@ async fn what_was_done_is_in_the_log_with_who_and_nothing_secret() {
 async fn a_log_that_nobody_touched_is_whole_and_signed() {
     let host = Host::start().await;
     let empty = verify(&host, None, None);
-    assert_eq!(
-        empty,
-        json!({"fromSeq": 0, "toSeq": 0, "chainValid": true, "checkpointsValid": true, "checkpoints": [], "anomalies": []})
-    );
+    let whole = AuditReport {
+        from: 0,
+        to: 0,
+        is_chain_valid: true,
+        are_checkpoints_valid: true,
+        checkpoints: Vec::new(),
+        anomalies: Vec::new(),
+        missing: None,
+    };
+    assert_eq!(empty, whole);
     note(&host, 2 * CHECKPOINT_EVERY + 10).await;
     // It was signed without being asked; by and by, so this waits for it.
     while host.store.checkpoint_before(&Tenant::new("acme"), u64::MAX).unwrap().is_none() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let whole = verify(&host, None, None);
-    assert_eq!((&whole["chainValid"], &whole["checkpointsValid"]), (&json!(true), &json!(true)));
-    assert_eq!(whole["anomalies"], json!([]));
-    let checkpoint = &whole["checkpoints"][0];
-    let members: Vec<_> = checkpoint.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(members, ["atSequence", "checkpoint", "merkleRoot", "signature"]);
+    assert!(whole.is_chain_valid && whole.are_checkpoints_valid);
+    assert_eq!(whole.anomalies, []);
+    assert!(whole.checkpoints[0].id().starts_with("chk_"));
     for (from, to) in [(0, 0), (1, 5), (90, 110), (50, 209), (209, 400), (400, 500)] {
         let part = verify(&host, Some(from), Some(to));
-        assert_eq!(part["chainValid"], true, "{from}..{to}: {part}");
-        assert_eq!((&part["fromSeq"], &part["toSeq"]), (&json!(from), &json!(to)), "both are echoed");
+        assert!(part.is_chain_valid, "{from}..{to}: {part:?}");
+        assert_eq!((part.from, part.to), (from, to), "both are echoed");
     }
     for (from, to) in [(5, 4), (0, MAX_VERIFIED)] {
         let refused = host.runs.audit_verify(&caller("acme"), Some(from), Some(to)).unwrap_err();
@@ -121,9 +125,9 @@ async fn whatever_is_changed_afterwards_is_found() {
         let changed = rusqlite_execute(&path, &sql);
         assert!(changed > 0, "{name}");
         let found = verify(&host, Some(0), Some(CHECKPOINT_EVERY - 1));
-        assert_eq!(found["chainValid"], false, "{name}: {found}");
-        assert_eq!(!found["anomalies"].as_array().unwrap().is_empty(), is_break, "{name}: {found}");
-        assert_eq!(found["checkpointsValid"], false, "{name}: {found}");
+        assert!(!found.is_chain_valid, "{name}: {found:?}");
+        assert_eq!(!found.anomalies.is_empty(), is_break, "{name}: {found:?}");
+        assert!(!found.are_checkpoints_valid, "{name}: {found:?}");
     }
 }
 
@@ -141,10 +145,10 @@ async fn another_key_does_not_verify_what_the_first_signed() {
     assert_eq!(host.runs.audit_public_key(), AuditKey::from_seed([9; 32]).public());
     let (other, _store) = super::open_with_key(host.folder.path(), AuditKey::from_seed([1; 32]));
     let found = other.audit_verify(&caller("acme"), None, None).unwrap();
-    assert_eq!((&found["chainValid"], &found["checkpointsValid"]), (&json!(false), &json!(false)));
-    assert_eq!(found["anomalies"], json!([]), "the chain itself is whole");
+    assert!(!found.is_chain_valid && !found.are_checkpoints_valid);
+    assert_eq!(found.anomalies, [], "the chain itself is whole");
     let (same, _store) = open(host.folder.path(), Setup::default());
-    assert_eq!(same.audit_verify(&caller("acme"), None, None).unwrap()["chainValid"], true);
+    assert!(same.audit_verify(&caller("acme"), None, None).unwrap().is_chain_valid);
 }
 
 /// How many entries an anchored log has: too few for the host to sign them by itself at the same moment.
@@ -191,15 +195,16 @@ async fn a_log_that_was_cut_off_is_found_out_whatever_else_is_deleted() {
             host.runs.lost_audit_entries().unwrap().into_iter().map(|lost| (lost.from, lost.to)).collect();
         assert_eq!(lost, Vec::from_iter(missing), "{name}");
         let found = verify(&host, None, None);
-        let missing = missing.map(|(first, last)| json!([{"fromSeq": first, "toSeq": last}]));
-        assert_eq!(found.get("missing"), missing.as_ref(), "{name}: {found}");
-        for member in ["chainValid", "checkpointsValid"] {
-            assert_eq!(found[member], is_valid, "{name}: {found}");
-        }
+        assert_eq!(found.missing, missing.map(|(first, last)| first..=last), "{name}: {found:?}");
+        assert_eq!(
+            (found.is_chain_valid, found.are_checkpoints_valid),
+            (is_valid, is_valid),
+            "{name}: {found:?}"
+        );
         // What comes afterwards covers nothing up.
         note(&host, 2 * CHECKPOINT_EVERY).await;
         host.runs.sign_audit_log(&caller("acme")).await.unwrap();
-        assert_eq!(verify(&restarted(host).await, None, None)["chainValid"], is_valid, "{name}, later");
+        assert_eq!(verify(&restarted(host).await, None, None).is_chain_valid, is_valid, "{name}, later");
     }
 }
 
@@ -215,7 +220,7 @@ async fn the_file_of_checkpoints_may_be_missing_and_may_not_be_damaged() {
             Some(content) => std::fs::write(&file, content).unwrap(),
         }
         let host = restarted(host).await;
-        assert_eq!(verify(&host, None, None)["checkpointsValid"], is_valid, "{name}");
+        assert_eq!(verify(&host, None, None).are_checkpoints_valid, is_valid, "{name}");
         note(&host, CHECKPOINT_EVERY).await;
         host.runs.sign_audit_log(&caller("acme")).await.unwrap();
         let kept = std::fs::read_to_string(&file).unwrap();

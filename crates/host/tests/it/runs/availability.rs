@@ -3,6 +3,7 @@
 use flow::engine::Limits;
 use flow::id::NodeId;
 use flow::store::RunStore as _;
+use host::runs::Direct;
 use host::runs::RecoveryProgress;
 use serde_json::{Value, json};
 
@@ -134,11 +135,11 @@ async fn a_run_that_is_not_recovered_yet_can_be_read_and_cancelled() {
     }
     let [cancelled, parent, answered] = &run_ids;
     for run_id in [cancelled, parent] {
-        runs.cancel(&caller("acme"), run_id, None, None).await.unwrap();
+        runs.cancel(&caller("acme"), run_id, None, Direct).await.unwrap();
         assert_eq!(status(&runs, run_id), "cancelled");
     }
     // What else happens to a run recovers it first.
-    runs.resolve(&caller("acme"), answered, &NodeId::new("gate"), json!({"action": "accept"}), None)
+    runs.resolve(&caller("acme"), answered, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
         .await
         .unwrap();
     to_the_end(&runs, answered).await;

@@ -1,12 +1,13 @@
 //! Subscribers behind TLS: they prove who they are, and hear everything, again where they have to.
 
+use host::runs::Direct;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use canon::time::Timestamp;
 use flow::store::RunStore as _;
 use host::system::{Clock as _, ManualClock};
-use outbound::{CallError, Client, Found, Names, Reach};
+use outbound::{CallError, Client, Lookup, Names, Reach};
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
@@ -16,7 +17,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_rustls::TlsAcceptor;
 
 use super::webhooks::{Received, parse, post, signature};
-use super::{Host, Setup, begin, body, caller, events, status};
+use super::{Host, Setup, begin, caller, events, status};
+use crate::runs::requests::{Told as _, new_webhook};
 
 /// The one name that the certificate of the tests is for.
 const NAME: &str = "hooks.example.com";
@@ -73,14 +75,14 @@ async fn server(statuses: &'static [u16]) -> (SocketAddr, UnboundedReceiver<Rece
 struct Leading(SocketAddr);
 
 impl Names for Leading {
-    fn look_up<'a>(&'a self, _: &'a str, _: u16) -> Found<'a> {
+    fn look_up<'a>(&'a self, _: &'a str, _: u16) -> Lookup<'a> {
         Box::pin(async move { Ok(vec![self.0]) })
     }
 }
 
 async fn subscribe(host: &Host, port: u16) -> Value {
     let request = json!({"url": format!("https://{NAME}:{port}/hook"), "events": ["run.completed"]});
-    body(&host.runs.register_webhook(&caller("acme"), &request, None).await.unwrap())
+    host.runs.register_webhook(&caller("acme"), new_webhook(&request), Direct).await.unwrap().told()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,10 +4,11 @@ use flow::engine::DrainPolicy;
 use flow::event::EventKind;
 use flow::event::wire::RawEvent;
 use flow::id::RunId;
-use host::hands::models::Wire;
+use host::executors::models::Wire;
+use host::runs::Direct;
 use serde_json::{Value, json};
 
-use super::models::{CANARY, hands, hands_on};
+use super::models::{CANARY, executors, executors_on};
 use super::provider::{ModelServer, Speaker, reply, spoken_by_the_test};
 use super::{Host, Setup, begin, caller, kinds, snapshot, to_the_end, until, workflow};
 
@@ -39,8 +40,8 @@ async fn asking_with(wire: Wire, document: &Value) -> Asking {
     let (speaker, reply) = spoken_by_the_test();
     let server = ModelServer::start(vec![reply]);
     let folder = tempfile::tempdir().unwrap();
-    let hands = hands_on(wire, folder.path(), Some(&server.base));
-    let host = Host::with(Setup { hands: Some(hands), ..Setup::default() }).await;
+    let executors = executors_on(wire, folder.path(), Some(&server.base));
+    let host = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
     host.runs.register(&caller("acme"), document).await.unwrap();
     let run_id = begin(&host.runs, "ask").await;
     Asking { host, run_id, speaker, server, _folder: folder }
@@ -153,10 +154,10 @@ async fn a_run_that_is_paused_is_told_nothing_and_is_told_the_rest_when_it_goes_
     speaker.say("The signal");
     until(&host.runs, &run_id, |event| says(event, "The signal")).await.unwrap();
     let by = caller("acme");
-    host.runs.pause(&by, &run_id, None, DrainPolicy::DrainCurrentNode, None).await.unwrap();
+    host.runs.pause(&by, &run_id, None, DrainPolicy::DrainCurrentNode, Direct).await.unwrap();
     speaker.say(" is set.");
     drop(speaker);
-    host.runs.resume(&by, &run_id, None, None).await.unwrap();
+    host.runs.resume(&by, &run_id, None, Direct).await.unwrap();
     let events = to_the_end(&host.runs, &run_id).await;
     assert_eq!((spoken(&events).as_str(), lasts(&events)), ("The signal is set.", 1));
     assert_eq!(server.count(), 1);
@@ -166,7 +167,7 @@ async fn a_run_that_is_paused_is_told_nothing_and_is_told_the_rest_when_it_goes_
 async fn a_server_that_knows_no_streams_is_understood_too() {
     let server = ModelServer::start(vec![reply("all at once")]);
     let folder = tempfile::tempdir().unwrap();
-    let setup = Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
+    let setup = Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };
     let host = Host::with(setup).await;
     host.runs.register(&caller("acme"), &telling()).await.unwrap();
     let run_id = begin(&host.runs, "ask").await;

@@ -1,5 +1,6 @@
 //! Nodes that ask models, of a real server on this machine.
 
+use host::runs::Direct;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use ai::provider::mock::Program;
 use flow::engine::ids::logical_invocation_id;
 use flow::id::{NodeId, Tenant};
 use flow::store::RunStore as _;
-use host::hands::models::{Models, Options as ModelOptions, Provider, Wire};
-use host::hands::{Hands, Options};
+use host::executors::models::{Models, Options as ModelOptions, Provider, Wire};
+use host::executors::{Executors, Options};
 use host::runs::secrets::{ConfiguredSecrets, SecretReference};
 use serde_json::{Value, json};
 
@@ -24,21 +25,21 @@ const KEY: &str = "a-key-that-nobody-may-see";
 /// A secret that prompts may hold.
 pub(super) const CANARY: &str = "a-word-that-only-the-model-may-read";
 
-pub(super) fn hands(folder: &Path, base: Option<&str>) -> Hands {
-    hands_on(Wire::OpenAi, folder, base)
+pub(super) fn executors(folder: &Path, base: Option<&str>) -> Executors {
+    executors_on(Wire::OpenAi, folder, base)
 }
 
 /// The same for a provider that speaks so.
-pub(super) fn hands_on(wire: Wire, folder: &Path, base: Option<&str>) -> Hands {
-    hands_of(wire, Kinds::only([]), folder, base)
+pub(super) fn executors_on(wire: Wire, folder: &Path, base: Option<&str>) -> Executors {
+    executors_of(wire, Kinds::only([]), folder, base)
 }
 
 /// The same with these kinds of envelopes.
-pub(super) fn hands_taking(kinds: Kinds, folder: &Path, base: &str) -> Hands {
-    hands_of(Wire::OpenAi, kinds, folder, Some(base))
+pub(super) fn executors_taking(kinds: Kinds, folder: &Path, base: &str) -> Executors {
+    executors_of(Wire::OpenAi, kinds, folder, Some(base))
 }
 
-fn hands_of(wire: Wire, kinds: Kinds, folder: &Path, base: Option<&str>) -> Hands {
+fn executors_of(wire: Wire, kinds: Kinds, folder: &Path, base: Option<&str>) -> Executors {
     let secret = |(name, value): (&str, &str)| {
         let file = folder.join(name);
         std::fs::write(&file, value).unwrap();
@@ -62,7 +63,7 @@ fn hands_of(wire: Wire, kinds: Kinds, folder: &Path, base: Option<&str>) -> Hand
         kinds,
         mock: true,
     });
-    Hands::new(Options { models: Some(models), ..Options::default() })
+    Executors::new(Options { models: Some(models), ..Options::default() })
 }
 
 fn ask(config: &Value) -> Value {
@@ -85,9 +86,9 @@ pub(super) fn document() -> Value {
 
 async fn played(config: &Value, program: &Value) -> (Vec<Value>, Value) {
     let folder = tempfile::tempdir().unwrap();
-    let hands = hands(folder.path(), None);
-    hands.models().unwrap().programs().program("ask", Program::read(program).unwrap());
-    let host = Host::with(Setup { hands: Some(hands), ..Setup::default() }).await;
+    let executors = executors(folder.path(), None);
+    executors.models().unwrap().programs().program("ask", Program::read(program).unwrap());
+    let host = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
     host.runs.register(&caller("acme"), &ask(config)).await.unwrap();
     let run_id = begin(&host.runs, "ask").await;
     let events = to_the_end(&host.runs, &run_id).await;
@@ -98,7 +99,7 @@ async fn played(config: &Value, program: &Value) -> (Vec<Value>, Value) {
 async fn a_model_is_asked_and_its_key_is_nowhere() {
     let folder = tempfile::tempdir().unwrap();
     let server = ModelServer::start(vec![reply(&format!("no JSON, but {KEY}")), reply("{\"valid\": true}")]);
-    let setup = Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
+    let setup = Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };
     let host = Host::with(setup).await;
     host.runs.register(&caller("acme"), &document()).await.unwrap();
     let run_id = begin(&host.runs, "ask").await;
@@ -124,12 +125,13 @@ async fn a_model_that_is_asked_when_its_run_is_paused_is_asked_once_and_heard_wh
     // The answer comes before the run goes on, or after it, or at the same moment.
     for round in 0..6 {
         let server = ModelServer::held(vec![reply("{\"valid\": true}")]);
-        let setup = Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
+        let setup =
+            Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };
         let host = Host::with(setup).await;
         host.runs.register(&by, &document()).await.unwrap();
         let run_id = begin(&host.runs, "ask").await;
         server.asked().await;
-        host.runs.pause(&by, &run_id, None, Immediate, None).await.unwrap();
+        host.runs.pause(&by, &run_id, None, Immediate, Direct).await.unwrap();
         if round % 3 != 0 {
             server.let_go();
         }
@@ -142,7 +144,7 @@ async fn a_model_that_is_asked_when_its_run_is_paused_is_asked_once_and_heard_wh
                 tokio::task::yield_now().await;
             }
         }
-        host.runs.resume(&by, &run_id, None, None).await.unwrap();
+        host.runs.resume(&by, &run_id, None, Direct).await.unwrap();
         if round % 3 == 0 {
             server.let_go();
         }
@@ -162,20 +164,20 @@ async fn a_model_that_is_asked_when_its_run_is_to_be_paused_is_heard_before_the_
     let folder = tempfile::tempdir().unwrap();
     let by = caller("acme");
     let server = ModelServer::held(vec![reply("{\"valid\": true}")]);
-    let setup = Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
+    let setup = Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };
     let host = Host::with(setup).await;
     host.runs.register(&by, &document()).await.unwrap();
     let run_id = begin(&host.runs, "ask").await;
     server.asked().await;
-    let accepted = host.runs.pause(&by, &run_id, None, DrainCurrentNode, None).await.unwrap();
-    assert_eq!((accepted.status, &super::body(&accepted)["draining"]), (202, &json!(true)));
-    let again = host.runs.pause(&by, &run_id, None, DrainCurrentNode, None).await.unwrap_err();
+    let accepted = host.runs.pause(&by, &run_id, None, DrainCurrentNode, Direct).await.unwrap();
+    assert!(accepted.draining && accepted.at.is_some());
+    let again = host.runs.pause(&by, &run_id, None, DrainCurrentNode, Direct).await.unwrap_err();
     assert_eq!((again.code.as_str(), &again.details["runStatus"]), ("conflict", &json!("paused")));
     server.let_go();
     super::until(&host.runs, &run_id, |event| event.kind == flow::event::EventKind::RunPaused).await.unwrap();
     let told = ["provider.usage", "node.completed", "run.paused"];
     assert_eq!(kinds(&super::events(&host.runs, "acme", &run_id))[3..], told);
-    host.runs.resume(&by, &run_id, None, None).await.unwrap();
+    host.runs.resume(&by, &run_id, None, Direct).await.unwrap();
     to_the_end(&host.runs, &run_id).await;
     assert_eq!(
         (snapshot(&host.runs, &by, &run_id)["status"].as_str(), server.count()),
@@ -243,7 +245,8 @@ async fn replies_that_do_not_fit_end_as_the_protocol_says() {
 #[tokio::test]
 async fn a_configuration_that_no_model_understands_is_refused_when_it_is_registered() {
     let folder = tempfile::tempdir().unwrap();
-    let host = Host::with(Setup { hands: Some(hands(folder.path(), None)), ..Setup::default() }).await;
+    let host =
+        Host::with(Setup { executors: Some(executors(folder.path(), None)), ..Setup::default() }).await;
     for config in [
         json!({"outputSchema": schema(), "maxTokens": "many"}),
         json!({"outputSchema": schema(), "colour": 1}),
@@ -257,7 +260,7 @@ async fn a_configuration_that_no_model_understands_is_refused_when_it_is_registe
 async fn a_prompt_by_its_older_name_is_put_together_like_any_other() {
     let folder = tempfile::tempdir().unwrap();
     let server = ModelServer::start(vec![reply("done")]);
-    let setup = Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
+    let setup = Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };
     let host = Host::with(setup).await;
     for (name, ended) in
         [("conformance.prompt.writer-user", "run.completed"), ("nobody.wrote.it", "run.failed")]

@@ -3,6 +3,7 @@
 mod packed;
 mod script;
 
+use host::runs::Direct;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,7 +15,8 @@ use sandbox::Limits;
 use serde_json::{Value, json};
 
 use self::script::Script;
-use super::{Host, Setup, begin, body, caller, events, snapshot, status, to_the_end, until, workflow};
+use super::{Host, Setup, begin, caller, events, snapshot, status, to_the_end, until, workflow};
+use crate::runs::requests::new_fork;
 
 const TYPE: &str = "vendor.acme.scripted.run";
 
@@ -34,8 +36,8 @@ async fn host(script: Script, channels: &Value) -> Host {
 
 async fn limited(script: Script, channels: &Value, limits: Limits) -> Host {
     let clock = Arc::new(Steps(AtomicU64::new(0)));
-    let hands = Some(script.hands(TYPE, limits));
-    let host = Host::with(Setup { clock, hands, ..Setup::default() }).await;
+    let executors = Some(script.executors(TYPE, limits));
+    let host = Host::with(Setup { clock, executors, ..Setup::default() }).await;
     let mut document = workflow("scripted", &json!([["m", TYPE, {}]]), &json!([]), &json!([]));
     document["channels"] = channels.clone();
     host.runs.register(&caller("acme"), &document).await.unwrap();
@@ -54,8 +56,8 @@ fn variables(host: &Host, run_id: &RunId) -> Value {
 
 async fn fork(host: &Host, run_id: &RunId, mode: &str, from: u64) -> RunId {
     let request = json!({"mode": mode, "fromSeq": from});
-    let reply = host.runs.fork(&caller("acme"), run_id, &request, None).await.unwrap();
-    RunId::new(body(&reply)["runId"].as_str().unwrap())
+    let reply = host.runs.fork(&caller("acme"), run_id, new_fork(&request), Direct).await.unwrap();
+    reply.run_id
 }
 
 async fn until_it_asks(host: &Host, run_id: &RunId) -> u64 {
@@ -63,7 +65,7 @@ async fn until_it_asks(host: &Host, run_id: &RunId) -> u64 {
 }
 
 async fn answer(host: &Host, run_id: &RunId) -> Vec<Value> {
-    host.runs.resolve(&caller("acme"), run_id, &NodeId::new("m"), json!("yes"), None).await.unwrap();
+    host.runs.resolve(&caller("acme"), run_id, &NodeId::new("m"), json!("yes"), Direct).await.unwrap();
     to_the_end(&host.runs, run_id).await
 }
 
@@ -203,7 +205,7 @@ async fn what_a_module_wrote_before_it_waited_is_recorded_when_it_waits_and_neve
     until_it_asks(&host, &run_id).await;
     let one = json!(1);
     assert_eq!(written(&events(&host.runs, "acme", &run_id)), [("log", &one)]);
-    host.runs.resolve(&caller("acme"), &run_id, &NodeId::new("m"), json!("yes"), None).await.unwrap();
+    host.runs.resolve(&caller("acme"), &run_id, &NodeId::new("m"), json!("yes"), Direct).await.unwrap();
     until(&host.runs, &run_id, |event| {
         event.kind == EventKind::InterruptRequested
             && event.payload["interruptId"].as_str().unwrap().ends_with(":1")

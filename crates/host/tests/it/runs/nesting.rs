@@ -5,13 +5,14 @@ use flow::id::{NodeId, RunId, Shard, Tenant};
 use flow::run::RunStatus;
 use flow::store::{RunFilter, RunStore as _};
 use host::runs::create::Creation;
-use host::runs::{MAX_FAMILY, Runs, Waiting};
+use host::runs::{Direct, MAX_FAMILY, Runs, Waiting};
 use serde_json::{Value, json};
 
 use super::{
     Host, Setup, begin, caller, create, events, keep_time, kinds, open, snapshot, status, to_the_end,
     workflow,
 };
+use crate::runs::requests::{new_run, recorded};
 
 /// A workflow whose nodes each run another, all at once.
 fn calling(id: &str, children: &[&str]) -> Value {
@@ -64,17 +65,17 @@ async fn a_run_waits_for_people_when_all_that_it_waits_for_below_does() {
     assert_eq!(host.runs.waiting(&by, &run_id).await.unwrap(), [], "one of them works");
     // The end of the one that works changes neither the run that is looked at nor the ones that wait.
     let (looked, ()) = tokio::join!(waiting(&host.runs, &run_id), async {
-        host.runs.cancel(&by, &slow, None, None).await.unwrap();
+        host.runs.cancel(&by, &slow, None, Direct).await.unwrap();
     });
     let ids: Vec<&str> = looked.iter().map(|run| run.run_id.as_str()).collect();
     assert_eq!(ids, [deep.as_str(), near.as_str()]);
     assert!(looked.iter().all(|run| run.status.as_str() == "waiting-approval"));
     assert_eq!(host.runs.waiting(&caller("other"), &run_id).await.unwrap(), [], "of another tenant");
-    host.runs.pause(&by, &near, None, flow::engine::DrainPolicy::Immediate, None).await.unwrap();
+    host.runs.pause(&by, &near, None, flow::engine::DrainPolicy::Immediate, Direct).await.unwrap();
     assert_eq!(host.runs.waiting(&by, &run_id).await.unwrap(), [], "one of them is halted");
-    host.runs.resume(&by, &near, None, None).await.unwrap();
+    host.runs.resume(&by, &near, None, Direct).await.unwrap();
     for run in [&deep, &near] {
-        host.runs.resolve(&by, run, &NodeId::new("gate"), json!({"action": "accept"}), None).await.unwrap();
+        host.runs.resolve(&by, run, &NodeId::new("gate"), json!({"action": "accept"}), Direct).await.unwrap();
     }
     to_the_end(&host.runs, &run_id).await;
     assert_eq!(status(&host.runs, &run_id), "completed");
@@ -138,7 +139,7 @@ async fn a_parent_stands_as_the_child_that_it_waits_for() {
     assert_eq!(listed(&runs), ["gated", "inner", "outer"]);
     assert_eq!(super::events(&runs, "acme", &run_id).len(), events, "no event is recorded twice");
     let leaf = runs.waiting(&by, &run_id).await.unwrap().remove(0);
-    runs.resolve(&by, &leaf.run_id, &NodeId::new("gate"), json!({"action": "accept"}), None).await.unwrap();
+    runs.resolve(&by, &leaf.run_id, &NodeId::new("gate"), json!({"action": "accept"}), Direct).await.unwrap();
     to_the_end(&runs, &run_id).await;
     assert_eq!(status(&runs, &run_id), "completed");
 }
@@ -163,8 +164,8 @@ async fn a_child_that_an_event_names_can_be_read_and_cancelled() {
                 run_id.as_str()
             );
             assert_eq!(
-                host.runs.cancel(&by, &RunId::new(child.as_str()), None, None).await.unwrap().status,
-                200
+                host.runs.cancel(&by, &RunId::new(child.as_str()), None, Direct).await.unwrap(),
+                RunStatus::Cancelled
             );
         }
         to_the_end(&host.runs, &run_id).await;
@@ -240,7 +241,8 @@ async fn a_run_its_key_and_its_children_are_in_one_shard() {
     let (by, request) = (caller("acme"), json!({"workflowId": "patient"}));
     for key in ["one", "two"] {
         let keyed = super::keyed(&by, "POST /v1/runs", key, &request);
-        let reply = host.runs.create(&by, &request, Creation::default(), Some(&keyed)).await.unwrap();
+        let reply =
+            host.runs.create(&by, new_run(&request), Creation::default(), recorded(&keyed)).await.unwrap();
         let run_id = RunId::new(super::body(&reply)["runId"].as_str().unwrap());
         assert_eq!(run_id.shard(), Shard::of_key(&by.tenant, Digest::of_bytes(key.as_bytes())), "{run_id}");
         let child = child_of(&host, &run_id, "call").await;

@@ -1,12 +1,13 @@
 //! What is asked beside the runs themselves: many ended at once, notes, bundles.
 
 use flow::id::RunId;
-use host::runs::RefusalKind;
-use host::runs::bulk::MAX_BULK;
+use flow::run::RunStatus;
 use host::runs::bundle::MAX_BUNDLE_BYTES;
+use host::runs::{Direct, RefusalKind};
 use serde_json::{Value, json};
 
 use super::{Host, begin, body, caller, create, events, keyed, snapshot, status, to_the_end};
+use crate::runs::requests::{new_fork, new_note, recorded};
 
 const SECRET: &str = "sk-proj-abcdefghijklmnop1234";
 
@@ -16,52 +17,16 @@ async fn many_runs_are_ended_and_each_has_its_answer_in_its_place() {
     let by = caller("acme");
     let (slow, gated, done) =
         (begin(&host.runs, "slow").await, begin(&host.runs, "gated").await, begin(&host.runs, "chain").await);
-    let request = json!({"runIds": [slow, "run_unknown", gated, done, 7, SECRET, slow], "reason": "enough"});
-    let key = keyed(&by, "POST /v1/runs:bulk-cancel", "k", &request);
-    let reply = host.runs.bulk_cancel(&by, &request, Some(&key)).await.unwrap();
-    let results = body(&reply)["results"].clone();
-    let told: Vec<_> = results
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|result| {
-            let outcome = result.get("status").or(result.pointer("/error/code")).unwrap();
-            (result["ok"].as_bool().unwrap(), outcome.as_str().unwrap())
-        })
-        .collect();
-    assert_eq!(
-        told,
-        [
-            (true, "cancelled"),
-            (false, "not_found"),
-            (true, "cancelled"),
-            (false, "run_terminal"),
-            (false, "validation_error"),
-            (false, "not_found"),
-            (true, "cancelled"),
-        ]
-    );
-    assert!(!results.to_string().contains(SECRET));
-    let again = host.runs.bulk_cancel(&by, &request, Some(&key)).await.unwrap();
+    let ids = [slow.clone(), RunId::new("run_unknown"), gated, done, RunId::new(SECRET), slow.clone()];
+    let key = keyed(&by, "POST /v1/runs:bulk-cancel", "k", &json!({"runIds": ids}));
+    let reply = host.runs.cancel_many(&by, &ids, Some("enough"), recorded(&key)).await.unwrap();
+    let (cancelled, none) = (json!({"status": "cancelled"}), json!({"error": "run_not_found"}));
+    let told = json!([cancelled, none, cancelled, {"status": "completed"}, none, cancelled]);
+    assert_eq!(body(&reply), told);
+    let again = host.runs.cancel_many(&by, &ids, Some("enough"), recorded(&key)).await.unwrap();
     assert!(again.replayed && again.body == reply.body);
-    let repeated = host.runs.bulk_cancel(&by, &json!({"runIds": [slow]}), None).await.unwrap();
-    assert_eq!(body(&repeated)["results"][0], json!({"runId": slow, "ok": true, "status": "cancelled"}));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn requests_to_end_many_that_are_refused() {
-    let host = Host::start().await;
-    let many: Vec<_> = (0..=MAX_BULK).map(|number| number.to_string()).collect();
-    for request in
-        [json!({}), json!([]), json!({"runIds": []}), json!({"runIds": "a"}), json!({"runIds": many})]
-    {
-        let refused = host.runs.bulk_cancel(&caller("acme"), &request, None).await.unwrap_err();
-        assert_eq!(
-            (refused.code.kind(), &refused.details["maxRunIds"]),
-            (RefusalKind::Invalid, &json!(MAX_BULK)),
-            "{request}"
-        );
-    }
+    let repeated = host.runs.cancel_many(&by, &[slow], None, Direct).await.unwrap();
+    assert_eq!(repeated, [Ok(RunStatus::Cancelled)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,60 +41,31 @@ async fn a_note_is_kept_beside_the_run_without_what_is_secret() {
         "note": format!("not {SECRET}"),
     });
     let key = keyed(&by, "POST annotations", "k", &request);
-    let reply = host.runs.annotate(&by, &run_id, &request, Some(&key)).await.unwrap();
-    assert_eq!(reply.status, 201);
+    let reply = host.runs.annotate(&by, &run_id, new_note(&request), recorded(&key)).await.unwrap();
     let note = body(&reply);
     assert_eq!(note["target"], json!({"runId": run_id, "nodeId": "a"}));
     assert_eq!(note["actor"]["principalRef"], "key-of-acme");
     assert_eq!(note["signal"], json!({"kind": "correction", "correction": "use [REDACTED]"}));
     assert_eq!(note["note"], "not [REDACTED]");
-    assert!(host.runs.annotate(&by, &run_id, &request, Some(&key)).await.unwrap().replayed);
+    assert!(host.runs.annotate(&by, &run_id, new_note(&request), recorded(&key)).await.unwrap().replayed);
     host.runs
-        .annotate(&by, &run_id, &json!({"signal": {"kind": "rating", "rating": 5.0}}), None)
+        .annotate(&by, &run_id, new_note(&json!({"signal": {"kind": "rating", "rating": 5}})), Direct)
         .await
         .unwrap();
     let listed = host.runs.annotations(&by, &run_id).unwrap();
-    assert_eq!(listed["annotations"].as_array().unwrap().len(), 2);
-    assert_eq!(listed["annotations"][0], note);
+    assert_eq!(listed.len(), 2);
+    assert_eq!(json!(listed[0]), note);
     assert_eq!(events(&host.runs, "acme", &run_id), before, "the log knows nothing of it");
-    let fork = host.runs.fork(&by, &run_id, &json!({"mode": "replay"}), None).await.unwrap();
-    let fork = body(&fork)["runId"].as_str().unwrap().to_owned();
-    assert_eq!(
-        host.runs.annotations(&by, &RunId::new(fork.as_str())).unwrap(),
-        json!({"annotations": []}),
-        "nor does a fork"
-    );
+    let fork = host.runs.fork(&by, &run_id, new_fork(&json!({"mode": "replay"})), Direct).await.unwrap();
+    assert_eq!(host.runs.annotations(&by, &fork.run_id).unwrap(), [], "nor does a fork");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn notes_that_are_refused() {
+async fn a_note_about_no_run_is_refused() {
     let host = Host::start().await;
-    let run_id = begin(&host.runs, "chain").await;
-    let cases = [
-        json!(null),
-        json!({}),
-        json!({"signal": {}}),
-        json!({"signal": {"kind": "applause"}}),
-        json!({"signal": {"kind": "rating"}}),
-        json!({"signal": {"kind": "rating", "rating": 6}}),
-        json!({"signal": {"kind": "rating", "rating": 2.5}}),
-        json!({"signal": {"kind": "rating", "rating": 2, "label": "x"}}),
-        json!({"signal": {"kind": "label", "label": ""}}),
-        json!({"signal": {"kind": "flag", "more": 1}}),
-        json!({"signal": {"kind": "flag"}, "target": {"runId": "x"}}),
-        json!({"signal": {"kind": "flag"}, "note": 1}),
-        json!({"signal": {"kind": "flag"}, "note": "x".repeat(20_000)}),
-        json!({"signal": {"kind": "flag"}, "other": 1}),
-    ];
-    for request in cases {
-        let refused = host.runs.annotate(&caller("acme"), &run_id, &request, None).await.unwrap_err();
-        assert_eq!(refused.code.kind(), RefusalKind::Invalid, "{request}");
-    }
-    let flag = json!({"signal": {"kind": "flag"}});
-    assert_eq!(
-        host.runs.annotate(&caller("acme"), &RunId::new("run_x"), &flag, None).await.unwrap_err().code.kind(),
-        RefusalKind::NotFound
-    );
+    let (by, flag) = (caller("acme"), json!({"signal": {"kind": "flag"}}));
+    let refused = host.runs.annotate(&by, &RunId::new("run_x"), new_note(&flag), Direct).await.unwrap_err();
+    assert_eq!(refused.code.kind(), RefusalKind::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use std::path::Path;
 use ai::prompt::PromptRef;
 use ai::prompt::library::Library;
 use canon::time::Timestamp;
-use host::hands::installed;
+use host::executors::installed;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
 use packs::path::EntryPath;

@@ -3,21 +3,23 @@
 use std::sync::Arc;
 
 use flow::id::{InterruptId, NodeId, RunId, Tenant};
+use flow::run::RunStatus;
 use flow::store::RunStore as _;
 use host::runs::create::Creation;
 use host::runs::secrets::{SecretError, SecretValue, Secrets};
-use host::runs::{ApiCode, Refusal, RefusalKind, Reply};
+use host::runs::{ApiCode, Direct, Refusal, RefusalKind, StoredReply};
 use serde_json::{Value, json};
 
 use super::{
     Host, Setup, begin, body, caller, create, events, keyed, kinds, open, snapshot, status, to_the_end,
     until, workflow,
 };
+use crate::runs::requests::{new_fork, new_run, recorded, written};
 
 /// Calls something ten times at once.
-async fn ten<F: Future<Output = Result<Reply, Refusal>> + Send + 'static>(
+async fn ten<T: Send + 'static, F: Future<Output = Result<T, Refusal>> + Send + 'static>(
     call: impl Fn(usize) -> F,
-) -> Vec<Result<Reply, Refusal>> {
+) -> Vec<Result<T, Refusal>> {
     let tasks: Vec<_> = (0..10).map(|number| tokio::spawn(call(number))).collect();
     let mut results = Vec::new();
     for task in tasks {
@@ -39,7 +41,7 @@ async fn of_ten_who_answer_one_approval_one_is_heard() {
                     &run_id,
                     &NodeId::new("gate"),
                     json!({"action": "accept"}),
-                    None,
+                    Direct,
                 )
                 .await
             }
@@ -132,26 +134,33 @@ async fn ten_who_deliver_the_same_event_are_all_told_that_it_arrived_and_it_arri
             async move {
                 match number % 2 {
                     0 => {
-                        runs.resolve(&caller("acme"), &run_id, &NodeId::new("wait"), event, keyed.as_ref())
-                            .await
+                        runs.resolve(
+                            &caller("acme"),
+                            &run_id,
+                            &NodeId::new("wait"),
+                            event,
+                            written(keyed.as_ref()),
+                        )
+                        .await
                     }
-                    _ => runs.resolve_token(&token, event, keyed.as_ref()).await,
+                    _ => runs.resolve_token(&token, event, written(keyed.as_ref())).await,
                 }
             }
         })
         .await;
         for result in results {
             let reply = result.unwrap();
-            assert_eq!(reply.status, 200);
             assert_eq!((&body(&reply)["runId"], &body(&reply)["nodeId"]), (&json!(run_id), &json!("wait")));
         }
         let events = to_the_end(&host.runs, &run_id).await;
         assert_eq!(kinds(&events).iter().filter(|kind| **kind == "interrupt.resolved").count(), 1);
         assert_eq!(audited(&host, "interrupt.resolve"), round);
         for other in [json!({"order": 7, "paid": false}), json!({"order": 7}), json!(null)] {
-            let by_run =
-                host.runs.resolve(&caller("acme"), &run_id, &NodeId::new("wait"), other.clone(), None).await;
-            let by_token = host.runs.resolve_token(&token, other, None).await;
+            let by_run = host
+                .runs
+                .resolve(&caller("acme"), &run_id, &NodeId::new("wait"), other.clone(), Direct)
+                .await;
+            let by_token = host.runs.resolve_token(&token, other, Direct).await;
             for refused in [by_run, by_token] {
                 assert_eq!(refused.unwrap_err().code, ApiCode::InterruptAlreadyResolved);
             }
@@ -176,15 +185,17 @@ async fn an_event_with_a_secret_in_it_is_known_again_though_the_log_has_it_witho
     let host = Host::with(setup()).await;
     let (run_id, token) = expecting(&host).await;
     let event = json!({"order": 7, "note": "a-secret-that-is-known"});
-    let first = host.runs.resolve_token(&token, event.clone(), None).await.unwrap();
+    let first = host.runs.resolve_token(&token, event.clone(), Direct).await.unwrap();
     to_the_end(&host.runs, &run_id).await;
     let (again, _) = open(host.folder.path(), setup());
     again.recover().await.unwrap();
     for runs in [&host.runs, &again] {
-        let by_run =
-            runs.resolve(&caller("acme"), &run_id, &NodeId::new("wait"), event.clone(), None).await.unwrap();
-        let by_token = runs.resolve_token(&token, event.clone(), None).await.unwrap();
-        assert_eq!((body(&by_run), body(&by_token)), (body(&first), body(&first)));
+        let by_run = runs
+            .resolve(&caller("acme"), &run_id, &NodeId::new("wait"), event.clone(), Direct)
+            .await
+            .unwrap();
+        let by_token = runs.resolve_token(&token, event.clone(), Direct).await.unwrap();
+        assert_eq!((&by_run, &by_token), (&first, &first));
     }
     assert!(!format!("{:?}", events(&again, "acme", &run_id)).contains("a-secret-that-is-known"));
 }
@@ -195,10 +206,11 @@ async fn a_cancel_and_an_answer_agree_on_how_the_run_ends() {
     for _ in 0..20 {
         let run_id = begin(&host.runs, "gated").await;
         let (runs, id) = (host.runs.clone(), run_id.clone());
-        let cancel = tokio::spawn(async move { runs.cancel(&caller("acme"), &id, None, None).await });
+        let cancel = tokio::spawn(async move { runs.cancel(&caller("acme"), &id, None, Direct).await });
         let (runs, id) = (host.runs.clone(), run_id.clone());
         let answer = tokio::spawn(async move {
-            runs.resolve(&caller("acme"), &id, &NodeId::new("gate"), json!({"action": "accept"}), None).await
+            runs.resolve(&caller("acme"), &id, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
+                .await
         });
         let (cancel, answer) = (cancel.await.unwrap().unwrap(), answer.await.unwrap());
         let events = to_the_end(&host.runs, &run_id).await;
@@ -216,7 +228,7 @@ async fn a_cancel_and_an_answer_agree_on_how_the_run_ends() {
                     "{refusal}"
                 );
                 assert_eq!(ended, "run.cancelled");
-                assert_eq!(body(&cancel)["status"], "cancelled");
+                assert_eq!(cancel, RunStatus::Cancelled);
             }
         }
     }
@@ -231,10 +243,10 @@ async fn ten_creations_with_one_key_are_one_run_and_with_ten_keys_ten() {
         async move {
             let by = caller("acme");
             let keyed = keyed(&by, "POST /v1/runs", &key, &request);
-            runs.create(&by, &request, Creation::default(), Some(&keyed)).await
+            runs.create(&by, new_run(&request), Creation::default(), recorded(&keyed)).await
         }
     };
-    let ids = |results: Vec<Result<Reply, Refusal>>| {
+    let ids = |results: Vec<Result<StoredReply, Refusal>>| {
         let mut ids: Vec<_> =
             results.into_iter().map(|result| body(&result.unwrap())["runId"].to_string()).collect();
         ids.sort();
@@ -247,7 +259,8 @@ async fn ten_creations_with_one_key_are_one_run_and_with_ten_keys_ten() {
     let by = caller("acme");
     let other = json!({"workflowId": "chain"});
     let mismatch = keyed(&by, "POST /v1/runs", "one", &other);
-    let refused = host.runs.create(&by, &other, Creation::default(), Some(&mismatch)).await.unwrap_err();
+    let refused =
+        host.runs.create(&by, new_run(&other), Creation::default(), recorded(&mismatch)).await.unwrap_err();
     assert_eq!(refused.code, ApiCode::IdempotencyKeyMismatch);
 }
 
@@ -258,7 +271,13 @@ async fn of_ten_who_want_one_scope_one_gets_it() {
     let results = ten(|_| {
         let runs = host.runs.clone();
         async move {
-            runs.create(&caller("acme"), &json!({"workflowId": "slow", "scopeId": "s"}), creation, None).await
+            runs.create(
+                &caller("acme"),
+                new_run(&json!({"workflowId": "slow", "scopeId": "s"})),
+                creation,
+                Direct,
+            )
+            .await
         }
     })
     .await;
@@ -277,17 +296,20 @@ async fn a_fork_of_a_run_that_goes_on_is_the_beginning_of_it() {
         let (runs, id) = (host.runs.clone(), run_id.clone());
         let forks = ten(move |_| {
             let (runs, id) = (runs.clone(), id.clone());
-            async move { runs.fork(&caller("acme"), &id, &json!({"mode": "branch", "fromSeq": 3}), None).await }
+            async move {
+                runs.fork(&caller("acme"), &id, new_fork(&json!({"mode": "branch", "fromSeq": 3})), Direct)
+                    .await
+            }
         });
         let gate = NodeId::new("gate");
-        let answer = host.runs.resolve(&by, &run_id, &gate, json!({"action": "accept"}), None);
+        let answer = host.runs.resolve(&by, &run_id, &gate, json!({"action": "accept"}), Direct);
         let (forks, answer) = tokio::join!(forks, answer);
         answer.unwrap();
         let source = to_the_end(&host.runs, &run_id).await;
         for fork in forks {
-            let fork = body(&fork.unwrap())["runId"].as_str().unwrap().to_owned();
-            until(&host.runs, &RunId::new(fork.as_str()), |event| event.sequence >= 3).await;
-            let copied = events(&host.runs, "acme", &RunId::new(fork.as_str()));
+            let fork = fork.unwrap().run_id;
+            until(&host.runs, &fork, |event| event.sequence >= 3).await;
+            let copied = events(&host.runs, "acme", &fork);
             for (copy, original) in copied.iter().zip(&source).take(3) {
                 assert_eq!(copy["payload"], original["payload"]);
                 assert_eq!((&copy["type"], &copy["sequence"]), (&original["type"], &original["sequence"]));
@@ -304,7 +326,7 @@ async fn a_caller_who_goes_away_takes_no_effect_with_them() {
         // The creation of a run with a child is dropped after so many polls, as a server drops the request of a client that
         // hung up. Whatever is there afterwards goes on by itself.
         let request = json!({"workflowId": "patient"});
-        let mut creation = Box::pin(host.runs.create(&by, &request, Creation::default(), None));
+        let mut creation = Box::pin(host.runs.create(&by, new_run(&request), Creation::default(), Direct));
         for _ in 0..polls {
             let waker = std::task::Context::from_waker(std::task::Waker::noop());
             let mut waker = waker;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flow::event::EventKind;
 use flow::id::{NodeId, RunId};
 use flow::store::{Change, Commit, RunStore};
-use host::runs::{RefusalKind, Runs};
+use host::runs::{Direct, RefusalKind, Runs};
 use host::system::ManualClock;
 use serde_json::{Value, json};
 use storage::sqlite::SqliteRuns;
@@ -13,6 +13,7 @@ use storage::sqlite::SqliteRuns;
 use super::{
     Host, Setup, begin, caller, create, events, keep_time, kinds, open, snapshot, status, to_the_end, until,
 };
+use crate::runs::requests::new_run;
 
 /// Drops everything that a process has in memory, and opens the same folder again.
 async fn restarted(host: Host) -> Host {
@@ -46,7 +47,7 @@ fn what_waits_for_a_person_waits_on_and_says_nothing_about_the_stop() {
         let host = restarted(host).await;
         assert_eq!(events(&host.runs, "acme", &run_id), before);
         let token = snapshot(&host.runs, &caller("acme"), &run_id)["interrupt"]["interruptToken"].clone();
-        host.runs.resolve_token(token.as_str().unwrap(), json!({"action": "accept"}), None).await.unwrap();
+        host.runs.resolve_token(token.as_str().unwrap(), json!({"action": "accept"}), Direct).await.unwrap();
         to_the_end(&host.runs, &run_id).await;
         assert_eq!(status(&host.runs, &run_id), "completed");
     });
@@ -92,7 +93,7 @@ fn a_parent_and_its_child_find_each_other_again() {
         };
         until(&host.runs, &child, |event| event.kind == EventKind::InterruptRequested).await.unwrap();
         host.runs
-            .resolve(&caller("acme"), &child, &NodeId::new("gate"), json!({"action": "accept"}), None)
+            .resolve(&caller("acme"), &child, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
             .await
             .unwrap();
         to_the_end(&host.runs, &run_id).await;
@@ -208,7 +209,7 @@ fn a_host_that_is_drained_takes_no_more_and_its_clock_ends() {
         audit.await.unwrap();
         let refused = host
             .runs
-            .create(&caller("acme"), &json!({"workflowId": "echo"}), Default::default(), None)
+            .create(&caller("acme"), new_run(&json!({"workflowId": "echo"})), Default::default(), Direct)
             .await
             .unwrap_err();
         assert_eq!((refused.code.kind(), refused.retry_after), (RefusalKind::Unavailable, Some(5)));

@@ -1,5 +1,6 @@
 //! What is kept, and for how long.
 
+use host::runs::Direct;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use host::system::ManualClock;
 use serde_json::json;
 
 use super::{Host, Setup, begin, body, caller, create, keyed, snapshot, status};
+use crate::runs::requests::{new_fork, new_note, new_run, recorded};
 
 const HOUR: u64 = 60 * 60 * 1000;
 const DAY: u64 = 24 * HOUR;
@@ -46,7 +48,7 @@ async fn a_run_goes_with_everything_of_it_once_its_time_is_over() {
     let request = json!({"workflowId": "chain", "tags": ["old"]});
     let old = create(&host.runs, &by, &request).await;
     let note = json!({"signal": {"kind": "flag"}});
-    host.runs.annotate(&by, &old, &note, None).await.unwrap();
+    host.runs.annotate(&by, &old, new_note(&note), Direct).await.unwrap();
     clock.advance(DAY);
     let young = create(&host.runs, &by, &request).await;
     clock.advance(DAY);
@@ -67,7 +69,7 @@ async fn a_run_goes_with_everything_of_it_once_its_time_is_over() {
     let entry: serde_json::Value = serde_json::from_slice(&entry[0].entry).unwrap();
     assert_eq!((&entry["action"], &entry["principal"]), (&json!("run.expire"), &json!("retention")));
     assert_eq!(entry["details"]["runIds"], json!([old]));
-    assert_eq!(host.runs.audit_verify(&by, None, None).unwrap()["chainValid"], true);
+    assert!(host.runs.audit_verify(&by, None, None).unwrap().is_chain_valid);
 }
 
 #[tokio::test]
@@ -82,7 +84,7 @@ async fn what_is_under_way_stays_with_all_that_it_started_and_that_started_it() 
     assert_eq!(status(&host.runs, &child), "waiting-approval");
 
     let by = caller("acme");
-    host.runs.resolve(&by, &child, &NodeId::new("gate"), json!({"action": "accept"}), None).await.unwrap();
+    host.runs.resolve(&by, &child, &NodeId::new("gate"), json!({"action": "accept"}), Direct).await.unwrap();
     super::to_the_end(&host.runs, &parent).await;
     clock.advance(HOUR);
     assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 0, "they have only just ended");
@@ -96,17 +98,16 @@ async fn the_source_of_a_fork_stays_while_the_fork_is_under_way() {
     let (host, clock) = host().await;
     let by = caller("acme");
     let source = begin(&host.runs, "gated").await;
-    host.runs.cancel(&by, &source, None, None).await.unwrap();
+    host.runs.cancel(&by, &source, None, Direct).await.unwrap();
     let events = super::events(&host.runs, "acme", &source);
     let at = events.iter().position(|event| event["type"] == "interrupt.requested").unwrap() + 1;
     let request = json!({"mode": "branch", "fromSeq": at});
-    let fork = body(&host.runs.fork(&by, &source, &request, None).await.unwrap());
-    let fork = fork["runId"].as_str().unwrap();
+    let fork = host.runs.fork(&by, &source, new_fork(&request), Direct).await.unwrap().run_id;
     clock.advance(3 * DAY);
     assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 0);
-    host.runs.cancel(&by, &RunId::new(fork), None, None).await.unwrap();
+    host.runs.cancel(&by, &fork, None, Direct).await.unwrap();
     assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 1, "the fork has ended just now");
-    assert_eq!(snapshot(&host.runs, &by, &RunId::new(fork))["status"], "cancelled");
+    assert_eq!(snapshot(&host.runs, &by, &fork)["status"], "cancelled");
 }
 
 #[tokio::test]
@@ -116,18 +117,18 @@ async fn answers_are_given_again_for_a_day_and_then_forgotten() {
     let request = json!({"workflowId": "chain"});
     let first = {
         let key = keyed(&by, "createRun ", "once", &request);
-        host.runs.create(&by, &request, Creation::default(), Some(&key)).await.unwrap()
+        host.runs.create(&by, new_run(&request), Creation::default(), recorded(&key)).await.unwrap()
     };
     clock.advance(DAY);
     assert!(!host.runs.sweep(Retention::default()).await.unwrap().answers);
     let key = keyed(&by, "createRun ", "once", &request);
-    let again = host.runs.create(&by, &request, Creation::default(), Some(&key)).await.unwrap();
+    let again = host.runs.create(&by, new_run(&request), Creation::default(), recorded(&key)).await.unwrap();
     assert!(again.replayed);
     clock.advance(1);
     // Whoever asks for less than a day gets a day.
     let hasty = Retention { answers: Duration::from_secs(1), ..Retention::default() };
     assert!(hasty.answers < MIN_ANSWERS && host.runs.sweep(hasty).await.unwrap().answers);
-    let anew = host.runs.create(&by, &request, Creation::default(), Some(&key)).await.unwrap();
+    let anew = host.runs.create(&by, new_run(&request), Creation::default(), recorded(&key)).await.unwrap();
     assert!(!anew.replayed);
     assert_ne!(body(&anew)["runId"], body(&first)["runId"]);
     let unknown = AnswerKey {

@@ -1,5 +1,7 @@
 //! Secrets by reference: used, and seen nowhere.
 
+use host::runs::Direct;
+use host::runs::annotations::Signal;
 use std::sync::Arc;
 
 use canon::digest::Digest;
@@ -7,11 +9,12 @@ use flow::id::Tenant;
 use host::runs::secrets::{ConfiguredSecrets, SecretReference};
 use serde_json::json;
 
-use super::{Host, Setup, begin, body, caller, create, snapshot, to_the_end};
+use super::{Host, Setup, begin, caller, create, snapshot, to_the_end};
+use crate::runs::requests::new_note;
 
 const VALUE: &str = "a-value-that-looks-like-nothing";
 
-async fn host() -> Host {
+pub(super) async fn host() -> Host {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("canary");
     std::fs::write(&path, VALUE).unwrap();
@@ -70,13 +73,13 @@ async fn a_value_that_comes_in_another_way_is_replaced_wherever_it_would_be_kept
     let run_id = create(&host.runs, &by, &request).await;
     let events = to_the_end(&host.runs, &run_id).await;
     let note = json!({"signal": {"kind": "label", "label": VALUE}});
-    let note = host.runs.annotate(&by, &run_id, &note, None).await.unwrap();
+    let note = host.runs.annotate(&by, &run_id, new_note(&note), Direct).await.unwrap();
     let bundle = host.runs.debug_bundle(&by, &run_id, None).unwrap();
     let shown = snapshot(&host.runs, &by, &run_id);
     assert_eq!(shown["variables"]["payload"]["pasted"], "x [REDACTED:canary] y");
     assert_eq!(bundle["redactionApplied"], true);
-    assert_eq!(body(&note)["signal"]["label"], "[REDACTED:canary]");
-    for document in [json!(events), bundle, shown, body(&note)] {
+    assert_eq!(note.signal, Signal::Label("[REDACTED:canary]".to_owned()));
+    for document in [json!(events), bundle, shown, json!(note)] {
         assert!(!document.to_string().contains(VALUE), "{document}");
     }
 }

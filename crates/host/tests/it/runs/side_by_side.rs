@@ -2,10 +2,11 @@
 
 use flow::id::NodeId;
 use flow::store::RunStore as _;
+use host::runs::Direct;
 use host::runs::MAX_AT_WORK_FOR_A_RUN;
 use serde_json::{Value, json};
 
-use super::models::hands;
+use super::models::executors;
 use super::provider::{ModelServer, reply};
 use super::{Host, Setup, begin, caller, events, kinds, snapshot, status, to_the_end, until, workflow};
 
@@ -22,7 +23,7 @@ fn calls(id: &str, count: usize) -> Value {
 
 async fn asking(server: &ModelServer, workflows: &[Value]) -> (Host, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let setup = Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
+    let setup = Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };
     let host = Host::with(setup).await;
     for workflow in workflows {
         host.runs.register(&caller("acme"), workflow).await.unwrap();
@@ -127,7 +128,7 @@ async fn a_child_ends_with_its_run_whatever_else_the_decision_asked_for() {
         }
         tokio::task::yield_now().await;
     };
-    host.runs.resolve(&by, &run_id, &NodeId::new("gate"), json!({"action": "accept"}), None).await.unwrap();
+    host.runs.resolve(&by, &run_id, &NodeId::new("gate"), json!({"action": "accept"}), Direct).await.unwrap();
     let events = to_the_end(&host.runs, &run_id).await;
     let started = events.iter().filter(|event| event["type"] == "node.started");
     assert!(
@@ -154,7 +155,7 @@ async fn a_run_has_so_many_calls_under_way_and_those_that_wait_end_with_it() {
     server.asked().await;
     server.asked().await;
     assert_eq!(server.count(), MAX_AT_WORK_FOR_A_RUN + 2);
-    host.runs.cancel(&caller("acme"), &run_id, None, None).await.unwrap();
+    host.runs.cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
     for _ in 0..MAX_AT_WORK_FOR_A_RUN + 2 {
         server.let_go();
     }
@@ -175,9 +176,9 @@ async fn calls_that_a_pause_meets_are_made_once() {
     server.asked().await;
     server.asked().await;
     let policy = flow::engine::DrainPolicy::Immediate;
-    host.runs.pause(&by, &run_id, None, policy, None).await.unwrap();
+    host.runs.pause(&by, &run_id, None, policy, Direct).await.unwrap();
     server.let_go();
-    host.runs.resume(&by, &run_id, None, None).await.unwrap();
+    host.runs.resume(&by, &run_id, None, Direct).await.unwrap();
     server.let_go();
     to_the_end(&host.runs, &run_id).await;
     assert_eq!((status(&host.runs, &run_id).as_str(), server.count()), ("completed", 2));

@@ -1,12 +1,13 @@
 //! Every type of node that works on a surface, in real runs on embedded stores, told everything that it may be told.
 
+use host::runs::Direct;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use flow::definition::{CalledType, Family};
 use flow::id::NodeId;
-use host::hands::{Hands, Options};
+use host::executors::{Executors, Options};
 use host::system::ManualClock;
 use serde_json::{Value, json};
 use surfaces::search::{EmbeddedSearch, SearchLimits, ServedSearch};
@@ -35,15 +36,18 @@ fn everything(folder: &Path) -> Surfaces {
     surfaces
 }
 
-fn hands(surfaces: Surfaces) -> Hands {
-    Hands::new(Options { surfaces: Some(Arc::new(surfaces)), ..Options::default() })
+fn executors(surfaces: Surfaces) -> Executors {
+    Executors::new(Options { surfaces: Some(Arc::new(surfaces)), ..Options::default() })
 }
 
 async fn host() -> (Host, Arc<ManualClock>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::at(NOW));
-    let setup =
-        Setup { clock: clock.clone(), hands: Some(hands(everything(folder.path()))), ..Setup::default() };
+    let setup = Setup {
+        clock: clock.clone(),
+        executors: Some(executors(everything(folder.path()))),
+        ..Setup::default()
+    };
     (Host::with(setup).await, clock, folder)
 }
 
@@ -705,7 +709,7 @@ async fn play(source: Option<&Source>) {
         let run_id = begin(&host.runs, name).await;
         if let Some((_, _, _, Some(answer))) = source {
             host.runs
-                .resolve(&caller("acme"), &run_id, &NodeId::new("source"), answer.clone(), None)
+                .resolve(&caller("acme"), &run_id, &NodeId::new("source"), answer.clone(), Direct)
                 .await
                 .unwrap();
         }
@@ -879,7 +883,8 @@ async fn a_surface_that_is_gone_when_it_is_called_is_named_in_the_failure() {
     host.runs.register(&caller("acme"), &document).await.unwrap();
     // Another host on the same store of runs, without databases.
     let less = Surfaces::open(&surfaces::Options::new(folder.path().join("less"))).unwrap();
-    let (runs, _store) = open(host.folder.path(), Setup { hands: Some(hands(less)), ..Setup::default() });
+    let (runs, _store) =
+        open(host.folder.path(), Setup { executors: Some(executors(less)), ..Setup::default() });
     keep_time(&runs);
     let refusal = runs.register(&caller("acme"), &document).await.unwrap_err();
     assert_eq!(refusal.code.as_str(), "capability_required");

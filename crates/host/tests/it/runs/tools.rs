@@ -1,5 +1,6 @@
 //! Agents that use tools: a model of a real server, tools of a real MCP server, and surfaces on the disk.
 
+use host::runs::Direct;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -8,23 +9,24 @@ use ai::prompt::library::Library;
 use ai::provider::http::BaseUrl;
 use canon::time::Timestamp;
 use flow::id::RunId;
-use host::hands::agents::{Agent, Agents};
-use host::hands::installed;
-use host::hands::mcp::Servers;
-use host::hands::models::{Models, Options as ModelOptions, Provider, Wire};
-use host::hands::{Hands, Options};
+use host::executors::agents::{Agent, Agents};
+use host::executors::installed;
+use host::executors::mcp::Servers;
+use host::executors::models::{Models, Options as ModelOptions, Provider, Wire};
+use host::executors::{Executors, Options};
 use host::runs::secrets::{ConfiguredSecrets, SecretReference};
 use packs::agents::HandoffSchemas;
 use packs::install::{HostFacts, Install, InstalledPacks};
 use packs::path::EntryPath;
 use packs::trust::TrustPolicy;
 use serde_json::{Value, json};
-use surfaces::{Call, Surface, Surfaces, Tenant};
+use surfaces::{Surface, SurfaceCall, Surfaces, Tenant};
 use tokio::sync::Notify;
 
 use super::provider::{ModelServer, Reply, reply, wants};
 use super::served::{self, Request};
 use super::{Host, Setup, begin, caller, create, kinds, snapshot, to_the_end, workflow};
+use crate::runs::requests::new_fork;
 
 pub(super) const CLERK: &str = "vendor.acme.agents.clerk";
 /// What opens the MCP server.
@@ -127,11 +129,11 @@ pub(super) const ALLOWED: [&str; 10] = [
     "openwop:core.files.read",
 ];
 
-pub(super) fn hands(folder: &Path, model: &str, mcp: &str) -> Hands {
-    hands_on(Wire::OpenAi, folder, model, mcp)
+pub(super) fn executors(folder: &Path, model: &str, mcp: &str) -> Executors {
+    executors_on(Wire::OpenAi, folder, model, mcp)
 }
 
-fn hands_on(wire: Wire, folder: &Path, model: &str, mcp: &str) -> Hands {
+fn executors_on(wire: Wire, folder: &Path, model: &str, mcp: &str) -> Executors {
     let secret = |name: &str, value: &str| {
         let file = folder.join(name);
         std::fs::write(&file, value).unwrap();
@@ -156,7 +158,7 @@ fn hands_on(wire: Wire, folder: &Path, model: &str, mcp: &str) -> Hands {
     });
     let servers =
         Servers::new(secrets).with("weather", mcp, Some("weather-key".to_owned()), Vec::new()).unwrap();
-    Hands::new(Options {
+    Executors::new(Options {
         models: Some(models),
         mcp: Some(servers),
         agents: Some(agents(&ALLOWED)),
@@ -194,8 +196,8 @@ impl Scene {
     async fn on(wire: Wire, replies: Vec<Reply>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (model, mcp) = (ModelServer::start(replies), Mcp::start());
-        let hands = hands_on(wire, folder.path(), &model.base, &mcp.url);
-        let host = Host::with(Setup { hands: Some(hands), ..Setup::default() }).await;
+        let executors = executors_on(wire, folder.path(), &model.base, &mcp.url);
+        let host = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
         Self { host, model, mcp, folder }
     }
 
@@ -276,8 +278,8 @@ async fn an_agent_calls_tools_of_another_server_over_several_rounds() {
     // A replay repeats it all and asks nobody, from the beginning and from the middle.
     for from in [0, 4] {
         let fork = json!({"mode": "replay", "fromSeq": from});
-        let reply = scene.host.runs.fork(&caller("acme"), &run_id, &fork, None).await.unwrap();
-        let fork_id = RunId::new(super::body(&reply)["runId"].as_str().unwrap());
+        let reply = scene.host.runs.fork(&caller("acme"), &run_id, new_fork(&fork), Direct).await.unwrap();
+        let fork_id = reply.run_id;
         let again = to_the_end(&scene.host.runs, &fork_id).await;
         assert_eq!(kinds(&again), kinds(&events), "from {from}");
         let took = |events: &[Value]| {
@@ -331,7 +333,10 @@ async fn a_tool_that_is_not_declared_is_never_called_whatever_the_model_wants() 
         assert!(message["content"].as_str().unwrap().contains("\"forbidden\""), "{message}");
     }
     let told = scene.messages(3);
-    assert!(told.last().unwrap()["content"].as_str().unwrap().contains("rule `type` is not met"), "{told:?}");
+    assert!(
+        told.last().unwrap()["content"].as_str().unwrap().contains("rule `type` is violated"),
+        "{told:?}"
+    );
 }
 
 #[tokio::test]
@@ -393,7 +398,7 @@ async fn nothing_more_is_asked_or_done_for_a_run_that_was_cancelled() {
     scene.host.runs.register(&caller("acme"), &document(&tools, &json!({}))).await.unwrap();
     let run_id = begin(&scene.host.runs, "agent").await;
     scene.mcp.holds.notified().await;
-    scene.host.runs.cancel(&caller("acme"), &run_id, None, None).await.unwrap();
+    scene.host.runs.cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
     scene.mcp.let_go.notify_one();
     // All work that is under way comes to its end.
     scene.host.runs.drain().await;
@@ -403,7 +408,7 @@ async fn nothing_more_is_asked_or_done_for_a_run_that_was_cancelled() {
 
 async fn kept(folder: &Path, tenant: &str, key: &str) -> Value {
     let surfaces = Surfaces::open(&surfaces::Options::new(folder.join("surfaces"))).unwrap();
-    let call = Call {
+    let call = SurfaceCall {
         tenant: Tenant::new(tenant).unwrap(),
         surface: Surface::Kv,
         op: "get".to_owned(),
@@ -496,13 +501,13 @@ async fn tools_that_nobody_has_are_refused_when_a_workflow_is_registered() {
     // On the list of the agent, and still nobody's.
     let allowed =
         ["mcp:elsewhere:x", "openwop:core.db.sql-execute", "openwop:core.noop", "host:x", "vendor.acme.x"];
-    let hands = Hands::new(Options {
+    let executors = Executors::new(Options {
         agents: Some(agents(&allowed)),
-        models: scene.host.runs.hands().unwrap().models().cloned(),
-        surfaces: scene.host.runs.hands().unwrap().surfaces().cloned(),
+        models: scene.host.runs.executors().unwrap().models().cloned(),
+        surfaces: scene.host.runs.executors().unwrap().surfaces().cloned(),
         ..Options::default()
     });
-    let other = Host::with(Setup { hands: Some(hands), ..Setup::default() }).await;
+    let other = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
     for name in allowed {
         let refused = other.runs.register(&caller("acme"), &document(&json!([tool(name)]), &json!({}))).await;
         let refusal = format!("{:?}", refused.unwrap_err());
@@ -543,14 +548,14 @@ async fn the_example_keeps_a_note_and_lists_it() {
         reply("There is one note."),
     ])
     .await;
-    let ours = scene.host.runs.hands().unwrap();
-    let hands = Hands::new(Options {
+    let ours = scene.host.runs.executors().unwrap();
+    let executors = Executors::new(Options {
         agents: Some(agents_of_the_example(scene.folder.path())),
         models: ours.models().cloned(),
         surfaces: ours.surfaces().cloned(),
         ..Options::default()
     });
-    let host = Host::with(Setup { hands: Some(hands), ..Setup::default() }).await;
+    let host = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
     host.runs.register(&caller("acme"), &example("notes.json")).await.unwrap();
     let run_id = begin(&host.runs, "notes").await;
     let events = to_the_end(&host.runs, &run_id).await;

@@ -1,11 +1,12 @@
 //! Traces of real runs: told when they end, and read off the log.
 
-use flow::id::RunId;
 use flow::trace::TraceParent;
+use host::runs::Direct;
 use host::runs::create::Creation;
 use serde_json::json;
 
-use super::{Host, begin, body, caller, to_the_end};
+use super::{Host, begin, caller, to_the_end};
+use crate::runs::requests::new_run;
 
 #[tokio::test]
 async fn nothing_is_told_unless_somebody_asked_for_traces() {
@@ -23,8 +24,8 @@ async fn a_trace_begins_with_the_caller_and_crosses_into_children() {
     let caller_span = TraceParent::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
     let creation = Creation { trace: Some(caller_span), ..Creation::default() };
     let request = json!({"workflowId": "patient"});
-    let created = host.runs.create(&caller("acme"), &request, creation, None).await.unwrap();
-    let run_id = RunId::new(body(&created)["runId"].as_str().unwrap());
+    let created = host.runs.create(&caller("acme"), new_run(&request), creation, Direct).await.unwrap();
+    let run_id = created.run_id;
     to_the_end(&host.runs, &run_id).await;
     // The child ends first, and is told first.
     let child = ended.next().await.unwrap();

@@ -11,17 +11,17 @@ use canon::time::Timestamp;
 use flow::id::{RunId, WorkflowId};
 use flow::store::{Cause, Change, Commit, CommitError, Done, RunFilter, RunStore};
 use host::runs::Runs;
-use host::triggers::{Heard, Told};
+use host::triggers::{TriggerEvent, TriggerObserver};
 use serde_json::{Value, json};
 use storage::sqlite::SqliteRuns;
 use surfaces::queue::{Consume, Queue};
 use surfaces::{Scope, Tenant};
 use tokio::task::JoinHandle;
 
-use super::hands::stores;
+use super::executors::stores;
 use super::{Host, Setup, caller, on, open, workflow};
 
-pub(super) fn quiet() -> Told {
+pub(super) fn quiet() -> TriggerObserver {
     Arc::new(|_| {})
 }
 
@@ -65,7 +65,7 @@ pub(super) fn scope(tenant: &str) -> Scope {
 }
 
 pub(super) fn queue_of(runs: &Runs) -> Arc<dyn Queue> {
-    Arc::clone(runs.hands().unwrap().surfaces().unwrap().queue())
+    Arc::clone(runs.executors().unwrap().surfaces().unwrap().queue())
 }
 
 pub(super) async fn publish(runs: &Runs, tenant: &str, topic: &str, payload: Value) -> String {
@@ -132,7 +132,7 @@ pub(super) async fn is_empty(runs: &Runs, tenant: &str, topic: &str) {
 
 async fn host() -> (Host, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let host = Host::with(Setup { hands: Some(stores(folder.path())), ..Setup::default() }).await;
+    let host = Host::with(Setup { executors: Some(stores(folder.path())), ..Setup::default() }).await;
     (host, folder)
 }
 
@@ -233,13 +233,13 @@ async fn a_message_that_no_run_can_be_started_for_is_a_dead_letter_with_the_reas
     .await;
     assert_eq!(letter.payload["original"], json!({"value": "five"}));
     let reason = letter.payload["deadLetterReason"].as_str().unwrap();
-    assert_eq!(reason, "validation_error: /inputs/n: a number has to stand here");
+    assert_eq!(reason, "validation_error: /inputs/n: expected a number");
     is_empty(&host.runs, "acme", "numbers").await;
     let told = wait_for("the word of it", async || {
         let heard = heard.lock().unwrap();
-        heard.iter().find(|told| matches!(told, Heard::DeadLetter { .. })).cloned()
+        heard.iter().find(|told| matches!(told, TriggerEvent::DeadLetter { .. })).cloned()
     });
-    assert!(matches!(told.await, Heard::DeadLetter { message_id, .. } if message_id == bad));
+    assert!(matches!(told.await, TriggerEvent::DeadLetter { message_id, .. } if message_id == bad));
     assert_eq!(ended(&host.runs, "acme", "numbers").len(), 1);
 }
 
@@ -287,7 +287,7 @@ async fn every_record_starts_one_run_of_each_trigger_from_where_it_began_and_in_
     put(40, 45).await;
     // The next process goes on where the last one was.
     let (runs, _) =
-        open(host.folder.path(), Setup { hands: Some(stores(folder.path())), ..Setup::default() });
+        open(host.folder.path(), Setup { executors: Some(stores(folder.path())), ..Setup::default() });
     listen(&runs);
     assert_eq!(records(after(&runs, "acme", "all", 45).await), (0..45).collect::<Vec<_>>());
     assert_eq!(records(after(&runs, "acme", "later", 25).await), (20..45).collect::<Vec<_>>());
@@ -372,7 +372,7 @@ impl RunStore for Tired {
 fn tired(folder: &Path, refuses: u32) -> (Runs, Arc<Tired>) {
     let store = SqliteRuns::open(&folder.join("runs.sqlite3")).unwrap();
     let store = Arc::new(Tired { store, refuses: Mutex::new(refuses) });
-    let setup = Setup { hands: Some(stores(folder)), ..Setup::default() };
+    let setup = Setup { executors: Some(stores(folder)), ..Setup::default() };
     (on(Arc::clone(&store) as Arc<dyn RunStore>, setup), store)
 }
 

@@ -1,5 +1,6 @@
 //! What the log says of work that no caller waits for.
 
+use host::runs::Direct;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
 
@@ -11,6 +12,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use super::{Host, Setup, begin, caller, keep_time, on, status, to_the_end, workflows};
+use crate::runs::requests::new_webhook;
 
 /// The warnings of one thread, a line each.
 #[derive(Clone, Default)]
@@ -119,7 +121,7 @@ async fn a_delivery_that_fails_is_a_warning_with_what_the_system_said_and_not_wh
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let subscription =
         json!({"url": format!("http://127.0.0.1:{port}/?key=in-the-url"), "events": ["run.completed"]});
-    host.runs.register_webhook(&caller("acme"), &subscription, None).await.unwrap();
+    host.runs.register_webhook(&caller("acme"), new_webhook(&subscription), Direct).await.unwrap();
     begin(&host.runs, "chain").await;
     let failed = || log.0.lock().unwrap().iter().find(|line| line.contains("a delivery failed")).cloned();
     let line = tokio::select! {
@@ -133,6 +135,6 @@ async fn a_delivery_that_fails_is_a_warning_with_what_the_system_said_and_not_wh
             }
         } => line,
     };
-    assert!(line.contains("could not connect: Connection refused"), "{line}");
+    assert!(line.contains("cannot connect: Connection refused"), "{line}");
     assert!(!line.contains("in-the-url") && !line.contains(&port.to_string()), "{line}");
 }

@@ -1,4 +1,5 @@
-//! Copying files and folders: owner-only, no link followed, whatever vanishes meanwhile left out.
+//! Copies files and folders: owner-only, without following links, skipping files that disappear
+//! meanwhile.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -9,38 +10,38 @@ use std::time::SystemTime;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use storage::files::chain_within;
 
-/// What was copied.
 #[derive(Debug, Default)]
 pub(super) struct Copied {
     pub(super) files: u64,
     pub(super) bytes: u64,
-    /// What is neither a file nor a folder nor a link.
+    /// Skipped: not a file, folder or link.
     pub(super) skipped: Vec<String>,
 }
 
-/// A copy under way.
+/// A copy in progress.
 pub(super) struct Tree {
     from: PathBuf,
     to: PathBuf,
-    /// Since when the copy is under way. The runs of the copy are those of then.
+    /// The start of the copy. The runs in the copy are from this time.
     began: SystemTime,
     copied: Copied,
 }
 
-/// What is written down of a session when its run ends it.
+/// The record written to a session when its run ends it.
 const ENDED: &str = "ended.json";
-/// How many names that were left out are told.
+/// How many skipped names are reported.
 const MAX_SKIPPED: usize = 100;
 
 impl Tree {
-    /// Begins a copy in a folder, which is made.
+    /// Starts a copy in a new folder.
     pub(super) fn new(from: &Path, to: &Path, began: SystemTime) -> io::Result<Self> {
         DirBuilder::new().mode(0o700).create(to)?;
         Ok(Self { from: from.to_owned(), to: to.to_owned(), began, copied: Copied::default() })
     }
 
-    /// Counts a file that somebody else copied, and makes it durable.
+    /// Counts a file that was copied by other means, and syncs it.
     pub(super) fn count(&mut self, file: &Path) -> io::Result<()> {
         let file = File::open(file)?;
         file.sync_all()?;
@@ -49,7 +50,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The folders in a folder; none where it is not there.
+    /// The subfolders of a folder; empty if it does not exist.
     pub(super) fn folders(&self, folder: &Path) -> io::Result<Vec<OsString>> {
         let mut found = Vec::new();
         for name in names(&self.from.join(folder))? {
@@ -61,22 +62,43 @@ impl Tree {
         Ok(found)
     }
 
-    /// Copies a session, in place of what an earlier attempt left: its manifest first, which names nothing that is not there.
+    /// Copies a session, replacing an earlier attempt. The manifest comes first, because it refers
+    /// only to existing files.
     pub(super) fn session(&mut self, session: &Path) -> io::Result<()> {
         match fs::remove_dir_all(self.to.join(session)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         self.folder(session)?;
-        let manifest = session.join("manifest.jsonl");
+        let (manifest, chain) = (session.join("manifest.jsonl"), session.join("chain.jsonl"));
         self.one(&manifest)?;
+        self.one(&chain)?;
+        self.cut_chain(&manifest, &chain)?;
         self.below(session, &|relative| {
             let name = relative.file_name().unwrap_or_default();
-            name != ".lock" && !is_unfinished(relative) && relative != manifest
+            name != ".lock" && !is_unfinished(relative) && relative != manifest && relative != chain
         })
     }
 
-    /// Copies whatever else a tenant has.
+    /// Cuts a copied chain to the copied manifest: steps that were recorded between the two copies would look like steps that
+    /// were removed.
+    fn cut_chain(&self, manifest: &Path, chain: &Path) -> io::Result<()> {
+        let (manifest, chain) = (self.to.join(manifest), self.to.join(chain));
+        if !chain.try_exists()? {
+            return Ok(());
+        }
+        let manifest = fs::read(manifest)?;
+        // The line end of the last record may not have been written yet.
+        let ends = |byte: &&u8| **byte == b'\n';
+        let records = manifest.iter().filter(ends).count() as u64 + u64::from(manifest.ends_with(b"}"));
+        let copied = fs::read(&chain)?;
+        let kept = chain_within(&copied, records).len() as u64;
+        let file = OpenOptions::new().write(true).open(&chain)?;
+        file.set_len(kept)?;
+        file.sync_all()
+    }
+
+    /// Copies the other files of a tenant.
     pub(super) fn rest(&mut self, root: &Path) -> io::Result<()> {
         let sessions = root.join("sessions");
         let is_default = root.as_os_str().is_empty();
@@ -84,7 +106,8 @@ impl Tree {
             let relative = root.join(&name);
             let text = name.to_string_lossy();
             let derived = text == "cache" || relative == sessions;
-            // The database is copied by SQLite; locks and addresses are those of a process; tenants are copied one by one.
+            // SQLite copies the database; locks and addresses belong to a process; tenants are
+            // copied one by one.
             let ours = text.starts_with("runs.sqlite3")
                 || text == "serve.lock"
                 || text == "serve.json"
@@ -92,7 +115,8 @@ impl Tree {
             if derived || (is_default && ours) {
                 continue;
             }
-            // An agent names its files as it likes. What SQLite keeps beside a database belongs to the process that has it open.
+            // Agents choose their file names freely. SQLite's side files belong to the process that
+            // has the database open.
             let is_workspace = is_default && text == "workspaces";
             self.entry(&relative, &|relative| {
                 is_workspace || !(is_unfinished(relative) || is_log_of_database(relative))
@@ -101,13 +125,13 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes all of it durable, and says what it is.
+    /// Syncs everything and returns the totals.
     pub(super) fn finish(self) -> io::Result<Copied> {
         sync_folders(&self.to)?;
         Ok(self.copied)
     }
 
-    /// Copies one file together with its folder, where it is there. What is there is not copied again.
+    /// Copies one file and creates its folder, if the file exists and is not copied yet.
     pub(super) fn file_first(&mut self, relative: &Path) -> io::Result<()> {
         if let Some(folder) = relative.parent().filter(|folder| self.from.join(folder).is_dir()) {
             self.one(folder)?;
@@ -115,7 +139,8 @@ impl Tree {
         self.one(relative).map(drop)
     }
 
-    /// Copies what is in a folder, without going into itself: the depth of a tree is bounded by the disk, not by the stack.
+    /// Copies the contents of a folder iteratively: the depth of a tree is bounded by the disk, not
+    /// by the stack.
     fn below(&mut self, folder: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> io::Result<()> {
         let mut open = vec![folder.to_owned()];
         while let Some(folder) = open.pop() {
@@ -136,7 +161,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Copies one thing, unless it is there. Whether it is a folder.
+    /// Copies one entry, unless it is copied already. Returns whether it is a folder.
     fn one(&mut self, relative: &Path) -> io::Result<bool> {
         let from = self.from.join(relative);
         let metadata = match fs::symlink_metadata(&from) {
@@ -159,7 +184,8 @@ impl Tree {
         } else if relative.file_name().is_some_and(|name| name == ENDED)
             && metadata.modified().is_ok_and(|at| at >= self.began)
         {
-            // A run of the copy still waits for it. Where the run was ended before, its own record ends the session again.
+            // A run in the copy still waits for this session. If the run was ended before, its
+            // record ends the session again.
         } else if is_database(relative) {
             self.database(relative)?;
         } else {
@@ -172,7 +198,7 @@ impl Tree {
         DirBuilder::new().recursive(true).mode(0o700).create(self.to.join(relative))
     }
 
-    /// Copies a database that somebody may be writing to, unless it is there.
+    /// Copies a database that another process may be writing, unless it is copied already.
     fn database(&mut self, relative: &Path) -> io::Result<()> {
         let to = self.to.join(relative);
         if to.try_exists()? {
@@ -182,10 +208,11 @@ impl Tree {
         self.count(&to)
     }
 
-    /// Copies a file, unless it is there.
+    /// Copies a file, unless it is copied already.
     fn file(&mut self, relative: &Path) -> io::Result<()> {
         let (from, to) = (self.from.join(relative), self.to.join(relative));
-        // Should a link or a pipe have taken its place meanwhile, nothing is followed, and nobody waits.
+        // A link or pipe may have replaced the file meanwhile: do not follow it and do not block on
+        // it.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(&from);
         let mut source = match opened {
@@ -198,7 +225,7 @@ impl Tree {
         if !metadata.is_file() {
             return Ok(());
         }
-        // What a program is allowed to its owner it stays; nobody else is allowed anything.
+        // Keep the owner's execute permission; other users get no access.
         let mode = (metadata.permissions().mode() & 0o700) | 0o600;
         let mut target = match OpenOptions::new().write(true).create_new(true).mode(mode).open(&to) {
             Ok(target) => target,
@@ -212,7 +239,8 @@ impl Tree {
     }
 }
 
-/// Whether a path is a database of the stores that workflows use. Files and blobs in there are theirs, whatever they are named.
+/// Whether a path is a database of the workflow stores. Other files in there are user data,
+/// whatever their names.
 fn is_database(relative: &Path) -> bool {
     in_stores(relative) && relative.extension().is_some_and(|ending| ending == "sqlite3")
 }
@@ -228,13 +256,13 @@ fn in_stores(relative: &Path) -> bool {
         && !relative.starts_with("surfaces/blobs")
 }
 
-/// What the names of unfinished files end with, and what those of unfinished sessions begin with.
+/// The suffix of unfinished files, and the prefix of unfinished sessions.
 fn is_unfinished(relative: &Path) -> bool {
     let name = relative.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with(".tmp") || name.starts_with(".staging-") || name.starts_with(".trash-")
 }
 
-/// The names in a folder, in order; none where it is not there.
+/// The sorted names in a folder; empty if it does not exist.
 fn names(folder: &Path) -> io::Result<Vec<OsString>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,

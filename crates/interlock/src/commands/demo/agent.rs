@@ -1,4 +1,4 @@
-//! A stand-in for an agent: it says what its script says, over the protocol that agents speak.
+//! A scripted agent that connects over MCP like a real one.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use serde_json::{Map, Value, json};
 use super::{fact, folder, refusal, text};
 use crate::failure::{CommandErrorCode, Failure};
 
-/// The file that the agent hands over, in the folder of its deliverables.
+/// The deliverable, in the agent's output folder.
 const NOTES: &str = "deliverables/release-notes.md";
 
-/// What it answers to each step, in order. The first answer to the first step is too little, and is refused: a step cannot be
-/// talked away.
+/// The answers to each step, in order. The first answer to the first step is incomplete and
+/// blocked, to show that steps cannot be skipped.
 const SCRIPT: [(&str, &[&str]); 3] = [
     (
         "read",
         &[
             "Looks fine to me.",
-            "- c1: whoever restarts the host while somebody thinks about an answer\n\
-             - c2: whoever clicks twice\n\
-             - c3: everybody who approves",
+            "- c1: operators who restart the host while an approval is pending\n\
+             - c2: users who click twice\n\
+             - c3: all approvers",
         ],
     ),
     ("risks", &["Surprises: none. No default changed, no option was renamed, and no file moved."]),
@@ -35,14 +35,14 @@ const SCRIPT: [(&str, &[&str]); 3] = [
         &["# Release 1.4.0\n\n\
            Nothing in here breaks what worked before.\n\n\
            ## New\n\n\
-           - One page shows what waits for whom.\n\n\
+           - One page shows all pending approvals.\n\n\
            ## Fixed\n\n\
            - A run that waits for an answer survives a restart.\n\
            - An answer that arrives twice counts once."],
     ),
 ];
 
-/// Walks the session to its end.
+/// Advances the session to its end.
 pub(super) async fn walk(connect: &Value) -> Result<(), Failure> {
     let endpoint = text(&connect["endpoint"]);
     let config = StreamableHttpClientTransportConfig::with_uri(endpoint).auth_header(text(&connect["key"]));
@@ -62,9 +62,9 @@ pub(super) async fn walk(connect: &Value) -> Result<(), Failure> {
                 json!({"continueToken": place["continueToken"], "intent": "advance", "output": output});
             place = agent.call(call).await?;
             let blocked = place["kind"] == "blocked";
-            fact(if blocked { "agent tries" } else { "agent did" }, &title)?;
+            fact(if blocked { "agent tried" } else { "agent did" }, &title)?;
             if blocked {
-                refusal(&format!("refused: {}", text(&place["blockers"]["blockers"][0]["message"])))?;
+                refusal(&format!("blocked: {}", text(&place["blockers"]["blockers"][0]["message"])))?;
             }
         }
     }
@@ -72,7 +72,7 @@ pub(super) async fn walk(connect: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The client that the protocol's library speaks through. The host is this machine: no proxy, and no authority to ask.
+/// The HTTP client of the MCP library. The host is local: no proxy and no TLS.
 fn http() -> Result<reqwest::Client, Box<dyn Error + Send + Sync>> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)
@@ -82,7 +82,7 @@ fn http() -> Result<reqwest::Client, Box<dyn Error + Send + Sync>> {
     Ok(reqwest::Client::builder().no_proxy().tls_backend_preconfigured(tls).build()?)
 }
 
-/// Writes the deliverable, as an agent with hands would.
+/// Writes the deliverable, as an agent would.
 fn hand_over(connect: &Value, notes: &str) -> Result<(), Failure> {
     let path = folder(connect).join(NOTES);
     std::fs::write(&path, format!("{notes}\n"))
@@ -107,6 +107,6 @@ impl Agent {
 
 fn unreachable_host(error: &dyn std::fmt::Display) -> Failure {
     Envelope::new(CommandErrorCode::ServerUnreachable, format!("the agent cannot reach the host: {error}"))
-        .suggest("Try again; if it stays so, start `interlock serve` and look at its log.")
+        .suggest("Try again. If the error persists, start `interlock serve` and check its log.")
         .into()
 }

@@ -1,4 +1,4 @@
-//! The example, as files: the program carries it, so that it runs without the repository.
+//! The example's files, embedded so that the demo runs without the repository.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,6 @@ const FILES: [(&str, &str); 6] = example![
     "workspace/library/kb/handbook/release.md",
 ];
 
-/// Writes the example below a folder.
 pub(super) fn write(folder: &Path) -> Result<(), Failure> {
     for (path, text) in FILES {
         let path = folder.join(path);

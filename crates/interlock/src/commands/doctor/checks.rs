@@ -1,4 +1,4 @@
-//! What is looked at.
+//! The checks.
 
 mod database;
 
@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::service;
 use crate::settings::Settings;
 
-/// Every check, in the order in which trouble would show.
+/// Every check, in the order in which problems would appear.
 pub(super) fn all(settings: &Settings) -> Vec<Check> {
     let data_dir = &settings.data_dir.value;
     let mut checks = vec![config(settings)];
@@ -30,7 +30,7 @@ pub(super) fn all(settings: &Settings) -> Vec<Check> {
         Err(failure) => checks.push(Check::fail(
             "format",
             failure.to_string().lines().next().unwrap_or_default(),
-            "Use a version of interlock that knows this directory, or another directory.",
+            "Use a newer version of interlock, or another directory.",
         )),
     }
     checks.extend(database::checks(data_dir));
@@ -41,28 +41,27 @@ pub(super) fn all(settings: &Settings) -> Vec<Check> {
 
 fn config(settings: &Settings) -> Check {
     let path = settings.config.value.display();
-    // Had it been wrong, the settings would not have been loaded.
+    // An invalid file would have failed when the settings were loaded.
     if settings.config.value.exists() {
-        Check::ok("config", format!("{path} was read"))
+        Check::ok("config", format!("{path} is valid"))
     } else {
-        Check::ok("config", "no settings file: the defaults are in force")
+        Check::ok("config", "no settings file; using defaults")
     }
 }
 
 fn directory(data_dir: &Path) -> Vec<Check> {
     let shown = data_dir.display();
     if !data_dir.exists() {
-        // The nearest folder that is there decides whether the rest can be made.
+        // The nearest existing folder decides whether the rest can be created.
         let above = data_dir.ancestors().skip(1).find(|path| path.exists());
         return vec![match above.map(tempfile::tempfile_in) {
-            Some(Ok(_)) => Check::ok(
-                "data directory",
-                format!("{shown} is not there yet, and is made when it is needed"),
-            ),
+            Some(Ok(_)) => {
+                Check::ok("data directory", format!("{shown} does not exist yet; it is created when needed"))
+            }
             _ => Check::fail(
                 "data directory",
-                format!("{shown} is not there, and cannot be made"),
-                "Make it, or point INTERLOCK_HOME or --data-dir at another.",
+                format!("{shown} does not exist and cannot be created"),
+                "Create it, or set INTERLOCK_HOME or --data-dir to another directory.",
             ),
         }];
     }
@@ -71,7 +70,7 @@ fn directory(data_dir: &Path) -> Vec<Check> {
         Err(cause) => Check::fail(
             "readable",
             format!("{shown} cannot be read: {cause}"),
-            "Point INTERLOCK_HOME or --data-dir at a directory of your own.",
+            "Set INTERLOCK_HOME or --data-dir to a directory that you can read.",
         ),
     };
     let writable = match tempfile::tempfile_in(data_dir) {
@@ -79,18 +78,16 @@ fn directory(data_dir: &Path) -> Vec<Check> {
         Err(cause) => Check::fail(
             "writable",
             format!("{shown} cannot be written: {cause}"),
-            "Sessions can be looked at, and not gone on with. Make the directory writable for this user.",
+            "Sessions can be shown but not continued. Make the directory writable for this user.",
         ),
     };
     let mode = fs::metadata(data_dir).map_or(0o700, |metadata| metadata.permissions().mode() & 0o777);
     let private = if mode & 0o077 == 0 {
-        Check::ok("private", "only you can look into it")
+        Check::ok("private", "only you have access")
     } else {
         Check::warn(
             "private",
-            format!(
-                "others on this machine can reach into it (mode {mode:o}); the files in it are yours alone"
-            ),
+            format!("other users can list it (mode {mode:o}); the files in it are private"),
             format!("chmod 700 {shown}"),
         )
     };
@@ -98,21 +95,21 @@ fn directory(data_dir: &Path) -> Vec<Check> {
 }
 
 fn format(data_dir: &Path) -> Check {
-    // Opening the store has checked it; this only says which one it is.
+    // Opening the store has validated it; this only reports the version.
     match fs::read_to_string(data_dir.join("format.json")) {
         Ok(text) => {
             let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
             Check::ok("format", format!("version {}", value["version"]))
         }
-        Err(_) => Check::ok("format", "none yet: nothing was written here"),
+        Err(_) => Check::ok("format", "none yet; nothing has been written"),
     }
 }
 
 fn keyring(files: &SessionFiles, data_dir: &Path) -> Check {
     match files.keyring() {
-        Ok(None) => Check::ok("keyring", "none yet: the first key is made with the first session"),
+        Ok(None) => Check::ok("keyring", "none yet; it is created with the first session"),
         Ok(Some(keyring)) => {
-            let previous = if keyring.previous.is_some() { ", and a previous one" } else { "" };
+            let previous = if keyring.previous.is_some() { ", and a previous key" } else { "" };
             let found = format!("{}{previous}", keyring.current.fingerprint());
             let file = data_dir.join("keys").join("keyring.json");
             let mode = fs::metadata(&file).map_or(0o600, |metadata| metadata.permissions().mode() & 0o777);
@@ -121,7 +118,7 @@ fn keyring(files: &SessionFiles, data_dir: &Path) -> Check {
             } else {
                 Check::fail(
                     "keyring",
-                    format!("{found}; others can read it (mode {mode:o})"),
+                    format!("{found}; other users can read it (mode {mode:o})"),
                     format!("chmod 600 {}, then rotate twice: interlock key rotate", file.display()),
                 )
             }
@@ -131,7 +128,7 @@ fn keyring(files: &SessionFiles, data_dir: &Path) -> Check {
             Check::fail(
                 "keyring",
                 envelope.message(),
-                "Restore keys/keyring.json from a backup, or move it away: sessions stay, and fresh tokens come from resume_session.",
+                "Restore keys/keyring.json from a backup, or move it away: sessions are kept, and `resume_session` issues new tokens.",
             )
         }
     }
@@ -145,9 +142,9 @@ fn index(data_dir: &Path) -> Check {
         .map(|metadata| metadata.len())
         .sum();
     if bytes == 0 {
-        Check::ok("index", "none yet: it is made when it is needed")
+        Check::ok("index", "none yet; it is created when needed")
     } else {
-        Check::ok("index", format!("{bytes} bytes; derived, and can be deleted at any time"))
+        Check::ok("index", format!("{bytes} bytes; a cache that can be deleted at any time"))
     }
 }
 
@@ -177,7 +174,7 @@ fn sessions(files: &SessionFiles) -> Check {
         (all, _) => Check::fail(
             "sessions",
             format!("{all}: {}", counts.join(", ")),
-            "`interlock session verify` names the files and the reasons.",
+            "Run `interlock session verify` to see the files and reasons.",
         ),
     }
 }
@@ -192,8 +189,8 @@ fn workflows(settings: &Settings) -> Check {
     } else {
         Check::warn(
             "workflows",
-            format!("{found}; {broken} files or sources were left out"),
-            "`interlock workflow list` names them, with the reasons.",
+            format!("{found}; {broken} files or sources were skipped"),
+            "Run `interlock workflow list` to see them and the reasons.",
         )
     }
 }
@@ -212,7 +209,7 @@ fn git() -> Check {
         None => Check::warn(
             "git",
             "not found",
-            "Only workflow sources that are git repositories need it; what is known of workspaces is read from their files.",
+            "Install git if you use workflow sources that are git repositories. Nothing else needs it.",
         ),
     }
 }

@@ -12,21 +12,21 @@ use serde_json::json;
 
 use crate::arguments::NewApiKey;
 use crate::commands::serve::{open_runs, refused};
-use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::output::{self, Layout};
 use crate::service;
 use crate::settings::Settings;
 
-/// What is said of a key that was made without naming scopes.
+/// The note for a key that was created without scopes.
 const WITHOUT_ADMIN: &str =
-    "\nIt has every scope except `host:admin`; name that one with --scope to grant it.";
+    "\nIt has all scopes except `host:admin`. To grant that scope, pass --scope host:admin.";
 
-pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<ExitStatus, Failure> {
     let scopes = scopes(&arguments.scopes)?;
     let tenant = &arguments.tenant;
     if !is_tenant_name(tenant) {
         return Err(usage(
-            &format!("`{tenant}` cannot be a tenant"),
+            &format!("`{tenant}` is not a valid tenant name"),
             "Use 1 to 64 lower-case letters, digits, `-` and `_`.",
         ));
     }
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<Answer, 
         revoked_at: None,
         session,
     };
-    // The store may be written by several processes, so a server that is there need not be asked.
+    // Several processes can write to the store, so a running server need not be involved.
     let runs = open_runs(settings, "")?;
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let runtime =
@@ -62,22 +62,22 @@ pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<Answer, 
         }
         output::json(&document, Layout::Compact)?;
     } else {
-        let opens = known.session.as_ref().map(|session| format!(" It opens {session} and nothing else."));
+        let opens = known.session.as_ref().map(|session| format!(" It gives access only to {session}."));
         output::text(&format!(
-            "{key}\n\nShown once; only its hash is kept. It is `{}` of the tenant `{}`.{}{}",
+            "{key}\n\nThis key is shown once; only its hash is stored. Its id is `{}`, its tenant `{}`.{}{}",
             known.id,
             known.tenant,
             opens.unwrap_or_default(),
             if arguments.scopes.is_empty() && known.session.is_none() { WITHOUT_ADMIN } else { "" },
         ))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
-/// A session that is there: a key for one that is not could only be a mistake.
+/// The session must exist: a key for an unknown session would be a mistake.
 fn session(settings: &Settings, tenant: &str, id: &str) -> Result<SessionId, Failure> {
     let session = SessionId::parse(id).map_err(|_| {
-        usage(&format!("`{id}` is no session"), "Use an id that `interlock session list` shows.")
+        usage(&format!("session `{id}` not found"), "Use an id that `interlock session list` shows.")
     })?;
     let guided =
         service::open_tenants(settings)?.guided(tenant).map_err(|refusal| *refusal.into_envelope())?;
@@ -89,7 +89,7 @@ fn session(settings: &Settings, tenant: &str, id: &str) -> Result<SessionId, Fai
 
 fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
     if names.is_empty() {
-        // What concerns the host concerns every tenant: it is granted by name alone.
+        // `host:admin` affects all tenants, so it is granted only explicitly.
         return Ok(Scope::of_a_tenant());
     }
     let scope = |name: &String| {
@@ -97,15 +97,16 @@ fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
             let meant = nearest(name, Scope::ALL.iter().map(|scope| scope.as_str()), 1);
             let known: Vec<_> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
             let hint = meant.first().map(|meant| format!("Did you mean `{meant}`? ")).unwrap_or_default();
-            usage(&format!("there is no scope `{name}`"), &format!("{hint}There are {}.", known.join(", ")))
+            usage(&format!("unknown scope `{name}`"), &format!("{hint}Valid scopes: {}.", known.join(", ")))
         })
     };
     names.iter().map(scope).collect()
 }
 
-/// `12h`, `30d`, as milliseconds.
+/// `12h`, `30d`, in milliseconds.
 fn lifetime(text: &str) -> Result<u64, Failure> {
-    let refused = || usage(&format!("`{text}` is no time"), "Write a number with m, h or d: 90m, 12h, 30d.");
+    let refused =
+        || usage(&format!("`{text}` is not a valid duration"), "Use a number with m, h or d: 90m, 12h, 30d.");
     let (digits, unit) = text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
     let minutes: u64 = match unit {
         "m" => 1,

@@ -1,4 +1,4 @@
-//! Where each client keeps its servers, and in which form.
+//! The configuration file and format of each client.
 
 use std::path::{Path, PathBuf};
 
@@ -7,20 +7,18 @@ use canon::error::Envelope;
 use crate::arguments::{Client, ConfigScope};
 use crate::failure::{CommandErrorCode, Failure};
 
-/// A configuration file and its form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
     pub(super) form: Form,
 }
 
-/// How a file lists servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// JSON, comments allowed, with the servers in one member.
     Json {
         servers: &'static str,
-        /// Whether an entry has to name its transport.
+        /// Whether an entry must name its transport.
         names_transport: bool,
     },
     /// TOML, with a table for each server.
@@ -31,14 +29,14 @@ const MCP_SERVERS: Form = Form::Json { servers: "mcpServers", names_transport: f
 const VSCODE_SERVERS: Form = Form::Json { servers: "servers", names_transport: true };
 const CODEX_SERVERS: Form = Form::Toml { servers: "mcp_servers" };
 
-/// The directories that paths start from.
+/// The base directories of configuration files.
 #[derive(Clone, Debug)]
 pub(super) struct Directories {
     pub(super) home: PathBuf,
-    /// Where programs of this system keep the settings of a user.
+    /// The system's directory for user settings.
     pub(super) config: PathBuf,
     pub(super) project: PathBuf,
-    /// `CLAUDE_CONFIG_DIR` and `CODEX_HOME`, with which users move the files of these clients.
+    /// `CLAUDE_CONFIG_DIR` and `CODEX_HOME`, which relocate the files of these clients.
     pub(super) claude: Option<PathBuf>,
     pub(super) codex: Option<PathBuf>,
 }
@@ -70,7 +68,7 @@ impl Directories {
     }
 }
 
-/// The file of a client, or nothing where the client has none of that scope.
+/// The file of a client; `None` if it has none for this scope.
 pub(super) fn config_file(client: Client, scope: ConfigScope, at: &Directories) -> Option<ConfigFile> {
     use Client::{Claude, ClaudeDesktop, Codex, Cursor, Gemini, Vscode, Windsurf};
     let home = |path: &str| at.home.join(path);
@@ -99,7 +97,7 @@ pub(super) fn config_file(client: Client, scope: ConfigScope, at: &Directories) 
     Some(ConfigFile { path, form })
 }
 
-/// What the client calls itself.
+/// The display name.
 pub(super) const fn title(client: Client) -> &'static str {
     match client {
         Client::Claude => "Claude Code",
@@ -112,7 +110,7 @@ pub(super) const fn title(client: Client) -> &'static str {
     }
 }
 
-/// How the user sees that it worked.
+/// How to check that it worked.
 pub(super) const fn check(client: Client) -> &'static str {
     match client {
         Client::Claude => "Start `claude` again and run `/mcp`.",
@@ -140,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_client_has_a_file_of_the_user_that_lies_in_the_home_directory() {
+    fn every_client_has_a_user_file_in_the_home_directory() {
         let at = Directories {
             home: "/home/ann".into(),
             config: "/home/ann/.config".into(),
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_were_moved_are_found() {
+    fn relocated_client_files_are_found() {
         let at = Directories {
             home: "/home/ann".into(),
             config: "/home/ann/.config".into(),

@@ -13,19 +13,19 @@ use super::clients::{self, ConfigFile, Directories};
 use super::edit::{self, EditError, Edited};
 use super::entry::Entry;
 use crate::arguments::{ClientTarget, Globals, McpInstall, McpUninstall};
-use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::output::{self, BAD, DIM, GOOD, Layout, WARNING};
 
-/// The largest configuration file that is edited. Clients keep histories in theirs, which have megabytes.
+/// The largest configuration file that is edited. Some clients keep megabytes of history in it.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// How often an edit is made again because the client wrote the file meanwhile.
+/// How often an edit is retried because the client changed the file meanwhile.
 const MAX_TRIES: usize = 5;
 
-/// Lines around a change that are shown.
+/// Context lines around a shown change.
 const CONTEXT_LINES: usize = 2;
 
-pub(super) fn install(arguments: &McpInstall, globals: &Globals) -> Result<Answer, Failure> {
+pub(super) fn install(arguments: &McpInstall, globals: &Globals) -> Result<ExitStatus, Failure> {
     let target = &arguments.target;
     let entry = Entry::of_this_program(globals, &arguments.workflows)?;
     if entry.is_build_output() {
@@ -40,25 +40,24 @@ pub(super) fn install(arguments: &McpInstall, globals: &Globals) -> Result<Answe
     report(target, &outcome, Some(&entry))
 }
 
-pub(super) fn uninstall(arguments: &McpUninstall) -> Result<Answer, Failure> {
+pub(super) fn uninstall(arguments: &McpUninstall) -> Result<ExitStatus, Failure> {
     let target = &arguments.target;
     let outcome = change(target, |text, file| edit::remove(text, file.form, &target.name))?;
     report(target, &outcome, None)
 }
 
-/// What was done to which file.
-struct Outcome {
+struct FileChange {
     file: ConfigFile,
     shown: String,
     before: String,
     edited: Edited,
 }
 
-/// Reads the file, edits its text, and puts it back unless it was written to meanwhile.
+/// Reads the file, edits its text, and replaces it unless it changed meanwhile.
 fn change(
     target: &ClientTarget,
     edit: impl Fn(&str, &ConfigFile) -> Result<Edited, EditError>,
-) -> Result<Outcome, Failure> {
+) -> Result<FileChange, Failure> {
     let directories = Directories::from_environment()?;
     let file = clients::config_file(target.client, target.scope, &directories).ok_or_else(|| {
         let client = clients::title(target.client);
@@ -81,14 +80,14 @@ fn change(
             }
         };
         if is_written {
-            return Ok(Outcome { file, shown, before, edited });
+            return Ok(FileChange { file, shown, before, edited });
         }
     }
     let cause = io::Error::other("another program keeps writing to it; close the client and try again");
     Err(Failure::unwritable(Some(&file.path), cause))
 }
 
-/// The text of a file; nothing where there is none.
+/// The contents of a file; `None` if it does not exist.
 fn read(path: &Path) -> Result<String, Failure> {
     let failed = |cause| Failure::unreadable(Some(path), cause);
     let file = match File::open(path) {
@@ -104,9 +103,9 @@ fn read(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Replaces the file by one rename, unless it is not `before` any more. Tells whether it did.
+/// Replaces the file with one rename, unless it differs from `before`. Returns whether it did.
 fn write(path: &Path, before: &str, after: &str) -> io::Result<bool> {
-    // Dotfiles are often links into a repository: the file is written where it is, and the link stays.
+    // Dotfiles are often links into a repository: write to the target and keep the link.
     let path = match fs::canonicalize(path) {
         Ok(real) => real,
         Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
@@ -155,7 +154,7 @@ fn refused(error: &EditError, path: &Path, name: &str) -> Failure {
     Envelope::new(code, message).suggest(help).detail("file", file.to_string()).into()
 }
 
-fn report(target: &ClientTarget, outcome: &Outcome, entry: Option<&Entry>) -> Result<Answer, Failure> {
+fn report(target: &ClientTarget, outcome: &FileChange, entry: Option<&Entry>) -> Result<ExitStatus, Failure> {
     let (change, after) = match &outcome.edited {
         Edited::Unchanged => ("unchanged", None),
         Edited::Added(after) => ("added", Some(after)),
@@ -172,7 +171,7 @@ fn report(target: &ClientTarget, outcome: &Outcome, entry: Option<&Entry>) -> Re
             "name": target.name,
         });
         output::json(&document, Layout::Compact)?;
-        return Ok(Answer::Yes);
+        return Ok(ExitStatus::Success);
     }
     let mut text = String::new();
     let client = clients::title(target.client);
@@ -196,16 +195,16 @@ fn report(target: &ClientTarget, outcome: &Outcome, entry: Option<&Entry>) -> Re
         (true, false, false) => write!(text, "Removed `{name}` from {client}. Restart the client."),
     };
     output::text(&text)?;
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
-/// A client as it is typed.
+/// The client's name on the command line.
 fn spelling(client: crate::arguments::Client) -> String {
     use clap::ValueEnum as _;
     client.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-/// The lines that changed, with a few around them. One entry is changed at a time, so there is one place.
+/// The changed lines with some context. Only one entry changes, so there is one hunk.
 fn difference(before: &str, after: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let head = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
@@ -235,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_has_the_changed_lines_and_two_around_them() {
+    fn a_diff_has_two_context_lines() {
         let plain =
             |before: &str, after: &str| anstream::adapter::strip_str(&difference(before, after)).to_string();
         assert_eq!(plain("a\nb\nc\nd\ne\nf\n", "a\nb\nc\nX\ne\nf\n"), "  b\n  c\n- d\n+ X\n  e\n  f\n");
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changed_meanwhile_is_not_replaced() {
+    fn a_concurrently_changed_file_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/mcp.json");
         assert!(write(&path, "", "one").unwrap());
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_a_link_and_permissions_stay() {
+    fn links_and_permissions_are_preserved() {
         let folder = tempfile::tempdir().unwrap();
         let (real, link) = (folder.path().join("real.json"), folder.path().join("link.json"));
         fs::write(&real, "one").unwrap();

@@ -1,7 +1,6 @@
-//! Changing one entry of a configuration file that belongs to somebody else.
+//! Edits one entry of a client's configuration file.
 //!
-//! Text goes in and text comes out. Everything but the entry keeps its bytes: comments, order, indentation, and members that this
-//! program knows nothing about.
+//! Everything except the entry keeps its bytes: comments, order, indentation, and unknown members.
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
@@ -11,29 +10,27 @@ use toml_edit::{Array, DocumentMut, Item, Table};
 use super::clients::Form;
 use super::entry::Entry;
 
-/// What an edit did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Edited {
-    /// The file says so already.
+    /// The entry is already there.
     Unchanged,
     Added(String),
     Replaced(String),
     Removed(String),
 }
 
-/// Why a file was left as it is.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EditError {
     #[error("{0}")]
     Syntax(String),
     #[error("`{0}` is not an object")]
     NotAnObject(String),
-    /// Its contents are not repeated: an entry may hold keys.
+    /// The contents are not printed, because an entry may contain keys.
     #[error("the file has a different entry of that name")]
     Differs,
 }
 
-/// Puts an entry under a name. A different one is replaced only when that is wanted.
+/// Adds or updates an entry. A different entry of that name is replaced only if `replace` is set.
 pub(super) fn put(
     text: &str,
     form: Form,
@@ -49,7 +46,7 @@ pub(super) fn put(
     }
 }
 
-/// Removes the entry of a name, and the list of servers when it was the last.
+/// Removes an entry, and the list of servers if it was the last one.
 pub(super) fn remove(text: &str, form: Form, name: &str) -> Result<Edited, EditError> {
     match form {
         Form::Json { servers, .. } => remove_json(text, servers, name),
@@ -101,7 +98,7 @@ fn remove_json(text: &str, servers: &str, name: &str) -> Result<Edited, EditErro
     Ok(Edited::Removed(ended(root.to_string())))
 }
 
-/// JSON as these clients read it: comments and trailing commas, and nothing looser.
+/// JSON as these clients read it: with comments and trailing commas, but nothing looser.
 fn parse_json(text: &str) -> Result<CstRootNode, EditError> {
     let options = ParseOptions {
         allow_comments: true,
@@ -174,7 +171,7 @@ fn parse_toml(text: &str) -> Result<DocumentMut, EditError> {
     text.parse().map_err(|error: toml_edit::TomlError| EditError::Syntax(error.to_string()))
 }
 
-/// Whether a table starts the same command, whatever else it says.
+/// Whether a table starts the same command, ignoring other keys.
 fn says(item: &Item, entry: &Entry) -> bool {
     let Some(table) = item.as_table_like() else { return false };
     let command = table.get("command").and_then(Item::as_str);
@@ -185,7 +182,7 @@ fn says(item: &Item, entry: &Entry) -> bool {
             .is_some_and(|args| args == entry.args.iter().map(|arg| Some(arg.as_str())).collect::<Vec<_>>())
 }
 
-/// A text file ends with its last line.
+/// Ensures a trailing newline.
 fn ended(mut text: String) -> String {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -213,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_has_the_entry_and_nothing_else() {
+    fn a_new_file_contains_only_the_entry() {
         for (form, expected) in [
             (
                 CLAUDE,
@@ -230,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_installed_and_removed_leaves_the_rest_as_it_was() {
+    fn install_and_uninstall_preserve_the_rest_of_the_file() {
         let cases = [
             (
                 CLAUDE,
@@ -261,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_becomes_empty_is_removed() {
+    fn an_empty_server_list_is_removed() {
         for (form, empty) in [(CLAUDE, "{}"), (CODEX, "")] {
             let Edited::Removed(text) = remove(&added("", form), form, "interlock").unwrap() else {
                 panic!()
@@ -271,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_different_entry_is_replaced_only_when_that_is_wanted() {
+    fn a_different_entry_is_replaced_only_with_the_flag() {
         for (form, text) in [
             (CLAUDE, "{\"mcpServers\": {\"interlock\": {\"command\": \"old\"}}}"),
             (CODEX, "[mcp_servers.interlock]\ncommand = \"old\"\n"),
@@ -286,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_edited_are_left_alone() {
+    fn invalid_files_are_not_changed() {
         let deep = "[".repeat(30_000);
         for (form, text) in [
             (CLAUDE, "{\"mcpServers\": "),

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use crate::arguments::Globals;
 use crate::failure::Failure;
 
-/// The command line that a client runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) command: String,
@@ -16,7 +15,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// This program by its absolute path: a client is started from any directory, and often without the user's `PATH`.
+    /// The absolute path of this program: clients start from any directory, often without the
+    /// user's `PATH`.
     pub(super) fn of_this_program(globals: &Globals, workflows: &[PathBuf]) -> Result<Self, Failure> {
         let unknown = |cause| Failure::Unreadable { name: "the path of this program".to_owned(), cause };
         let program = std::env::current_exe().and_then(std::fs::canonicalize).map_err(unknown)?;
@@ -32,7 +32,7 @@ impl Entry {
         Ok(Self { command: utf8(&program)?, args })
     }
 
-    /// Whether the program is one that the next build, or `cargo clean`, removes.
+    /// Whether the program is in a build directory, which `cargo clean` removes.
     pub(super) fn is_build_output(&self) -> bool {
         let folders: Vec<_> = Path::new(&self.command).components().rev().skip(1).take(2).collect();
         folders.last().is_some_and(|folder| folder.as_os_str() == "target")
@@ -47,7 +47,7 @@ impl Entry {
     }
 }
 
-/// Configuration files are UTF-8, so a path that is not cannot be written into one.
+/// Configuration files are UTF-8, so other paths cannot be written.
 fn utf8(path: &Path) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         Failure::unreadable(

@@ -1,6 +1,6 @@
 //! `interlock pack check`.
 
-use host::hands::trial::{self, Trouble};
+use host::executors::module_check::{self, Trouble};
 use packs::archive::{Archive, Limits};
 use packs::manifest::{Language, MANIFEST_PATH, Manifest, ManifestError};
 use packs::publish::{self, PublishRequest, PublishRules};
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use super::source;
 use crate::arguments::PackCheck;
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, BAD, GOOD, Layout, Overwrite};
 
-pub(super) fn run(arguments: &PackCheck) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &PackCheck) -> Result<ExitStatus, Failure> {
     let archive = source::archive(&arguments.source)?;
     let judged = judged(&archive);
     if let (Ok(_), Some(path)) = (&judged, &arguments.output) {
         output::write_file(path, &archive, Overwrite::Replace)?;
     }
-    let answer = Answer::yes_if(judged.is_ok());
+    let answer = ExitStatus::success_if(judged.is_ok());
     match judged {
         Ok(found) if arguments.answering.json => output::json(&found, Layout::Compact)?,
         Ok(found) => {
@@ -51,22 +51,22 @@ pub(super) fn run(arguments: &PackCheck) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-/// What the pack is, or everything that is wrong with it.
+/// The pack's summary, or all its problems.
 fn judged(bytes: &[u8]) -> Result<Value, Vec<Value>> {
     let one = |code: &str, message: String| vec![json!({"code": code, "pointer": "", "message": message})];
-    // The manifest first, because it can have many problems and publishing tells only the first.
+    // Check the manifest first: it can have many problems, and publishing reports only the first.
     let read = Archive::read(bytes, &Limits::DEFAULT)
         .ok()
         .and_then(|archive| archive.file(MANIFEST_PATH).map(Manifest::read));
     if let Some(Err(ManifestError::Problems(problems))) = &read {
-        let told = problems.list().iter().map(
+        let printed = problems.list().iter().map(
             |problem| json!({"code": problem.code, "pointer": problem.pointer, "message": problem.message}),
         );
-        return Err(told.collect());
+        return Err(printed.collect());
     }
     let (name, version) = match read {
         Some(Ok(manifest)) => (manifest.common.name.to_string(), manifest.common.version.to_string()),
-        // Whatever is wrong is told below, before the address matters.
+        // Problems are reported below, before the address matters.
         _ => ("core.unknown.pack".to_owned(), "0.0.0".to_owned()),
     };
     let request = PublishRequest {
@@ -79,16 +79,16 @@ fn judged(bytes: &[u8]) -> Result<Value, Vec<Value>> {
     };
     let accepted = publish::check(&request, &PublishRules::private()).map_err(|error| {
         let pointer = error.details.get("pointer").cloned().unwrap_or_default();
-        let mut told = one(error.code.as_str(), error.message);
-        told[0]["pointer"] = if pointer.is_null() { json!("") } else { pointer };
-        told
+        let mut printed = one(error.code.as_str(), error.message);
+        printed[0]["pointer"] = if pointer.is_null() { json!("") } else { pointer };
+        printed
     })?;
     let troubles = troubles(&accepted.manifest, bytes);
     if !troubles.is_empty() {
-        let told = troubles.into_iter().map(
+        let printed = troubles.into_iter().map(
             |trouble| json!({"code": trouble.code, "pointer": trouble.pointer, "message": trouble.message}),
         );
-        return Err(told.collect());
+        return Err(printed.collect());
     }
     Ok(json!({
         "valid": true, "name": name, "version": version, "kind": accepted.manifest.kind(),
@@ -97,16 +97,16 @@ fn judged(bytes: &[u8]) -> Result<Value, Vec<Value>> {
     }))
 }
 
-/// What keeps the module of the pack from being served, where it has one.
+/// The problem that prevents the pack's module from being served, if it has a module.
 fn troubles(manifest: &Manifest, archive: &[u8]) -> Vec<Trouble> {
     let Some(runtime) = manifest.runtime().filter(|runtime| runtime.language == Language::Wasm) else {
         return Vec::new();
     };
-    // A pack of agents alone has nothing to run.
+    // A pack with only agents has no code to run.
     if manifest.type_ids().is_empty() {
         return Vec::new();
     }
     let archive = Archive::read(archive, &Limits::DEFAULT).ok();
     let module = archive.as_ref().and_then(|archive| archive.file(&runtime.entry));
-    module.map(|module| trial::try_module(manifest, module)).unwrap_or_default()
+    module.map(|module| module_check::try_module(manifest, module)).unwrap_or_default()
 }

@@ -13,16 +13,15 @@ use packs::{PackError, version};
 use serde_json::json;
 
 use super::registry::wanted;
-use super::{locked, now, source, trusted, usage};
+use super::{locked, now, source, trust_policy, usage};
 use crate::arguments::{PackInstall, PackList, PackRemove};
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, BAD, Cell, DIM, GOOD, Layout, Table, WARNING};
 use crate::settings::Settings;
 
-/// The folder of installed packs in the data directory.
 pub(super) const FOLDER: &str = "packs";
 
-/// What everything that a command installs is judged by.
+/// The verification that applies to everything a command installs.
 pub(super) struct Installing<'a> {
     packs: &'a InstalledPacks,
     policy: &'a TrustPolicy,
@@ -35,12 +34,12 @@ impl Installing<'_> {
         Install { archive, expected, policy, host, limits: Limits::DEFAULT, now: now() }
     }
 
-    /// One archive, of the bytes that were announced where somebody did.
+    /// Checks one archive, including its expected digest if given.
     fn one(&self, archive: &[u8], expected: Option<Integrity>) -> Result<InstalledRecord, PackError> {
         Ok(self.packs.install(&self.request(archive, expected))?.record)
     }
 
-    /// Judges an archive that a registry gave for a pack that was chosen, as if those of `first` were installed, and writes nothing.
+    /// Checks an archive from a registry as if `first` were installed, without writing anything.
     pub(super) fn judge(
         &self,
         pack: &LockedPack,
@@ -52,19 +51,19 @@ impl Installing<'_> {
         self.packs.judge_after(&first, &pack.name, &pack.version, &request)
     }
 
-    /// Installs an archive that a registry gave for a pack that was chosen.
+    /// Installs an archive from a registry.
     pub(super) fn one_of(&self, pack: &LockedPack, archive: &[u8]) -> Result<InstalledRecord, PackError> {
         let request = self.request(archive, Some(pack.integrity));
         Ok(self.packs.install_as(&pack.name, &pack.version, &request)?.record)
     }
 }
 
-pub(super) fn install(arguments: &PackInstall, settings: &Settings) -> Result<Answer, Failure> {
+pub(super) fn install(arguments: &PackInstall, settings: &Settings) -> Result<ExitStatus, Failure> {
     if arguments.locked.is_none() && arguments.registry.is_empty() && !arguments.api_keys.is_empty() {
-        return Err(usage("a key is given, and no registry that it could be for; name one with --registry"));
+        return Err(usage("--api-key requires a registry; name one with --registry"));
     }
     let lock = arguments.locked.as_deref().map(locked::read).transpose()?;
-    let policy = trusted::policy(arguments, lock.as_ref())?;
+    let policy = trust_policy::policy(arguments, lock.as_ref())?;
     let expected = arguments
         .expect
         .as_deref()
@@ -72,8 +71,9 @@ pub(super) fn install(arguments: &PackInstall, settings: &Settings) -> Result<An
         .transpose()
         .map_err(|error| usage(&error.to_string()))?;
     let installed = InstalledPacks::open(&settings.data_dir.value.join(FOLDER))?;
-    // Which capabilities there are only the server knows that runs the packs; it judges again when it loads them.
-    let host = host::hands::installed::host_facts(settings.plugins_listen.value.is_some());
+    // Only the server that runs the packs knows its capabilities; it checks again when it loads
+    // them.
+    let host = host::executors::installed::host_facts(settings.plugins_listen.value.is_some());
     let installing = Installing { packs: &installed, policy: &policy, host: &host };
     let source = arguments.source.as_deref().unwrap_or_default();
     let records = match &lock {
@@ -91,35 +91,35 @@ pub(super) fn install(arguments: &PackInstall, settings: &Settings) -> Result<An
             .iter()
             .map(|record| {
                 let (name, version) = (&record.name, &record.version);
-                format!("{GOOD}{name}@{version}{GOOD:#} is installed, {}.", proof(record).0)
+                format!("Installed {GOOD}{name}@{version}{GOOD:#}, {}.", proof(record).0)
             })
             .collect();
         let plugins = records.iter().filter(|record| record.kind == PackKind::FrontendPlugin);
         lines.extend(plugins.map(|InstalledRecord { name, .. }| {
             format!(
-                "{WARNING}warning{WARNING:#}: plugins of {name} can send what they read to any address, through WebRTC, whatever \
-                 `connectSrc` lists. Use only plugins that you trust with that data; see docs/concepts/ui-plugins.md."
+                "{WARNING}warning{WARNING:#}: plugins of {name} can send the data they read to any address through WebRTC, regardless of \
+                 `connectSrc`. Use only plugins that you trust with that data; see docs/concepts/ui-plugins.md."
             )
         }));
         output::text(&lines.join("\n"))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
-/// The archive that is named. A name of a pack that is no file needs somebody who is asked for it.
+/// Reads the named archive. A pack name that is not a file requires a registry.
 fn archive(source: &str) -> Result<Vec<u8>, Failure> {
     let path = Path::new(source);
     if wanted(source).is_some() && !path.exists() {
         return Err(usage(&format!(
-            "there is no file `{source}`; where it is a name, say who is asked for it with --registry URL|DIR"
+            "file `{source}` not found; if it is a pack name, name a registry with --registry URL|DIR"
         )));
     }
     source::archive(path)
 }
 
-pub(super) fn list(arguments: &PackList, settings: &Settings) -> Result<Answer, Failure> {
+pub(super) fn list(arguments: &PackList, settings: &Settings) -> Result<ExitStatus, Failure> {
     let installed = InstalledPacks::open(&settings.data_dir.value.join(FOLDER))?;
-    // One that cannot be used hides neither the others nor itself.
+    // A damaged pack is listed and does not hide the others.
     let (records, unreadable) = installed.survey()?;
     let mut changed = Vec::new();
     for InstalledRecord { name, version, .. } in records.iter().filter(|_| arguments.verify) {
@@ -128,7 +128,7 @@ pub(super) fn list(arguments: &PackList, settings: &Settings) -> Result<Answer, 
         }
     }
     let damaged = || unreadable.iter().chain(&changed);
-    let answer = Answer::yes_if(damaged().next().is_none());
+    let answer = ExitStatus::success_if(damaged().next().is_none());
     if arguments.answering.json {
         let damaged: Vec<_> = damaged()
             .map(|DamagedPack { name, version, error }| {
@@ -141,9 +141,7 @@ pub(super) fn list(arguments: &PackList, settings: &Settings) -> Result<Answer, 
         return Ok(answer);
     }
     if records.is_empty() && unreadable.is_empty() {
-        output::text(
-            &"No pack is installed. `interlock pack install` takes an archive, or a name and a registry.",
-        )?;
+        output::text(&"No packs installed. Install one with `interlock pack install`.")?;
         return Ok(answer);
     }
     let mut words = table(&records, &unreadable).to_string();
@@ -154,7 +152,7 @@ pub(super) fn list(arguments: &PackList, settings: &Settings) -> Result<Answer, 
     Ok(answer)
 }
 
-/// What is installed, by name and version, with those of which nothing more is known.
+/// The installed packs by name and version, including unreadable ones.
 fn table(records: &[InstalledRecord], unreadable: &[DamagedPack]) -> Table {
     let known = records.iter().map(|record| {
         let (words, style) = proof(record);
@@ -174,13 +172,13 @@ fn table(records: &[InstalledRecord], unreadable: &[DamagedPack]) -> Table {
     table
 }
 
-pub(super) fn remove(arguments: &PackRemove, settings: &Settings) -> Result<Answer, Failure> {
+pub(super) fn remove(arguments: &PackRemove, settings: &Settings) -> Result<ExitStatus, Failure> {
     let parts = arguments.pack.split_once('@');
     let parsed =
         parts.and_then(|(name, number)| Some((PackName::parse(name).ok()?, version::parse(number)?)));
     let Some((name, number)) = parsed else {
         return Err(usage(&format!(
-            "`{}` is no name and version, such as vendor.acme.tools@1.2.0",
+            "`{}` is not a pack name and version, such as vendor.acme.tools@1.2.0",
             arguments.pack
         )));
     };
@@ -188,9 +186,9 @@ pub(super) fn remove(arguments: &PackRemove, settings: &Settings) -> Result<Answ
     if arguments.answering.json {
         output::json(&json!({"removed": format!("{name}@{number}")}), Layout::Compact)?;
     } else {
-        output::text(&format!("{name}@{number} is removed."))?;
+        output::text(&format!("Removed {name}@{number}."))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
 fn summary(record: &InstalledRecord) -> serde_json::Value {
@@ -200,7 +198,7 @@ fn summary(record: &InstalledRecord) -> serde_json::Value {
     })
 }
 
-/// What a pack proved, in words.
+/// The verification result as text.
 fn proof(record: &InstalledRecord) -> (String, anstyle::Style) {
     match &record.proof {
         Proof::Signed { key_id } => (format!("signed by {key_id}"), GOOD),

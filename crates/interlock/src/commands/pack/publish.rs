@@ -6,15 +6,15 @@ use packs::registry::{PublishRefusal, Published, Publisher};
 use packs::{archive::Archive, archive::Limits, manifest::MANIFEST_PATH, manifest::Manifest};
 use serde_json::json;
 
-use super::access::{Access, Named};
-use super::registry::{Asked, identity};
+use super::registry::{RegistryClient, identity};
+use super::registry_keys::{RegistryKeys, RegistryOrigin};
 use super::{now, source, usage};
 use crate::arguments::{Globals, PackPublish};
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, GOOD, Layout};
 use crate::settings::Settings;
 
-pub(super) fn run(arguments: &PackPublish, globals: &Globals) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &PackPublish, globals: &Globals) -> Result<ExitStatus, Failure> {
     let bytes = match &arguments.key {
         Some(key) if arguments.source.is_dir() => {
             let key = source::private_key(key)?;
@@ -22,16 +22,16 @@ pub(super) fn run(arguments: &PackPublish, globals: &Globals) -> Result<Answer, 
             source::add_signature(&mut files, &key, &arguments.source)?;
             source::packed(&files, &arguments.source)?
         }
-        // Its signature would be over a manifest inside, and it would go out without one.
+        // Signing would change the manifest inside the archive, which is published unchanged.
         Some(_) => {
             return Err(usage(
-                "an archive is published as it is and cannot be signed any more; \
-                 give the folder that it was made from, or leave --key out",
+                "an archive is published unchanged and cannot be signed; \
+                 pass the folder that it was made from, or omit --key",
             ));
         }
         None => source::archive(&arguments.source)?,
     };
-    // The name and the version are those of the manifest; what is wrong with it, the check below says.
+    // Name and version come from the manifest; the check below reports problems with it.
     let read = Archive::read(&bytes, &Limits::DEFAULT)
         .ok()
         .and_then(|archive| Manifest::read(archive.file(MANIFEST_PATH)?).ok());
@@ -53,20 +53,20 @@ pub(super) fn run(arguments: &PackPublish, globals: &Globals) -> Result<Answer, 
     let (pack, number) = identity(&accepted.manifest);
     let settings = Settings::load(globals)?;
     let registry = std::slice::from_ref(&arguments.registry);
-    let access = Access::read(arguments.api_key.as_slice(), registry, Named::Here, &settings)?;
-    let asked = Asked::open_to_publish(&arguments.registry, &access)?;
+    let access = RegistryKeys::read(arguments.api_key.as_slice(), registry, RegistryOrigin::Here, &settings)?;
+    let asked = RegistryClient::open_to_publish(&arguments.registry, &access)?;
     let integrity = accepted.integrity;
     let news = match &asked {
-        Asked::Folder(registry) => {
+        RegistryClient::Folder(registry) => {
             let publisher = Publisher { id: "command-line", may_publish_core: true };
             match registry.publish(&accepted, &bytes, publisher, now()) {
                 Ok(Published::New) => "published",
-                Ok(Published::Identical) => "there already, with the same bytes",
+                Ok(Published::Identical) => "already published with the same contents",
                 Err(PublishRefusal::Publish(error)) => return Err(error.envelope().into()),
                 Err(PublishRefusal::Registry(error)) => return Err(PackError::from(error).into()),
             }
         }
-        Asked::Server(_) => {
+        RegistryClient::Server(_) => {
             if let Some(answered) = asked.put(&pack, &number, bytes, accepted.signature.is_some()) {
                 answered?;
             }
@@ -79,5 +79,5 @@ pub(super) fn run(arguments: &PackPublish, globals: &Globals) -> Result<Answer, 
     } else {
         output::text(&format!("{GOOD}{pack}@{number}{GOOD:#} is {news}: {integrity}."))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }

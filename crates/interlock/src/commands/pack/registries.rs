@@ -1,26 +1,29 @@
-//! The registries of a command, in the order in which they are asked.
+//! The registries of a command, in order of preference.
 
 use packs::integrity::Integrity;
 use packs::lock::LockedPack;
 use packs::resolve::{Source, Sources};
 use packs::{PackError, PackErrorCode};
 
-use super::access::{Access, is_server};
-use super::registry::Asked;
+use super::registry::RegistryClient;
+use super::registry_keys::{RegistryKeys, is_server};
 use super::usage;
 use crate::failure::Failure;
 use crate::output;
 
-/// The registries, the preferred one first.
-pub(super) struct Registries(Vec<Asked>);
+pub(super) struct Registries(Vec<RegistryClient>);
 
 impl Registries {
-    /// Opens folders and servers; offline the servers are left out, so that none can be asked by mistake.
-    pub(super) fn open(texts: &[String], access: &Access<'_>, offline: bool) -> Result<Self, Failure> {
+    /// Opens folders and servers. With --offline, servers are left out, so that none can be
+    /// contacted by mistake.
+    pub(super) fn open(texts: &[String], access: &RegistryKeys<'_>, offline: bool) -> Result<Self, Failure> {
         let asked = texts.iter().filter(|text| !(offline && is_server(text)));
-        let asked: Vec<Asked> = asked.map(|text| Asked::open(text, access)).collect::<Result<_, _>>()?;
+        let asked: Vec<RegistryClient> =
+            asked.map(|text| RegistryClient::open(text, access)).collect::<Result<_, _>>()?;
         if offline && asked.is_empty() {
-            return Err(usage("with --offline only folders are asked; name one with --registry DIR"));
+            return Err(usage(
+                "--offline requires a registry that is a folder; name one with --registry DIR",
+            ));
         }
         Ok(Self(asked))
     }
@@ -29,8 +32,8 @@ impl Registries {
         Sources(self.0.iter().map(|asked| asked as &dyn Source).collect())
     }
 
-    /// An archive, of the first registry that has the bytes that were chosen. Where none has, other bytes are given rather
-    /// than none: whoever takes them says best what is wrong with them.
+    /// Fetches an archive from the first registry that has the chosen bytes. If none has them,
+    /// returns different bytes anyway: the installer reports the mismatch best.
     pub(super) fn archive(&self, pack: &LockedPack) -> Result<Vec<u8>, Failure> {
         let (mut other, mut failure) = (None, None);
         for asked in &self.0 {
@@ -46,21 +49,23 @@ impl Registries {
         match (other, failure) {
             (Some(archive), _) => Ok(archive),
             (None, Some(failure)) => Err(failure),
-            (None, None) => Err(usage(&format!("no registry is there that could give {}", pack.name))),
+            (None, None) => Err(usage(&format!("no registry has {}", pack.name))),
         }
     }
 
-    /// Says which registries could not be asked, although others had everything: what came from those may not be what was meant.
+    /// Reports registries that could not be reached although others had everything: the result may
+    /// differ from what was intended.
     pub(super) fn tell_passed_over(&self) {
-        for words in self.0.iter().filter_map(Asked::take_passed_over) {
-            output::note(&format!("A registry was passed over: {}.", output::clean(&words)));
+        for words in self.0.iter().filter_map(RegistryClient::take_passed_over) {
+            output::note(&format!("Skipped a registry: {}.", output::clean(&words)));
         }
     }
 
-    /// Why nothing could be resolved: that a registry wants a key says more than that none has an answer.
+    /// The error of a failed resolution: a registry that requires a key is more helpful than "not
+    /// found".
     pub(super) fn explained(&self, error: PackError) -> Failure {
         let wants_key = match error.code() {
-            PackErrorCode::RegistryUnreachable => self.0.iter().find_map(Asked::take_wants_key),
+            PackErrorCode::RegistryUnreachable => self.0.iter().find_map(RegistryClient::take_wants_key),
             _ => None,
         };
         wants_key.unwrap_or_else(|| error.into())

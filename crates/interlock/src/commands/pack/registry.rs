@@ -1,4 +1,4 @@
-//! A registry that is asked: a server, or a folder.
+//! A pack registry: a server or a folder.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -9,48 +9,46 @@ use packs::integrity::Integrity;
 use packs::name::PackName;
 use packs::range::Range;
 use packs::registry::{FolderStore, Registry};
-use packs::resolve::{Candidate, Listed, Source, SourceError};
+use packs::resolve::{Candidate, ListedVersion, Source, SourceError};
 use packs::version::{self, Version};
 use packs::{PackError, manifest::Manifest};
 use serde_json::Value;
 
-use super::access::{Access, address, is_server};
+use super::registry_keys::{RegistryKeys, address, is_server};
 use crate::client::{Client, refused};
 use crate::failure::{CommandErrorCode, Failure};
 
-/// A registry that is asked.
-pub(super) enum Asked {
+pub(super) enum RegistryClient {
     Folder(Box<Registry<FolderStore>>),
     Server(Box<Server>),
 }
 
-/// A registry that is a server.
 pub(super) struct Server {
     client: Client,
     runtime: tokio::runtime::Runtime,
-    /// Its address as it was given, which is the one that lockfiles keep.
+    /// The URL as given, which is stored in lockfiles.
     url: String,
-    /// That it wants a key, once it said so: the resolver knows only that it has no answer.
+    /// Set when the server requires a key; the resolver only sees that it has no result.
     wants_key: RefCell<Option<Failure>>,
-    /// That it cannot answer, once it did not: the resolver asks the next one, and somebody should know.
+    /// Set when the server failed; the resolver tries the next registry, and the user should know.
     down: RefCell<Option<String>>,
-    is_told: Cell<bool>,
+    is_reported: Cell<bool>,
 }
 
-impl Asked {
-    /// An address is a server, everything else a folder. A folder that is not there is none, and is not made.
-    pub(super) fn open(text: &str, access: &Access<'_>) -> Result<Self, Failure> {
+impl RegistryClient {
+    /// A URL is a server, everything else a folder. The folder must exist; it is not created.
+    pub(super) fn open(text: &str, access: &RegistryKeys<'_>) -> Result<Self, Failure> {
         if is_server(text) {
             return Self::server(text, |url| access.client(url));
         }
         let folder = Path::new(text);
-        // Whoever reads a folder is told of a misspelt one; opening it below would make it.
+        // Report a misspelt folder; opening it below would create it.
         std::fs::read_dir(folder).map_err(|cause| Failure::unreadable(Some(folder), cause))?;
         Self::folder(folder)
     }
 
-    /// The same to publish there: a server is then asked with a key or not at all, and a folder is made.
-    pub(super) fn open_to_publish(text: &str, access: &Access<'_>) -> Result<Self, Failure> {
+    /// Opens a registry for publishing: a server requires a key, and a folder is created.
+    pub(super) fn open_to_publish(text: &str, access: &RegistryKeys<'_>) -> Result<Self, Failure> {
         if is_server(text) {
             return Self::server(text, |url| access.publishing_client(url));
         }
@@ -69,18 +67,18 @@ impl Asked {
             .map_err(|cause| Failure::Unreadable { name: "the system's threads".to_owned(), cause })?;
         let client = client(&url)?;
         let (wants_key, down) = (RefCell::new(None), RefCell::new(None));
-        let server = Server { client, runtime, url, wants_key, down, is_told: Cell::new(false) };
+        let server = Server { client, runtime, url, wants_key, down, is_reported: Cell::new(false) };
         Ok(Self::Server(Box::new(server)))
     }
 
-    /// The archive of a version.
     pub(super) fn archive(&self, name: &PackName, version: &Version) -> Result<Vec<u8>, Failure> {
         match self {
             Self::Folder(registry) => Ok(registry.archive(name, version).map_err(PackError::from)?.1),
             Self::Server(server) => {
                 let path = archive_path(name, version);
                 let found = server.client.find_bytes(&path, Limits::DEFAULT.packed_bytes);
-                let missing = || refused(&format!("{} has no archive of {name}@{version}", server.url));
+                let missing =
+                    || refused(&format!("{} does not have the archive of {name}@{version}", server.url));
                 let found = server.runtime.block_on(found);
                 if let Some(failure) = found.as_ref().err().filter(|failure| is_down(failure)) {
                     server.down.replace(Some(server.words(failure)));
@@ -90,7 +88,7 @@ impl Asked {
         }
     }
 
-    /// That it wants a key, if it said so.
+    /// The error that the server requires a key, if it does.
     pub(super) fn take_wants_key(&self) -> Option<Failure> {
         match self {
             Self::Folder(_) => None,
@@ -98,13 +96,13 @@ impl Asked {
         }
     }
 
-    /// That it could not answer, and another was asked; once.
+    /// The failure of the server, reported once.
     pub(super) fn take_passed_over(&self) -> Option<String> {
         let Self::Server(server) = self else { return None };
-        server.down.take().filter(|_| !server.is_told.replace(true))
+        server.down.take().filter(|_| !server.is_reported.replace(true))
     }
 
-    /// Sends an archive to a server, and gives what it answers.
+    /// Uploads an archive and returns the server's response.
     pub(super) fn put(
         &self,
         name: &PackName,
@@ -127,13 +125,13 @@ fn archive_path(name: &PackName, version: &Version) -> String {
     format!("/v1/packs/{name}/-/{}.tgz", escaped(version))
 }
 
-/// A version in an address: a plus would be read as a space.
+/// A version in a URL: a plus sign would be decoded as a space.
 fn escaped(version: &Version) -> String {
     version.to_string().replace('+', "%2B")
 }
 
-impl Source for Asked {
-    fn versions(&self, name: &PackName) -> Result<Vec<Listed>, SourceError> {
+impl Source for RegistryClient {
+    fn versions(&self, name: &PackName) -> Result<Vec<ListedVersion>, SourceError> {
         match self {
             Self::Folder(registry) => registry.versions(name),
             Self::Server(server) => server.versions(name),
@@ -160,7 +158,7 @@ impl Source for Asked {
 }
 
 impl Server {
-    /// Reads a document, if it is there.
+    /// Reads a document; `None` if it does not exist.
     fn find(&self, path: &str) -> Result<Option<Value>, SourceError> {
         self.runtime.block_on(self.client.find(path)).map_err(|failure| {
             let words = self.words(&failure);
@@ -176,7 +174,7 @@ impl Server {
         })
     }
 
-    /// What is wrong, with its address. What to do about it is said once, by whoever gives up.
+    /// The message with the URL. The caller that gives up adds the suggestion.
     fn words(&self, failure: &Failure) -> String {
         match failure {
             Failure::Refused(envelope) if envelope.message().contains(&self.url) => {
@@ -187,15 +185,15 @@ impl Server {
         }
     }
 
-    fn versions(&self, name: &PackName) -> Result<Vec<Listed>, SourceError> {
+    fn versions(&self, name: &PackName) -> Result<Vec<ListedVersion>, SourceError> {
         let Some(document) = self.find(&format!("/v1/packs/{name}"))? else { return Ok(Vec::new()) };
         let Some(versions) = document["versions"].as_object() else {
-            return Err(SourceError::Refused(format!("{} does not say which versions {name} has", self.url)));
+            return Err(SourceError::Refused(format!("{} returned no versions of {name}", self.url)));
         };
-        // What is no version cannot be asked for either.
+        // Entries that are not versions cannot be requested.
         let listed = versions.iter().filter_map(|(text, known)| {
             let yanked = known["yanked"].as_bool().unwrap_or(false);
-            Some(Listed { version: version::parse(text)?, yanked })
+            Some(ListedVersion { version: version::parse(text)?, yanked })
         });
         Ok(listed.collect())
     }
@@ -203,32 +201,38 @@ impl Server {
     fn candidate(&self, name: &PackName, version: &Version) -> Result<Candidate, SourceError> {
         let path = format!("/v1/packs/{name}/-/{}.json", escaped(version));
         let Some(manifest) = self.find(&path)? else {
-            return Err(SourceError::Unusable(format!("{} lists it and does not have it", self.url)));
+            return Err(SourceError::Unusable(format!(
+                "{} lists the version but does not have it",
+                self.url
+            )));
         };
         candidate(&manifest, name, version, &self.url)
             .map_err(|reason| SourceError::Unusable(format!("{} {reason}", self.url)))
     }
 }
 
-/// Whether the server, or what stands before it, cannot answer now.
+/// Whether the server, or a proxy in front of it, is temporarily unavailable.
 fn is_down(failure: &Failure) -> bool {
     let Failure::Refused(envelope) = failure else { return false };
     let status = envelope.details().get("status").and_then(Value::as_u64);
     envelope.has_code(CommandErrorCode::ServerUnreachable) || status.is_some_and(|status| status >= 500)
 }
 
-/// What the document of a version says. Whatever of it cannot be read makes the version unusable: without a dependency that
-/// was dropped it would be installed and fail later.
+/// Parses the document of a version. Any invalid part makes the version unusable: without a dropped
+/// dependency, it would be installed and fail later.
 fn candidate(manifest: &Value, name: &PackName, version: &Version, url: &str) -> Result<Candidate, String> {
     let text = |member: &str| manifest[member].as_str().unwrap_or_default();
     if text("name") != name.as_str() || version::parse(text("version")).as_ref() != Some(version) {
-        return Err(format!("answers with `{}@{}`", text("name"), text("version")));
+        return Err(format!("returned `{}@{}`", text("name"), text("version")));
     }
-    let integrity = Integrity::parse(text("integrity")).map_err(|error| format!("says of it: {error}"))?;
+    let integrity = Integrity::parse(text("integrity"))
+        .map_err(|error| format!("returned an invalid `integrity`: {error}"))?;
     let mut dependencies = BTreeMap::new();
     for (needed, range) in texts(manifest, "dependencies")? {
-        let needed = PackName::parse(needed).map_err(|error| format!("says that it needs {error}"))?;
-        let range = Range::parse(range).map_err(|error| format!("says that it needs {needed} in {error}"))?;
+        let needed =
+            PackName::parse(needed).map_err(|error| format!("returned an invalid dependency: {error}"))?;
+        let range = Range::parse(range)
+            .map_err(|error| format!("returned an invalid range for {needed}: {error}"))?;
         dependencies.insert(needed, range);
     }
     let peers = texts(manifest, "peerDependencies")?;
@@ -236,7 +240,8 @@ fn candidate(manifest: &Value, name: &PackName, version: &Version, url: &str) ->
         version: version.clone(),
         integrity,
         resolved: Some(format!("{url}{}", archive_path(name, version))),
-        // A lockfile's signature is over the archive. Publishers sign pack.json, so no registry has one.
+        // A lockfile signature covers the archive. Publishers sign pack.json, so no registry has
+        // such a signature.
         signature: None,
         dependencies,
         peer_dependencies: peers
@@ -246,9 +251,9 @@ fn candidate(manifest: &Value, name: &PackName, version: &Version, url: &str) ->
     })
 }
 
-/// A member of texts, which may be absent and may be nothing else.
+/// An optional object with string values.
 fn texts<'v>(manifest: &'v Value, member: &str) -> Result<Vec<(&'v str, &'v str)>, String> {
-    let other = || format!("says what `{member}` are, and not as texts");
+    let other = || format!("returned `{member}` that is not an object of strings");
     match manifest.get(member) {
         None => Ok(Vec::new()),
         Some(Value::Object(members)) => {
@@ -258,13 +263,12 @@ fn texts<'v>(manifest: &'v Value, member: &str) -> Result<Vec<(&'v str, &'v str)
     }
 }
 
-/// A name, with a range or a version behind an @.
+/// A name with an optional range or version after an @.
 pub(super) fn wanted(text: &str) -> Option<(PackName, Range)> {
     let (name, range) = text.split_once('@').unwrap_or((text, "*"));
     Some((PackName::parse(name).ok()?, Range::parse(range).ok()?))
 }
 
-/// The name and the version of a manifest.
 pub(super) fn identity(manifest: &Manifest) -> (PackName, Version) {
     (manifest.common.name.clone(), manifest.common.version.clone())
 }
@@ -276,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_says_of_a_version_is_read_whole_or_not_at_all() {
+    fn an_invalid_version_document_is_rejected() {
         let (name, version) = (PackName::parse("vendor.acme.tools").unwrap(), Version::new(1, 0, 0));
         let good = json!({
             "name": "vendor.acme.tools", "version": "1.0.0",
@@ -289,14 +293,14 @@ mod tests {
         let resolved = "https://packs.example/v1/packs/vendor.acme.tools/-/1.0.0.tgz";
         assert_eq!(found.resolved.as_deref(), Some(resolved));
         for (member, value, expected) in [
-            ("name", json!("core.openwop.http"), "answers with"),
-            ("version", json!("1.0.1"), "answers with"),
-            ("integrity", json!("md5-abc"), "says of it"),
-            ("dependencies", json!({"Not a name": "^1"}), "needs"),
-            ("dependencies", json!({"vendor.acme.base": "whatever"}), "needs vendor.acme.base in"),
-            ("dependencies", json!({"vendor.acme.base": 1}), "not as texts"),
-            ("dependencies", json!(["vendor.acme.base"]), "not as texts"),
-            ("peerDependencies", json!({"host.fs": []}), "not as texts"),
+            ("name", json!("core.openwop.http"), "returned `"),
+            ("version", json!("1.0.1"), "returned `"),
+            ("integrity", json!("md5-abc"), "invalid `integrity`"),
+            ("dependencies", json!({"Not a name": "^1"}), "invalid dependency"),
+            ("dependencies", json!({"vendor.acme.base": "whatever"}), "invalid range for vendor.acme.base"),
+            ("dependencies", json!({"vendor.acme.base": 1}), "not an object of strings"),
+            ("dependencies", json!(["vendor.acme.base"]), "not an object of strings"),
+            ("peerDependencies", json!({"host.fs": []}), "not an object of strings"),
         ] {
             let mut document = good.clone();
             document[member] = value;

@@ -12,23 +12,23 @@ use packs::trust::{self, Proof, TrustPolicy};
 use packs::{PackError, publish};
 use serde_json::json;
 
-use super::{source, trusted};
+use super::{source, trust_policy};
 use crate::arguments::{PackSign, PackVerify};
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, GOOD, Layout, Overwrite, WARNING};
 
-pub(super) fn sign(arguments: &PackSign) -> Result<Answer, Failure> {
+pub(super) fn sign(arguments: &PackSign) -> Result<ExitStatus, Failure> {
     if let Some(path) = &arguments.new_key {
         return new_key(path, arguments);
     }
-    let (Some(dir), Some(key)) = (&arguments.dir, &arguments.key) else { return Ok(Answer::No) };
+    let (Some(dir), Some(key)) = (&arguments.dir, &arguments.key) else { return Ok(ExitStatus::Negative) };
     let key = source::private_key(key)?;
     let mut files = source::files(dir)?;
     source::add_signature(&mut files, &key, dir)?;
     let keys = dir.join("keys");
     std::fs::create_dir_all(&keys).map_err(|cause| Failure::unwritable(Some(&keys), cause))?;
     for path in [SIGNATURE_PATH, PUBLIC_KEY_PATH] {
-        let place = EntryPath::parse(path).expect("a path that is written here is one");
+        let place = EntryPath::parse(path).expect("constant paths are valid");
         if let Some((content, _)) = files.get(&place) {
             output::write_file(&dir.join(path), content, Overwrite::Replace)?;
         }
@@ -38,19 +38,19 @@ pub(super) fn sign(arguments: &PackSign) -> Result<Answer, Failure> {
         output::json(&json!({"signature": SIGNATURE_PATH, "fingerprint": fingerprint}), Layout::Compact)?;
     } else {
         output::text(&format!(
-            "pack.json is {GOOD}signed{GOOD:#} by {fingerprint}; the signature is {SIGNATURE_PATH}."
+            "{GOOD}Signed{GOOD:#} pack.json with {fingerprint}; the signature is in {SIGNATURE_PATH}."
         ))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
-fn new_key(path: &Path, arguments: &PackSign) -> Result<Answer, Failure> {
+fn new_key(path: &Path, arguments: &PackSign) -> Result<ExitStatus, Failure> {
     let mut entropy = [0; 32];
     SystemEntropy
         .fill(&mut entropy)
         .map_err(|cause| Failure::Unreadable { name: "the system's entropy".to_owned(), cause })?;
     let key = PrivateKey::from_entropy(&entropy);
-    let advice = "Choose another name; a key that is there is never replaced.";
+    let advice = "Choose another name. An existing key is never overwritten.";
     output::write_file(path, key.to_pem().as_bytes(), Overwrite::Refuse { advice })?;
     let mut public = path.as_os_str().to_owned();
     public.push(".pub");
@@ -62,19 +62,19 @@ fn new_key(path: &Path, arguments: &PackSign) -> Result<Answer, Failure> {
         output::json(&document, Layout::Compact)?;
     } else {
         output::text(&format!(
-            "The key {fingerprint} is in {}; keep it to yourself. Others need {}.",
+            "Created the key {fingerprint} in {}; keep it secret. Give others the public key in {}.",
             path.display(),
             public.display()
         ))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
-pub(super) fn verify(arguments: &PackVerify) -> Result<Answer, Failure> {
-    let keys = trusted::keys(&arguments.keys)?;
+pub(super) fn verify(arguments: &PackVerify) -> Result<ExitStatus, Failure> {
+    let keys = trust_policy::keys(&arguments.keys)?;
     let bytes = source::archive(&arguments.source)?;
     let archive = Archive::read(&bytes, &Limits::DEFAULT).map_err(|error| {
-        // The codes of publishing say it best.
+        // The codes of publishing describe it best.
         let request = publish::PublishRequest {
             name: "core.unknown.pack",
             version: "0.0.0",
@@ -101,24 +101,25 @@ pub(super) fn verify(arguments: &PackVerify) -> Result<Answer, Failure> {
             json!({"pack": manifest.id(), "integrity": integrity, "proof": proof, "covers": covers});
         output::json(&document, Layout::Compact)?;
     } else {
-        output::text(&told(&manifest.id(), &proof, integrity))?;
+        output::text(&message(&manifest.id(), &proof, integrity))?;
     }
-    Ok(Answer::yes_if(proof != Proof::Unsigned))
+    Ok(ExitStatus::success_if(proof != Proof::Unsigned))
 }
 
-/// What was proven, and of what. Somebody who reads that a pack is signed would believe it of all its files.
-fn told(id: &str, proof: &Proof, integrity: Integrity) -> String {
+/// What was verified and what it covers. Without this, readers would assume that a signature covers
+/// all files.
+fn message(id: &str, proof: &Proof, integrity: Integrity) -> String {
     let covered = format!(
-        "The signature covers {MANIFEST_PATH} alone. The other files are fixed by the digest of the archive, \
-         {integrity}: compare it with one that you trust."
+        "The signature covers only {MANIFEST_PATH}. The digest of the archive covers the other files, \
+         {integrity}: compare it with a digest that you trust."
     );
     match proof {
         Proof::Signed { key_id } => {
             format!("{MANIFEST_PATH} of {id} is {GOOD}signed{GOOD:#} by {key_id}.\n{covered}")
         }
         Proof::SelfSigned { fingerprint } => format!(
-            "{MANIFEST_PATH} of {id} is {WARNING}whole{WARNING:#}: the key that the pack brings, \
-             {fingerprint}, signed it. Nobody vouches for that key; name one with --key.\n{covered}"
+            "{MANIFEST_PATH} of {id} is {WARNING}self-signed{WARNING:#} with the key in the pack, \
+             {fingerprint}. That key is not trusted; pass a trusted key with --key.\n{covered}"
         ),
         Proof::Unsigned => format!("{id} is {WARNING}not signed{WARNING:#}."),
     }

@@ -1,4 +1,4 @@
-//! A pack as it is given: an archive, or a folder that is packed.
+//! Reads a pack from an archive or a folder.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,10 +11,9 @@ use packs::signature::{PUBLIC_KEY_PATH, PrivateKey, PublicKey, SIGNATURE_PATH};
 use crate::failure::Failure;
 use crate::input;
 
-/// The files of a folder, by their paths.
 pub(super) type Files = BTreeMap<EntryPath, (Vec<u8>, bool)>;
 
-/// The bytes of the archive; a folder is packed.
+/// The bytes of the archive; a folder is packed first.
 pub(super) fn archive(source: &Path) -> Result<Vec<u8>, Failure> {
     if source.is_dir() {
         return packed(&files(source)?, source);
@@ -22,7 +21,7 @@ pub(super) fn archive(source: &Path) -> Result<Vec<u8>, Failure> {
     input::read(Some(source), "an archive", Limits::DEFAULT.packed_bytes)
 }
 
-/// The files of a folder, in memory. Names that begin with a dot stay at home; a link is refused.
+/// The files of a folder, in memory. Dotfiles are skipped; links are rejected.
 pub(super) fn files(root: &Path) -> Result<Files, Failure> {
     let mut files = Files::new();
     let mut bytes = 0;
@@ -36,7 +35,7 @@ pub(super) fn files(root: &Path) -> Result<Files, Failure> {
                 let cause = std::io::Error::new(std::io::ErrorKind::InvalidData, why.to_owned());
                 Failure::unreadable(Some(&path), cause)
             };
-            let Some(name) = name.to_str() else { return Err(odd("the name is no UTF-8")) };
+            let Some(name) = name.to_str() else { return Err(odd("the name is not UTF-8")) };
             if name.starts_with('.') {
                 continue;
             }
@@ -49,18 +48,17 @@ pub(super) fn files(root: &Path) -> Result<Files, Failure> {
                 let content = input::read(Some(&path), "a file of a pack", Limits::DEFAULT.unpacked_bytes)?;
                 bytes += content.len();
                 if bytes > Limits::DEFAULT.unpacked_bytes || files.len() >= Limits::DEFAULT.entries {
-                    return Err(odd("a pack has at most 50 MiB and 10,000 files"));
+                    return Err(odd("the pack is too large; the limits are 50 MiB and 10,000 files"));
                 }
                 files.insert(inside, (content, kind.permissions().mode() & 0o111 != 0));
             } else {
-                return Err(odd("links and devices are not packed"));
+                return Err(odd("links and devices cannot be packed"));
             }
         }
     }
     Ok(files)
 }
 
-/// The one archive of these files.
 pub(super) fn packed(files: &Files, source: &Path) -> Result<Vec<u8>, Failure> {
     let borrowed =
         files.iter().map(|(path, (content, executable))| (path.clone(), (content.as_slice(), *executable)));
@@ -68,11 +66,11 @@ pub(super) fn packed(files: &Files, source: &Path) -> Result<Vec<u8>, Failure> {
         .map_err(|error| Failure::unreadable(Some(source), std::io::Error::other(error.to_string())))
 }
 
-/// Adds the signature over `pack.json`, and the key, to the files.
+/// Adds the signature of `pack.json` and the public key to the files.
 pub(super) fn add_signature(files: &mut Files, key: &PrivateKey, source: &Path) -> Result<(), Failure> {
-    let place = |path: &str| EntryPath::parse(path).expect("a path that is written here is one");
+    let place = |path: &str| EntryPath::parse(path).expect("constant paths are valid");
     let Some((manifest, _)) = files.get(&place("pack.json")) else {
-        let cause = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no pack.json in it");
+        let cause = std::io::Error::new(std::io::ErrorKind::NotFound, "it does not contain pack.json");
         return Err(Failure::unreadable(Some(source), cause));
     };
     let signature = key.sign(manifest).to_vec();
@@ -81,13 +79,11 @@ pub(super) fn add_signature(files: &mut Files, key: &PrivateKey, source: &Path) 
     Ok(())
 }
 
-/// Reads a private key.
 pub(super) fn private_key(path: &Path) -> Result<PrivateKey, Failure> {
     let pem = input::read(Some(path), "a key", 16 * 1024)?;
     Ok(PrivateKey::from_pem(&String::from_utf8_lossy(&pem))?)
 }
 
-/// Reads a public key.
 pub(super) fn public_key(path: &Path) -> Result<PublicKey, Failure> {
     let pem = input::read(Some(path), "a key", 16 * 1024)?;
     Ok(PublicKey::from_pem(&String::from_utf8_lossy(&pem))?)

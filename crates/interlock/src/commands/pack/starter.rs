@@ -8,14 +8,14 @@ use packs::name::{PackName, Scope};
 use serde_json::{Value, json};
 
 use crate::arguments::{PackKindArgument as Kind, PackNew};
-use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::output::{self, Layout, Overwrite};
 
-pub(super) fn run(arguments: &PackNew) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &PackNew) -> Result<ExitStatus, Failure> {
     let name = PackName::parse(&arguments.name).ok().filter(|name| name.scope() != Scope::Local).ok_or_else(|| {
-        let message = format!("`{}` is no name that can be published, such as vendor.acme.http-tools", arguments.name);
+        let message = format!("`{}` is not a valid pack name, such as vendor.acme.http-tools", arguments.name);
         Failure::from(canon::error::Envelope::new(CommandErrorCode::InputUnreadable, message).suggest(
-            "Begin with vendor.<organisation>, community.<author>, private.<host> or core, and end with what it is.",
+            "Start with vendor.<organisation>, community.<author>, private.<host> or core, followed by a name.",
         ))
     })?;
     let last = name.as_str().rsplit('.').next().unwrap_or("pack").to_owned();
@@ -32,16 +32,14 @@ pub(super) fn run(arguments: &PackNew) -> Result<Answer, Failure> {
     } else {
         let shown = dir.display();
         let source = match arguments.kind {
-            Kind::Node => {
-                "\nIts node greets: nodes.wasm is what runs, and nodes.wat the text that it was made from."
-            }
+            Kind::Node => "\nIt has an example node: nodes.wasm is compiled from nodes.wat.",
             _ => "",
         };
         output::text(&format!(
-            "{shown}/pack.json is the beginning of {name}.{source} Change it, then:\n  interlock pack check {shown}"
+            "Created {name} in {shown}/pack.json.{source} Edit it, then run:\n  interlock pack check {shown}"
         ))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
 fn write(dir: &Path, path: &str, content: &[u8]) -> Result<(), Failure> {
@@ -52,17 +50,17 @@ fn write(dir: &Path, path: &str, content: &[u8]) -> Result<(), Failure> {
     output::write_file(
         &place,
         content,
-        Overwrite::Refuse { advice: "Choose another folder; what is there stays." },
+        Overwrite::Refuse { advice: "Choose another folder. Existing files are never overwritten." },
     )
 }
 
-/// The files of a skeleton, each with its path.
+/// The files of the template by path.
 type Files = Vec<(&'static str, Vec<u8>)>;
 
-/// A manifest that `check` accepts, and the files that it refers to.
+/// A manifest that `check` accepts, and the files it refers to.
 fn skeleton(name: &PackName, last: &str, kind: Kind) -> Result<(Value, Files), Failure> {
     let mut manifest = json!({
-        "name": name, "version": "0.1.0", "description": "What this pack is for.", "license": "Apache-2.0",
+        "name": name, "version": "0.1.0", "description": "Describe this pack.", "license": "Apache-2.0",
         "engines": {"openwop": ">=1.0.0 <2.0.0"},
     });
     let schema = b"{\n  \"type\": \"object\"\n}\n".to_vec();

@@ -1,4 +1,4 @@
-//! A run on the server of the data directory.
+//! Runs a workflow on the data directory's server.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Started, is_file, show};
 use crate::arguments::Run;
 use crate::client::{Client, Enough, refused};
-use crate::commands::serve::{Found, Serving, read_workflow};
+use crate::commands::serve::{Serving, WorkflowFile, read_workflow};
 use crate::failure::Failure;
 use crate::settings::Settings;
 
@@ -23,9 +23,11 @@ pub(super) async fn start(
     let workflow_id = if is_file(&arguments.workflow) {
         let path = Path::new(&arguments.workflow);
         let document = match read_workflow(path) {
-            Found::Run(document) => document,
-            Found::Guided => return Err(refused("the workflow guides an agent and cannot be run by itself")),
-            Found::Neither(reason) => return Err(refused(&format!("{}: {reason}", path.display()))),
+            WorkflowFile::Run(document) => document,
+            WorkflowFile::Guided => {
+                return Err(refused("the workflow has `steps` for an agent and cannot be run without one"));
+            }
+            WorkflowFile::Neither(reason) => return Err(refused(&format!("{}: {reason}", path.display()))),
         };
         client.post("/v1/workflows", &document).await?;
         document["id"].as_str().unwrap_or_default().to_owned()
@@ -42,14 +44,14 @@ pub(super) async fn start(
     Ok(Started { run_id, status, snapshot: Some(snapshot) })
 }
 
-/// Shows events until the run ends, or somebody is needed.
+/// Prints events until the run ends or waits for a person.
 async fn follow(client: &Client, run_id: &RunId, quiet: bool) -> Result<(), Failure> {
     let events = format!("/v1/runs/{run_id}/events?streamMode=debug");
     let show = |text: &str| {
         if !quiet {
             show::event(text)?;
         }
-        Ok(if show::needs_somebody(text) { Enough::Yes } else { Enough::No })
+        Ok(if show::needs_person(text) { Enough::Yes } else { Enough::No })
     };
     client.stream(&events, show).await
 }

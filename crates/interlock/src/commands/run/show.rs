@@ -1,4 +1,4 @@
-//! Runs in words.
+//! Prints events and results of runs.
 
 use anstyle::{AnsiColor, Style};
 use flow::run::RunStatus;
@@ -8,7 +8,7 @@ use super::Started;
 use crate::failure::Failure;
 use crate::output::{self, BAD, DIM, GOOD};
 
-/// Writes one event on a line: when, what, where.
+/// Prints one event on one line: time, kind, node.
 pub(super) fn event(text: &str) -> Result<(), Failure> {
     let event: Value = serde_json::from_str(text).unwrap_or(Value::Null);
     let kind = event["type"].as_str().unwrap_or_default();
@@ -24,13 +24,13 @@ pub(super) fn event(text: &str) -> Result<(), Failure> {
     output::text(&format!("{DIM}{time}{DIM:#}  {style}{kind:<24}{style:#}  {node}  {message}"))
 }
 
-/// Whether nothing follows without a person.
-pub(super) fn needs_somebody(text: &str) -> bool {
+/// Whether the run cannot continue without a person.
+pub(super) fn needs_person(text: &str) -> bool {
     text.contains("\"interrupt.requested\"")
         && serde_json::from_str::<Value>(text).is_ok_and(|event| event["type"] == "interrupt.requested")
 }
 
-/// What became of a run, and what to do next.
+/// The status of a run, and what to do next.
 pub(super) fn ending(started: &Started, followed: bool) -> String {
     let Started { run_id, status, snapshot } = started;
     let error =
@@ -44,16 +44,16 @@ pub(super) fn ending(started: &Started, followed: bool) -> String {
                 snapshot.as_ref().and_then(|snapshot| snapshot["currentNodeId"].as_str()).unwrap_or("?");
             if snapshot.as_ref().is_some_and(|snapshot| snapshot.get("interrupt").is_none()) {
                 return format!(
-                    "{status}  {run_id}  at {node}\n  a child run waits: see `childRuns` of GET /v1/runs/{run_id} on `interlock serve`, and answer there"
+                    "{status}  {run_id}  at {node}\n  a child run waits: start `interlock serve` and see `childRuns` in GET /v1/runs/{run_id}"
                 );
             }
             format!(
-                "{status}  {run_id}  at {node}\n  answer: POST /v1/runs/{run_id}/interrupts/{node} with {{\"resumeValue\": …}} on `interlock serve`"
+                "{status}  {run_id}  at {node}\n  to answer: start `interlock serve` and send {{\"resumeValue\": …}} to POST /v1/runs/{run_id}/interrupts/{node}"
             )
         }
         status if followed => format!("{status}  {run_id}"),
         status => format!(
-            "{status}  {run_id}\n  watch: GET /v1/runs/{run_id}/events on `interlock serve`, which also goes on with it"
+            "{status}  {run_id}\n  to continue: start `interlock serve`; to watch: GET /v1/runs/{run_id}/events"
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! A data directory whose database of runs is gone.
+//! Handles a data directory whose run database is missing.
 
 use std::path::Path;
 
@@ -11,21 +11,20 @@ use super::open_store;
 use crate::failure::{CommandErrorCode, Failure};
 use crate::settings::Settings;
 
-/// The database of runs, in the data directory.
 pub(crate) const RUNS: &str = "runs.sqlite3";
-/// What to do about a database that is damaged or gone.
 pub(crate) const RESTORE: &str =
-    "Stop the server and restore the data directory from a copy that `interlock backup` made.";
+    "Stop the server and restore the data directory from a copy made by `interlock backup`.";
 
-/// Whether the directory had a database of runs that is not there any more, or is empty. Guided sessions alone need none; the files that are
-/// looked for here are only ever made beside one.
+/// Whether the directory had a run database that is now missing or empty. Guided sessions alone
+/// need none; the files checked here are created only together with a database.
 pub(crate) fn is_lost(data_dir: &Path) -> bool {
     let is_there = std::fs::metadata(data_dir.join(RUNS)).is_ok_and(|found| found.len() > 0);
     let had_one = [format!("keys/{}", key::FILE), LOCAL_KEY.to_owned(), format!("keys/{ANCHORS_FILE}")];
     !is_there && had_one.iter().any(|name| data_dir.join(name).exists())
 }
 
-/// Refuses to make a new database in place of one that is gone: every run, key and workflow would be gone without a word.
+/// Refuses to create a new database in place of a missing one: all runs, keys and workflows would
+/// silently be lost.
 pub(super) fn refuse_if_lost(data_dir: &Path) -> Result<(), Failure> {
     if !is_lost(data_dir) {
         return Ok(());
@@ -34,14 +33,14 @@ pub(super) fn refuse_if_lost(data_dir: &Path) -> Result<(), Failure> {
     let message = format!("{file} is missing or empty, but this data directory had a run database");
     Err(Envelope::new(CommandErrorCode::RunsDatabaseMissing, message)
         .suggest(format!(
-            "{RESTORE} To begin with an empty database on purpose, use `interlock serve --new-database`."
+            "{RESTORE} To start with an empty database instead, use `interlock serve --new-database`."
         ))
         .detail("file", file)
         .into())
 }
 
-/// Makes an empty database where the directory has lost its own. What was kept of the audit log speaks of the lost one; it is put aside, and so
-/// is what is left beside the lost one.
+/// Creates an empty database where the previous one is missing. The audit checkpoints of the old
+/// database and its leftover files are moved aside.
 pub(super) fn begin_anew(settings: &Settings) -> Result<(), Failure> {
     let data_dir = &settings.data_dir.value;
     if !is_lost(data_dir) {

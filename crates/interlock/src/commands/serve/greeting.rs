@@ -1,4 +1,4 @@
-//! What a server prints when it starts.
+//! The messages that a server prints at start.
 
 use std::io::IsTerminal as _;
 
@@ -10,21 +10,21 @@ use crate::client::own_key;
 use crate::failure::Failure;
 use crate::output;
 
-/// Which program prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Greeting {
-    /// `interlock serve`: everything that is needed to use the server.
+    /// `interlock serve`: everything needed to use the server.
     Server,
-    /// `interlock demo`: the address. The demo prints its own sign-in link when there is something to decide.
+    /// `interlock demo`: the address only. The demo prints a sign-in link when an approval is
+    /// pending.
     Demo,
 }
 
 impl Greeting {
-    /// Shows a key that was created just now, once.
+    /// Shows a newly created key, once.
     pub(super) fn show_key(self, created: &Created) -> Result<(), Failure> {
         match self {
             Self::Server => output::text(&format!(
-                "Created an API key. It is shown once, and kept in {} for this machine:\n\n  {}\n",
+                "Created an API key. It is shown once, and stored in {} for local commands:\n\n  {}\n",
                 created.path.display(),
                 created.key
             )),
@@ -32,25 +32,26 @@ impl Greeting {
         }
     }
 
-    /// Shows where the server can be reached.
+    /// Shows the server's addresses.
     pub(super) fn show_address(self, opened: &Opened) -> Result<(), Failure> {
         let Opened { settings, runs, address, .. } = opened;
         let mut lines = format!(
-            "Serving http://{address} from {}\nAgents speak MCP to {}/mcp",
+            "Serving http://{address} from {}\nMCP for agents: {}/mcp",
             settings.data_dir.value.display(),
             runs.public_url()
         );
         if let (Self::Server, Some(link)) = (self, link_for_terminal(opened)?) {
             let minutes = SignInLinks::LIFETIME_MINUTES;
-            lines += &format!("\nSign in: {link} (works once, within {minutes} minutes)");
+            lines += &format!("\nSign in: {link} (single use, valid for {minutes} minutes)");
         }
-        // One text: a reader that takes the first line and leaves does not end the server.
+        // Written at once, so that a reader that closes the pipe after the first line does not stop
+        // the server.
         output::text(&lines)
     }
 }
 
-/// A sign-in link for the person at the terminal of this machine. A link is a credential, so it is not written to a file or a log,
-/// and a console that is reached through another address is signed in to there.
+/// A sign-in link for the person at the local terminal. A link is a credential, so it is not
+/// written to files or logs, and not issued for a console that is reached through another address.
 fn link_for_terminal(opened: &Opened) -> Result<Option<String>, Failure> {
     let is_reached_here = opened.address.ip().is_loopback() && opened.runs.public_url() == opened.url;
     if !is_reached_here || !std::io::stdout().is_terminal() {
@@ -58,7 +59,8 @@ fn link_for_terminal(opened: &Opened) -> Result<Option<String>, Failure> {
     }
     match own_key(&opened.settings) {
         Ok(key) if opened.runs.authenticate(&key).is_ok() => opened.sign_in_link(&key, "/").map(Some),
-        // Only keys of others, or one that was revoked: people sign in with what they have.
+        // Only keys of other tenants exist, or the local key was revoked: users sign in with their
+        // own keys.
         Ok(_) | Err(_) => Ok(None),
     }
 }

@@ -1,4 +1,4 @@
-//! Which keys a server begins with.
+//! The API keys that a server starts with.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -16,19 +16,18 @@ use super::{TENANT, refused};
 use crate::failure::{CommandErrorCode, Failure};
 use crate::settings::Settings;
 
-/// The environment variable of a key.
+/// The environment variable of the local key.
 pub(crate) const KEY_VARIABLE: &str = "INTERLOCK_API_KEY";
-/// The one place where a key is kept as it is, for this machine's own tools.
+/// The only file that contains a key in plain text, for local commands.
 pub(crate) const LOCAL_KEY: &str = "keys/local-api-key";
 
-/// A key that was created because there was none.
+/// A newly created key.
 pub(super) struct Created {
     pub(super) key: String,
-    /// Where it is kept.
     pub(super) path: PathBuf,
 }
 
-/// Makes sure that somebody can sign in: with the key of the environment, with those that were created before, or with a new one.
+/// Ensures that a valid key exists: from the environment, from an earlier start, or newly created.
 pub(super) async fn prepare(
     runs: &Runs,
     settings: &Settings,
@@ -36,9 +35,10 @@ pub(super) async fn prepare(
 ) -> Result<Option<Created>, Failure> {
     if let Ok(key) = std::env::var(KEY_VARIABLE) {
         if key.chars().count() < MIN_KEY_CHARACTERS {
-            let message = format!("{KEY_VARIABLE} has fewer than {MIN_KEY_CHARACTERS} characters");
+            let message =
+                format!("{KEY_VARIABLE} is too short; it must have at least {MIN_KEY_CHARACTERS} characters");
             return Err(Envelope::new(CommandErrorCode::ConfigInvalid, message)
-                .suggest("Use a long random text, such as the output of `openssl rand -hex 24`.")
+                .suggest("Use a long random value, such as the output of `openssl rand -hex 24`.")
                 .into());
         }
         put(runs, &key, "environment").await?;
@@ -49,20 +49,20 @@ pub(super) async fn prepare(
     if known.iter().all(|(_, key)| key.id == "local" || key.revoked_at.is_some())
         && !address.ip().is_loopback()
     {
-        let message = format!("{address} can be reached by others, and no key was set");
+        let message = format!("{address} is reachable from other machines, but no API key is set");
         return Err(Envelope::new(CommandErrorCode::KeyRequired, message)
             .suggest(format!(
-                "Set {KEY_VARIABLE}, make a key with `interlock key new-api-key`, or listen on 127.0.0.1."
+                "Set {KEY_VARIABLE}, create a key with `interlock key new-api-key`, or listen on 127.0.0.1."
             ))
             .into());
     }
     if let Ok(key) = std::fs::read_to_string(&path) {
-        // A key for everything stays one when there are more scopes than when it was made.
+        // A key with all scopes gets new scopes too.
         let digest = hash(key.trim());
         let lacks = |(of, known): &(_, ApiKey)| {
             *of == digest && known.revoked_at.is_none() && known.scopes != Scope::ALL
         };
-        // A database that was begun anew on purpose does not know the key of this machine's tools yet.
+        // A new database does not contain the local key yet.
         if known.is_empty() || known.iter().any(lacks) {
             put(runs, key.trim(), "local").await?;
         }

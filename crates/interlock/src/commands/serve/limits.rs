@@ -1,4 +1,4 @@
-//! How much, how often and for how long: what the settings say of it.
+//! Limits and retention from the settings.
 
 use canon::error::Envelope;
 use host::runs::Runs;
@@ -8,12 +8,11 @@ use host::runs::retention::{MIN_ANSWERS, MIN_FINISHED_RUNS, Retention};
 use crate::failure::{CommandErrorCode, Failure};
 use crate::settings::{Limit, Setting, Settings, Span};
 
-/// Files that are open besides connections: the database with its readers, logs, calls to subscribers.
+/// Open files besides connections: the database and its readers, logs, calls to subscribers.
 const OTHER_FILES: u64 = 256;
-/// The most connections, however many files the system would give: each takes some memory.
+/// The most connections, even if the system allows more files: each uses some memory.
 const MAX_CONNECTIONS: u64 = 16_384;
 
-/// What the settings limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) rates: RateLimits,
@@ -22,7 +21,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// The limits of the settings, and those of the system, which are raised as far as this process may.
+    /// The limits in the settings, and those of the system, which are raised as far as allowed.
     pub(super) fn of(settings: &Settings) -> Result<Self, Failure> {
         let rates = RateLimits {
             key: named("rate_limits.key", &settings.key_limit)?,
@@ -44,7 +43,7 @@ impl Limits {
     }
 }
 
-/// What no run and no workflow may exceed.
+/// Limits of a single run or workflow.
 pub(super) fn of_runs(settings: &Settings) -> flow::engine::Limits {
     flow::engine::Limits {
         max_append_bytes: settings.append_bytes.value.bytes(),
@@ -54,7 +53,7 @@ pub(super) fn of_runs(settings: &Settings) -> flow::engine::Limits {
     }
 }
 
-/// A rate that was set, where one was: at once as many as in a second, where nothing is said of that.
+/// A configured rate. The default burst is one second's worth.
 pub(crate) fn rate(limit: Limit) -> Result<Option<Rate>, ()> {
     match (limit.per_second, limit.burst) {
         (Some(per_second), burst) => Ok(Some(Rate::new(per_second, burst.unwrap_or(per_second)))),
@@ -65,8 +64,8 @@ pub(crate) fn rate(limit: Limit) -> Result<Option<Rate>, ()> {
 
 fn named(key: &str, setting: &Setting<Limit>) -> Result<Option<Rate>, Failure> {
     rate(setting.value).map_err(|()| {
-        Envelope::new(CommandErrorCode::ConfigInvalid, format!("`{key}` has a `burst` and no `per_second`"))
-            .suggest("Add `per_second`: how many requests a second are let through for good.")
+        Envelope::new(CommandErrorCode::ConfigInvalid, format!("`{key}` has `burst` but not `per_second`"))
+            .suggest("Add `per_second`, the sustained number of requests per second.")
             .detail("key", key)
             .into()
     })
@@ -74,15 +73,16 @@ fn named(key: &str, setting: &Setting<Limit>) -> Result<Option<Rate>, Failure> {
 
 fn too_short(key: &str, least: &str) -> Failure {
     Envelope::new(CommandErrorCode::ConfigInvalid, format!("`{key}` is shorter than {least}"))
-        .suggest(format!("Write \"{least}\" or longer."))
+        .suggest(format!("Use \"{least}\" or longer."))
         .detail("key", key)
         .into()
 }
 
-/// As many connections as there may be open files for, and streams for three quarters of them: the rest is for short requests.
+/// As many connections as the open-file limit allows; three quarters may be streams, the rest is
+/// for short requests.
 ///
-/// One address gets an eighth of them where nothing else is configured. This machine gets half: what connects from here is often a
-/// proxy that speaks for everybody, or a load test.
+/// By default, one address gets an eighth of them. This machine gets half: local connections often
+/// come from a proxy for many users, or from a load test.
 fn connections(open_files: u64, per_address: Option<u32>) -> server::http::Settings {
     let default = server::http::Settings::default();
     let most = open_files.saturating_sub(OTHER_FILES).clamp(64, MAX_CONNECTIONS);
@@ -97,22 +97,22 @@ fn connections(open_files: u64, per_address: Option<u32>) -> server::http::Setti
     }
 }
 
-/// Deletes what is over, and tells what was.
+/// Deletes expired runs and logs how many.
 pub(super) async fn keep(runs: &Runs, retention: Retention) {
-    let told = |swept| match swept {
+    let message = |swept| match swept {
         Ok(host::runs::retention::Swept { runs: 0, .. }) => {}
         Ok(host::runs::retention::Swept { runs, .. }) => {
-            tracing::info!(runs, "runs were deleted: their time is over");
+            tracing::info!(runs, "deleted expired runs");
         }
-        Err(refusal) => tracing::warn!(%refusal, "what is over could not be deleted; it is tried again"),
+        Err(refusal) => tracing::warn!(%refusal, "cannot delete expired runs; will retry"),
     };
-    runs.keep_retention(retention, told).await;
+    runs.keep_retention(retention, message).await;
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn there_are_as_many_connections_as_files_for_them() {
+    fn the_connection_limit_follows_the_file_limit() {
         for (open_files, connections, streams, per_address, per_local_address) in [
             (1024, 768, 576, 96, 384),
             (4096, 3840, 2880, 480, 1920),

@@ -1,4 +1,4 @@
-//! One `serve` per data directory, and how others find it.
+//! Ensures one `serve` per data directory, and announces its address.
 
 use std::fs::{File, TryLockError};
 use std::io::Write as _;
@@ -16,13 +16,12 @@ const ANNOUNCEMENT: &str = "serve.json";
 /// The `serve` of a data directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Serving {
-    /// Where it is reached.
     pub(crate) url: String,
-    /// Its process.
     pub(crate) pid: u32,
 }
 
-/// Takes the data directory for this process. It is given back when the file is closed, however the process ends.
+/// Locks the data directory for this process. The lock is released when the file is closed, however
+/// the process ends.
 pub(crate) fn take(settings: &Settings) -> Result<File, Failure> {
     crate::service::open_files(settings)?;
     let path = settings.data_dir.value.join(LOCK);
@@ -41,15 +40,15 @@ pub(crate) fn take(settings: &Settings) -> Result<File, Failure> {
             let first = read(settings)
                 .map(|first| format!(": process {} at {}", first.pid, first.url))
                 .unwrap_or_default();
-            let message = format!("{} is served already{first}", settings.data_dir.value.display());
+            let message = format!("{} is already served{first}", settings.data_dir.value.display());
             Err(Envelope::new(CommandErrorCode::ServeRunning, message)
-                .suggest("Use that one, end it first, or serve another directory with --data-dir.")
+                .suggest("Use that server, stop it first, or serve another directory with --data-dir.")
                 .into())
         }
     }
 }
 
-/// Says where this process is reached.
+/// Announces the address of this process.
 pub(super) fn announce(settings: &Settings, url: &str) -> Result<(), Failure> {
     let path = settings.data_dir.value.join(ANNOUNCEMENT);
     let document = serde_json::json!({"url": url, "pid": std::process::id()}).to_string();
@@ -60,7 +59,7 @@ pub(super) fn announce(settings: &Settings, url: &str) -> Result<(), Failure> {
     write().map_err(|cause| Failure::Unwritable { name: path.display().to_string(), cause })
 }
 
-/// Takes the announcement back. One that is left behind is no harm: whoever reads it asks the lock first.
+/// Removes the announcement. A stale one is harmless, because readers check the lock first.
 pub(super) fn withdraw(settings: &Settings) {
     let _ = std::fs::remove_file(settings.data_dir.value.join(ANNOUNCEMENT));
 }
@@ -69,7 +68,7 @@ fn read(settings: &Settings) -> Option<Serving> {
     serde_json::from_slice(&std::fs::read(settings.data_dir.value.join(ANNOUNCEMENT)).ok()?).ok()
 }
 
-/// The `serve` that has the data directory, where there is one.
+/// The `serve` that uses the data directory, if any.
 pub(crate) fn serving(settings: &Settings) -> Option<Serving> {
     let file = File::options().write(true).open(settings.data_dir.value.join(LOCK)).ok()?;
     match file.try_lock() {

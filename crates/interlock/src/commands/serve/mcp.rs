@@ -1,15 +1,14 @@
-//! Other MCP servers that nodes may use.
+//! External MCP servers that nodes can use.
 
 use std::sync::Arc;
 
 use canon::error::Envelope;
-use host::hands::mcp::Servers;
+use host::executors::mcp::Servers;
 use host::runs::secrets::Secrets;
 
 use crate::failure::{CommandErrorCode, Failure};
 use crate::settings::Settings;
 
-/// The servers that the settings name.
 pub(super) fn servers(settings: &Settings, secrets: Arc<dyn Secrets>) -> Result<Servers, Failure> {
     let mut servers = Servers::new(secrets);
     for (id, server) in &settings.mcp_servers.value {
@@ -19,13 +18,13 @@ pub(super) fn servers(settings: &Settings, secrets: Arc<dyn Secrets>) -> Result<
             let message =
                 format!("`mcp.servers.{id}.secret` names a secret that is not in the table `secrets`");
             return Err(Envelope::new(CommandErrorCode::ConfigInvalid, message)
-                .suggest("Add it there as `env:NAME` or `file:/path`, and give its name here.")
+                .suggest("Add it there as `env:NAME` or `file:/path`.")
                 .into());
         }
         servers = servers.with(id, &server.url, server.secret.clone(), server.tenants.clone()).map_err(
             |error| {
                 Envelope::new(CommandErrorCode::ConfigInvalid, format!("`mcp.servers.{id}.url`: {error}"))
-                    .suggest("Write the address of the server, such as `https://mcp.example/mcp`.")
+                    .suggest("Use the URL of the server, such as `https://mcp.example/mcp`.")
             },
         )?;
     }

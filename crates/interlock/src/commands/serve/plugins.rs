@@ -1,4 +1,4 @@
-//! The origin of plugins: a listener of its own, where nothing else is.
+//! The plugin origin: a separate listener that serves only plugins.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -12,23 +12,21 @@ use super::cannot_listen;
 use crate::failure::{CommandErrorCode, Failure};
 use crate::settings::Settings;
 
-/// The folder of installed packs, in the data directory.
 const FOLDER: &str = "packs";
 
-/// The plugins that are installed, and where they are served, if anywhere.
+/// The installed plugins, and the address that serves them, if any.
 pub(super) struct Frames {
     installed: Arc<Plugins>,
     listener: Option<(TcpListener, SocketAddr)>,
 }
 
-/// Plugins that are being served.
 pub(super) struct Serving {
     stop: oneshot::Sender<()>,
     task: JoinHandle<std::io::Result<()>>,
 }
 
 impl Frames {
-    /// Takes the address that the settings name, and looks for packs.
+    /// Binds the configured address and loads the installed packs.
     pub(super) fn open(settings: &Settings, public_url: &str) -> Result<Self, Failure> {
         let listener = match settings.plugins_listen.value {
             None => None,
@@ -45,16 +43,17 @@ impl Frames {
             settings.plugins_url.value.clone().unwrap_or_else(|| format!("http://{address}"))
         });
         if origin.as_deref().is_some_and(|origin| is_same(origin, public_url)) {
-            let message = "`plugins.public_url` is the origin of the console: plugins need one of their own";
+            let message =
+                "`plugins.public_url` has the same origin as the console; plugins need a separate origin";
             return Err(Envelope::new(CommandErrorCode::ConfigInvalid, message)
-                .suggest("Give plugins another name or another port.")
+                .suggest("Use another host name or port for plugins.")
                 .detail("key", "plugins.public_url")
                 .into());
         }
         let folder = settings.data_dir.value.join(FOLDER);
         let installed = Plugins::open(&folder, origin, public_url).map_err(|error| -> Failure {
             Envelope::new(storage::StoreErrorCode::StoreIo, error.to_string())
-                .suggest("Check that the data directory can be written, and that its disk has room.")
+                .suggest("Check that the data directory is writable and that the disk is not full.")
                 .detail("folder", folder.display().to_string())
                 .into()
         })?;
@@ -69,7 +68,7 @@ impl Frames {
         self.listener.is_some()
     }
 
-    /// Begins to serve them, where there is a place for that.
+    /// Starts serving plugins, if an address is configured.
     pub(super) fn serve(&self, settings: server::http::Settings) -> Result<Option<Serving>, Failure> {
         let Some((listener, address)) = &self.listener else { return Ok(None) };
         let listener = listener.try_clone().and_then(tokio::net::TcpListener::from_std);
@@ -77,7 +76,7 @@ impl Frames {
         let router = console::plugin_frames(self.installed());
         let (stop, stopped) = oneshot::channel();
         let stopped = async move {
-            // Whoever goes away without a word means the same.
+            // A dropped sender also means stop.
             let _ = stopped.await;
         };
         let task = tokio::spawn(server::http::serve_router(listener, router, settings, stopped));
@@ -86,14 +85,14 @@ impl Frames {
 }
 
 impl Serving {
-    /// Takes no more requests, and waits for those under way.
+    /// Stops accepting requests and waits for those in progress.
     pub(super) async fn end(self) {
         let _ = self.stop.send(());
         let _ = self.task.await;
     }
 }
 
-/// Whether two addresses are of one origin, as far as that can be seen from their texts.
+/// Whether two URLs have the same origin.
 fn is_same(origin: &str, public_url: &str) -> bool {
     let trimmed = |text: &str| text.trim_end_matches('/').to_ascii_lowercase();
     let (origin, url) = (trimmed(origin), trimmed(public_url));

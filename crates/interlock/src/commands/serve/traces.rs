@@ -1,7 +1,7 @@
-//! Traces: sent to a collector, each when its run has ended.
+//! Sends the trace of each finished run to a collector.
 //!
-//! A trace is read off the log of its run, in a thread of its own, and sent with those of other runs that ended at about the
-//! same time. What cannot be sent is given up: a collector that is away costs traces, and nothing else.
+//! A separate thread derives traces from run logs and sends them in batches. Traces that cannot be
+//! sent are dropped: an unavailable collector costs only traces.
 
 mod otlp;
 
@@ -23,20 +23,19 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::failure::{CommandErrorCode, Failure};
 use crate::settings::Settings;
 
-/// Where collectors listen for traces, below their address.
+/// The path of the collector's traces endpoint.
 const PATH: &str = "/v1/traces";
-/// What a batch may cost. Only the status of the reply counts, so its body is discarded.
+/// Limits of a request. Only the response status matters, so the body is discarded.
 const LIMITS: Limits = Limits { head: Duration::from_secs(5), whole: Some(Duration::from_secs(5)), body: 0 };
-/// How many spans are sent at once, at most by one run's more.
+/// The batch size in spans; the last run may exceed it.
 const SPANS_AT_ONCE: usize = 2000;
-/// How long the first of them waits for others.
+/// How long the first span waits for others.
 const GATHERED_FOR: Duration = Duration::from_secs(1);
-/// How long the last ones may take when the host stops.
+/// How long shutdown waits for the last spans.
 const LAST_CHANCE: Duration = Duration::from_secs(5);
-/// How often failures are told: a collector that is away for an hour is one thing, not thousands.
-const TOLD_EVERY: Duration = Duration::from_secs(60);
+/// How often failures are logged, so that an unavailable collector does not flood the log.
+const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// A collector, and how it is reached.
 pub(crate) struct Collector {
     target: Target,
     headers: Vec<(String, SecretValue)>,
@@ -44,14 +43,14 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// The collector of the settings, where they name one.
+    /// The configured collector, if any.
     pub(crate) fn of(settings: &Settings) -> Result<Option<Self>, Failure> {
         let Some(endpoint) = &settings.otlp_endpoint.value else { return Ok(None) };
         let client = Client::new(Reach::Anywhere);
         let url = format!("{}{PATH}", endpoint.trim_end_matches('/'));
         let target = client.check(&url).map_err(|_| {
-            Envelope::new(CommandErrorCode::ConfigInvalid, "`otlp.endpoint` is no address of a collector")
-                .suggest("Write where it listens, such as \"http://127.0.0.1:4318\"; `/v1/traces` is added.")
+            Envelope::new(CommandErrorCode::ConfigInvalid, "`otlp.endpoint` is not a valid collector URL")
+                .suggest("Use its base URL, such as \"http://127.0.0.1:4318\"; `/v1/traces` is appended.")
                 .detail("key", "otlp.endpoint")
         })?;
         Ok(Some(Self { target, headers: headers(&settings.otlp_headers.value)?, client }))
@@ -72,7 +71,7 @@ fn headers(references: &BTreeMap<String, String>) -> Result<Vec<(String, SecretV
         let value = SecretReference::parse(reference).and_then(|reference| reference.read());
         let value = value.map_err(|error| {
             Envelope::new(CommandErrorCode::ConfigInvalid, format!("`otlp.headers.{name}`: {error}"))
-                .suggest("Write `env:NAME` or `file:/path`, never the value itself.")
+                .suggest("Use `env:NAME` or `file:/path`, never the value itself.")
                 .detail("key", format!("otlp.headers.{name}"))
         })?;
         headers.push((name.clone(), value));
@@ -80,27 +79,26 @@ fn headers(references: &BTreeMap<String, String>) -> Result<Vec<(String, SecretV
     Ok(headers)
 }
 
-/// Traces on their way.
-pub(crate) struct Sending {
+pub(crate) struct TraceExporter {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-impl Sending {
+impl TraceExporter {
     /// Sends the traces of all runs that end from now on.
     pub(crate) fn begin(runs: &Runs, collector: Arc<Collector>) -> Option<Self> {
         let ended = runs.ended_runs()?;
         let (stop, stopped) = oneshot::channel();
-        let sender = Sender { runs: runs.clone(), collector, ended, told: None, lost: 0 };
+        let sender = Sender { runs: runs.clone(), collector, ended, last_logged: None, lost: 0 };
         Some(Self { stop, task: tokio::spawn(sender.run(stopped)) })
     }
 
-    /// Sends what is left, for a moment. To be called when no run moves any more.
+    /// Sends the remaining traces, with a timeout. Call it when no run can change any more.
     pub(crate) async fn end(self) {
-        // A task that has ended already needs no word.
+        // The task may have ended already.
         let _ = self.stop.send(());
         if timeout(LAST_CHANCE, self.task).await.is_err() {
-            tracing::warn!("the last traces could not be sent in time");
+            tracing::warn!("timed out sending the last traces");
         }
     }
 }
@@ -109,7 +107,7 @@ struct Sender {
     runs: Runs,
     collector: Arc<Collector>,
     ended: Ended,
-    told: Option<Instant>,
+    last_logged: Option<Instant>,
     lost: u64,
 }
 
@@ -126,7 +124,7 @@ impl Sender {
             while spans.len() < SPANS_AT_ONCE {
                 let next = tokio::select! {
                     next = timeout_at(until, self.ended.next()) => next,
-                    // What was gathered is sent below, and what is left after it.
+                    // The collected spans are sent below, and the remaining ones after that.
                     _ = &mut stopped => {
                         self.send(&spans).await;
                         return self.rest().await;
@@ -140,7 +138,7 @@ impl Sender {
         self.rest().await;
     }
 
-    /// What ended before the stop.
+    /// Runs that ended before the stop.
     async fn rest(&mut self) {
         let mut spans = Vec::new();
         while let Some(run_id) = self.ended.next_now() {
@@ -166,10 +164,10 @@ impl Sender {
         if let Err(error) = self.collector.send(spans).await {
             let error = host::causes(&error);
             self.lost += spans.len() as u64;
-            if self.told.is_none_or(|told| told.elapsed() >= TOLD_EVERY) {
+            if self.last_logged.is_none_or(|logged| logged.elapsed() >= LOG_EVERY) {
                 let (spans_lost, runs_lost) = (self.lost, self.runs.traces_lost());
-                tracing::warn!(error, spans_lost, runs_lost, "traces could not be sent to the collector");
-                self.told = Some(Instant::now());
+                tracing::warn!(error, spans_lost, runs_lost, "cannot send traces to the collector");
+                self.last_logged = Some(Instant::now());
             }
         }
     }

@@ -1,28 +1,30 @@
-//! Messages that start runs, and what is told of them.
+//! Starts runs from queue messages, and logs trigger events.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use host::runs::{Runs, SilentTrigger};
-use host::triggers::{Heard, Named};
+use host::triggers::{TriggerEvent, TriggerName};
 use tokio::task::JoinHandle;
 
-/// How long a stop waits for triggers to give back what they hold. What they still hold then comes back by itself, and starts nothing twice.
+/// How long shutdown waits for triggers to return their messages. Unreturned messages are
+/// redelivered and start nothing twice.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Starts the runs of messages until the host is drained.
+/// Starts runs for messages until the host is drained.
 pub(super) async fn keep(runs: &Runs) {
-    runs.keep_listening(Arc::new(told)).await;
+    runs.keep_listening(Arc::new(printed)).await;
 }
 
-/// Waits for triggers that were told to end.
+/// Waits for stopped triggers.
 pub(super) async fn end(mut listening: JoinHandle<()>) {
     if tokio::time::timeout(PATIENCE, &mut listening).await.is_err() {
         listening.abort();
     }
 }
 
-/// Names the triggers that were registered by an earlier version and never fire: their workflows run, and nothing starts them.
+/// Logs triggers registered by an earlier version that never fire because their type is not
+/// supported.
 pub(super) fn warn_of_silent(runs: &Runs) {
     match runs.silent_triggers() {
         Ok(silent) => {
@@ -32,38 +34,38 @@ pub(super) fn warn_of_silent(runs: &Runs) {
                     workflow_id = workflow_id.as_str(),
                     trigger_id = trigger.id,
                     trigger_type = trigger.kind.as_str(),
-                    "this trigger is enabled and never fires: its type is not served; register the workflow again without it"
+                    "this trigger never fires because its type is not supported; register the workflow again without it"
                 );
             }
         }
         Err(refusal) => {
-            tracing::warn!(reason = refusal.message, "the triggers of stored workflows were not checked");
+            tracing::warn!(reason = refusal.message, "cannot check the triggers of stored workflows");
         }
     }
 }
 
-fn told(heard: Heard) {
+fn printed(heard: TriggerEvent) {
     match heard {
-        Heard::Begun(Named { tenant, workflow_id, trigger_id, source }) => {
+        TriggerEvent::Begun(TriggerName { tenant, workflow_id, trigger_id, source }) => {
             tracing::info!(
                 tenant = tenant.as_str(),
                 workflow_id = workflow_id.as_str(),
                 trigger_id,
                 source,
-                "a trigger listens"
+                "trigger started"
             );
         }
-        Heard::Ended(Named { tenant, workflow_id, trigger_id, source }) => {
+        TriggerEvent::Ended(TriggerName { tenant, workflow_id, trigger_id, source }) => {
             tracing::info!(
                 tenant = tenant.as_str(),
                 workflow_id = workflow_id.as_str(),
                 trigger_id,
                 source,
-                "a trigger does not listen any more"
+                "trigger stopped"
             );
         }
-        Heard::DeadLetter {
-            trigger: Named { tenant, workflow_id, trigger_id, source },
+        TriggerEvent::DeadLetter {
+            trigger: TriggerName { tenant, workflow_id, trigger_id, source },
             message_id,
             reason,
         } => {
@@ -74,7 +76,7 @@ fn told(heard: Heard) {
                 source,
                 message_id,
                 reason,
-                "no run could be started for a message, which is a dead letter now"
+                "cannot start a run for a message; moved it to the dead letters"
             );
         }
     }

@@ -1,6 +1,7 @@
-//! Workflow files: loaded, and loaded again when they change.
+//! Loads workflow files, and reloads them when they change.
 //!
-//! A run pins the digest of its definition when it is created, so a file that changes touches no run that is under way.
+//! A run is pinned to the digest of its definition, so a changed file does not affect existing
+//! runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,19 +9,19 @@ use std::time::{Duration, SystemTime};
 
 use canon::{json, yaml};
 use flow::id::{Principal, Tenant, WorkflowId};
+use guide::workflow::source::is_script_name;
 use host::runs::{Caller, Runs, Scope};
 use serde_json::Value;
 use server::http::Fixtures;
 
 use super::TENANT;
 
-/// How often the files are looked at.
+/// The polling interval.
 const EVERY: Duration = Duration::from_secs(1);
-/// The longest workflow file.
 const FILE_BYTES: u64 = 8 << 20;
 const YAML: yaml::Limits = yaml::Limits {
     max_bytes: 8 << 20,
-    // The reader recurses: this is what fits into the stack of a thread in every build.
+    // The reader is recursive: this depth fits into a thread's stack in every build.
     max_depth: 64,
     max_nodes: 1_000_000,
     max_aliases: 1000,
@@ -28,19 +29,19 @@ const YAML: yaml::Limits = yaml::Limits {
     booleans: yaml::Booleans::Yaml11,
 };
 
-/// What a workflow file is.
+/// The kind of a workflow file.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Found {
-    /// A workflow that is run: it has `nodes`.
+pub(crate) enum WorkflowFile {
+    /// A run workflow: it has `nodes`.
     Run(Value),
-    /// A workflow that guides: it has `steps`.
+    /// A guided workflow: it has `steps`.
     Guided,
-    /// Something else, with the reason.
+    /// Neither, with the reason.
     Neither(String),
 }
 
-/// What is known of the files: when each was changed last.
-pub(super) type Seen = BTreeMap<PathBuf, (SystemTime, u64)>;
+/// The last modification time of each known file.
+pub(super) type KnownFiles = BTreeMap<PathBuf, (SystemTime, u64)>;
 
 fn caller() -> Caller {
     Caller {
@@ -51,27 +52,28 @@ fn caller() -> Caller {
     }
 }
 
-/// The workflow files at the top of a folder, by name.
+/// The workflow files at the top level of a folder, sorted by name.
 pub(crate) fn folder(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let is_workflow = |path: &PathBuf| {
         let extension = path.extension().and_then(|extension| extension.to_str());
-        matches!(extension, Some("json" | "yaml" | "yml")) && path.is_file()
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        matches!(extension, Some("json" | "yaml" | "yml")) && !is_script_name(&name) && path.is_file()
     };
     let mut files: Vec<_> = entries.map(|entry| entry.path()).filter(is_workflow).collect();
     files.sort();
     files
 }
 
-/// Reads a workflow file and tells its kind by its shape.
-pub(crate) fn read(path: &Path) -> Found {
+/// Reads a workflow file and determines its kind from its shape.
+pub(crate) fn read(path: &Path) -> WorkflowFile {
     let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     if size > FILE_BYTES {
-        return Found::Neither(format!("it has {size} bytes, and a workflow has at most {FILE_BYTES}"));
+        return WorkflowFile::Neither(format!("the file is {size} bytes; the limit is {FILE_BYTES} bytes"));
     }
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
-        Err(error) => return Found::Neither(error.to_string()),
+        Err(error) => return WorkflowFile::Neither(error.to_string()),
     };
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     let document = if is_json {
@@ -83,34 +85,34 @@ pub(crate) fn read(path: &Path) -> Found {
             .and_then(|text| yaml::read::<Value>(text, &YAML).map_err(|error| error.to_string()))
     };
     match document {
-        Ok(document) if document.get("nodes").is_some() => Found::Run(document),
-        Ok(document) if document.get("steps").is_some() => Found::Guided,
-        Ok(_) => Found::Neither("it has neither `nodes` nor `steps`".to_owned()),
-        Err(reason) => Found::Neither(reason),
+        Ok(document) if document.get("nodes").is_some() => WorkflowFile::Run(document),
+        Ok(document) if document.get("steps").is_some() => WorkflowFile::Guided,
+        Ok(_) => WorkflowFile::Neither("the file has neither `nodes` nor `steps`".to_owned()),
+        Err(reason) => WorkflowFile::Neither(reason),
     }
 }
 
-/// Registers the workflow of a file; the reason where it is none that can be run.
+/// Registers the workflow of a file; fails with the reason if it is not a run workflow.
 pub(crate) async fn register(runs: &Runs, path: &Path) -> Result<Option<WorkflowId>, String> {
     match read(path) {
-        Found::Run(document) => match runs.register(&caller(), &document).await {
+        WorkflowFile::Run(document) => match runs.register(&caller(), &document).await {
             Ok(definition) => Ok(Some(definition.id.clone())),
             Err(refusal) => Err(refusal.message),
         },
-        Found::Guided => Ok(None),
-        Found::Neither(reason) => Err(reason),
+        WorkflowFile::Guided => Ok(None),
+        WorkflowFile::Neither(reason) => Err(reason),
     }
 }
 
-/// Loads every file, and says which were left out.
-pub(super) async fn load(runs: &Runs, dirs: &[PathBuf], fixtures: &Fixtures) -> Seen {
-    let mut seen = Seen::new();
+/// Loads all files and logs those that were skipped.
+pub(super) async fn load(runs: &Runs, dirs: &[PathBuf], fixtures: &Fixtures) -> KnownFiles {
+    let mut seen = KnownFiles::new();
     update(runs, dirs, &mut seen, fixtures).await;
     seen
 }
 
-/// Loads what changes, for ever.
-pub(super) async fn watch(runs: Runs, dirs: Vec<PathBuf>, mut seen: Seen, fixtures: Fixtures) {
+/// Reloads changed files forever.
+pub(super) async fn watch(runs: Runs, dirs: Vec<PathBuf>, mut seen: KnownFiles, fixtures: Fixtures) {
     if dirs.is_empty() {
         return;
     }
@@ -120,7 +122,7 @@ pub(super) async fn watch(runs: Runs, dirs: Vec<PathBuf>, mut seen: Seen, fixtur
     }
 }
 
-async fn update(runs: &Runs, dirs: &[PathBuf], seen: &mut Seen, fixtures: &Fixtures) {
+async fn update(runs: &Runs, dirs: &[PathBuf], seen: &mut KnownFiles, fixtures: &Fixtures) {
     let mut changed = false;
     for path in dirs.iter().flat_map(|dir| folder(dir)) {
         let Ok(metadata) = std::fs::metadata(&path) else { continue };
@@ -134,9 +136,9 @@ async fn update(runs: &Runs, dirs: &[PathBuf], seen: &mut Seen, fixtures: &Fixtu
                 tracing::info!(file = %path.display(), workflow_id = workflow_id.as_str(), "workflow loaded");
             }
             Ok(None) => {
-                tracing::info!(file = %path.display(), "workflow loaded, for agents over MCP");
+                tracing::info!(file = %path.display(), "guided workflow loaded");
             }
-            Err(reason) => tracing::warn!(file = %path.display(), reason, "no workflow was loaded"),
+            Err(reason) => tracing::warn!(file = %path.display(), reason, "workflow file skipped"),
         }
     }
     if changed && let Ok(workflows) = runs.workflows(&caller()) {

@@ -2,21 +2,41 @@
 
 use std::path::Path;
 
+use canon::error::Envelope;
 use guide::bundle::Salvaged;
 use host::guided::SalvagedExport;
 use serde_json::json;
+use storage::files::{ChainState, Verification};
 
-use super::lookup;
+use super::{lookup, signature};
 use crate::arguments::SessionExport;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::output::{self, Layout, Overwrite, WARNING};
 use crate::progress::Waiting;
 use crate::service;
 use crate::settings::Settings;
 
-pub(super) fn run(arguments: &SessionExport, settings: &Settings) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &SessionExport, settings: &Settings) -> Result<ExitStatus, Failure> {
+    let is_stdout = arguments.output == Path::new("-");
+    if is_stdout && arguments.sign.is_some() {
+        return Err(Envelope::new(
+            CommandErrorCode::InputUnreadable,
+            "A signed bundle needs a file: its signature is written beside it.",
+        )
+        .suggest("Name a file with `-o`.")
+        .into());
+    }
+    // Before the work: a key that cannot be read is known at once.
+    let key = arguments.sign.as_deref().map(signature::private_key).transpose()?;
     let files = service::open_files_to_read(settings)?;
     let id = lookup::session(&files, &arguments.id)?;
+    // A bundle has no chain, and an import begins a new one: this is the last place where an edit is seen.
+    if let Ok(Verification { chain: ChainState::Broken { reason, problem }, .. }) = files.verify(&id) {
+        if key.is_some() {
+            return Err(signature::edited(&id, reason, &problem));
+        }
+        output::note(&format!("{WARNING}edited{WARNING:#}: {reason}: {}", output::clean(&problem)));
+    }
     let waiting = Waiting::on("collecting the session");
     let guided = service::guided(settings, files);
     let (bundle, part) = if arguments.salvage {
@@ -29,16 +49,25 @@ pub(super) fn run(arguments: &SessionExport, settings: &Settings) -> Result<Answ
     if let Some(part) = part.as_ref().filter(|_| !arguments.answering.json) {
         output::note(&part.banner());
     }
-    if arguments.output == Path::new("-") {
+    if is_stdout {
         output::bytes(&bundle)?;
-        return Ok(Answer::Yes);
+        return Ok(ExitStatus::Success);
     }
     let overwrite = if arguments.force {
         Overwrite::Replace
     } else {
-        Overwrite::Refuse { advice: "Choose another name, or replace it with --force." }
+        Overwrite::Refuse { advice: "Choose another name, or overwrite it with --force." }
     };
     output::write_file(&arguments.output, &bundle, overwrite)?;
+    let signed = match &key {
+        Some(key) => {
+            let file = signature::beside(&arguments.output);
+            // The signature of another bundle is of no use beside this one.
+            output::write_file(&file, &key.sign(&bundle), Overwrite::Replace)?;
+            Some((file, key.public().fingerprint()))
+        }
+        None => None,
+    };
     let file = arguments.output.display();
     if arguments.answering.json {
         let mut answer = json!({"sessionId": id, "file": file.to_string(), "bytes": bundle.len()});
@@ -46,18 +75,25 @@ pub(super) fn run(arguments: &SessionExport, settings: &Settings) -> Result<Answ
             answer["events"] = part.events.into();
             answer["salvaged"] = json!(part.salvaged);
         }
+        if let Some((file, fingerprint)) = &signed {
+            answer["signature"] = json!({"file": file.display().to_string(), "key": fingerprint});
+        }
         output::json(&answer, Layout::Compact)?;
     } else {
         let what = match &part {
             Some(part) => format!("the first {} events of the session", part.events),
-            None => "the whole session".to_owned(),
+            None => "the complete session".to_owned(),
         };
-        output::text(&format!("{id} is in {file} ({} bytes). It holds {what} and no keys.", bundle.len()))?;
+        let mut words = format!("Exported {id} to {file} ({} bytes): {what}, without keys.", bundle.len());
+        if let Some((file, fingerprint)) = &signed {
+            words += &format!("\nSigned by the key {fingerprint}: {}.", file.display());
+        }
+        output::text(&words)?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
-/// What is said of an export that is not the whole session.
+/// The warning for a partial export.
 struct Part {
     salvaged: Salvaged,
     events: usize,
@@ -66,7 +102,7 @@ struct Part {
 impl Part {
     fn banner(&self) -> String {
         format!(
-            "{WARNING}partial data{WARNING:#}: the bundle holds the first {} events of {}; what follows is not sound: {}",
+            "{WARNING}partial data{WARNING:#}: the bundle contains the first {} events of {}; the rest is damaged: {}",
             self.events,
             self.salvaged.session_id,
             output::clean(&self.salvaged.problem)

@@ -14,13 +14,13 @@ use storage::sqlite::SqliteRuns;
 use super::lookup;
 use crate::arguments::SessionGc;
 use crate::commands::serve::open_store;
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, HEADING, Layout, WARNING};
 use crate::progress::Waiting;
 use crate::service;
 use crate::settings::Settings;
 
-pub(super) fn run(arguments: &SessionGc, settings: &Settings) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &SessionGc, settings: &Settings) -> Result<ExitStatus, Failure> {
     let files = service::open_files_to_read(settings)?;
     let kept = arguments.keep.iter().map(|id| lookup::session(&files, id)).collect::<Result<Vec<_>, _>>()?;
     if !arguments.dry_run {
@@ -33,15 +33,15 @@ pub(super) fn run(arguments: &SessionGc, settings: &Settings) -> Result<Answer, 
         ttl_ms: arguments.older_than.ms,
         dry_run: arguments.dry_run,
     };
-    let waiting = Waiting::on("looking at every session");
+    let waiting = Waiting::on("reading all sessions");
     let runs = open_runs(settings)?;
     let mut report = files.gc_sparing(retention, &|events| is_awaited(runs.as_ref(), events))?;
     drop(waiting);
     if arguments.dry_run {
-        // They would have been marked first.
+        // A real run would have marked them first.
         report.spared_sessions.extend(report.deleted_sessions.extract_if(.., |id| kept.contains(id)));
     } else if !report.deleted_sessions.is_empty() {
-        // The index notices by itself; telling it only spares the next reader the work.
+        // The index detects deletions itself; updating it here saves the next reader work.
         let _ = Index::new(files).forget(&report.deleted_sessions);
     }
     if arguments.answering.json {
@@ -49,20 +49,20 @@ pub(super) fn run(arguments: &SessionGc, settings: &Settings) -> Result<Answer, 
     } else {
         output::text(&words(&report))?;
     }
-    Ok(Answer::yes_if(report.outcome != GcOutcome::SafeMode))
+    Ok(ExitStatus::success_if(report.outcome != GcOutcome::SafeMode))
 }
 
-/// The runs of the data directory, where there are any.
+/// The runs of the data directory, if it has a run database.
 fn open_runs(settings: &Settings) -> Result<Option<SqliteRuns>, Failure> {
-    // A directory without runs is not given a database by somebody who cleans up.
+    // Garbage collection must not create a database.
     match settings.data_dir.value.join("runs.sqlite3").try_exists() {
         Ok(false) => Ok(None),
         Ok(true) | Err(_) => open_store(settings).map(Some),
     }
 }
 
-/// Whether a run that is under way asked for a session. One that is complete is still wanted until its run has taken what it
-/// came to; and what cannot be read is not taken for an answer.
+/// Whether an unfinished run refers to a session. A complete session is still needed until its run
+/// has read the result, and an unreadable run counts as unfinished.
 fn is_awaited(runs: Option<&SqliteRuns>, events: &[Event]) -> bool {
     let (Some(runs), Some(link)) = (runs, link_of_session(events)) else { return false };
     match runs.run(None, &link.run_id) {
@@ -99,21 +99,21 @@ fn words(report: &GcReport) -> String {
     if report.outcome == GcOutcome::SafeMode {
         let _ = writeln!(
             words,
-            "{WARNING}Nothing was deleted{WARNING:#}: something cannot be validated, and may need what looks unneeded."
+            "{WARNING}Nothing was deleted{WARNING:#}: some data cannot be validated and may refer to data that looks unused."
         );
         for warning in &report.warnings {
             let _ = writeln!(words, "  {}", output::clean(warning));
         }
         let _ = writeln!(
             words,
-            "`interlock session verify` says more. Restore or remove what is damaged, then repeat this."
+            "Run `interlock session verify` for details. Restore or remove the damaged data, then run this again."
         );
         return words;
     }
     let verb = if report.outcome == GcOutcome::DryRun { "would be deleted" } else { "deleted" };
     let _ = writeln!(
         words,
-        "{HEADING}{} sessions {verb}{HEADING:#}, {} stay; {} snapshots, {} workflows, {} artifacts, {} leftovers {verb}",
+        "{HEADING}{} sessions {verb}{HEADING:#}, {} kept; {} snapshots, {} workflows, {} artifacts, {} leftovers {verb}",
         report.deleted_sessions.len(),
         report.retained_sessions,
         report.deleted_snapshots,
@@ -125,10 +125,10 @@ fn words(report: &GcReport) -> String {
         let _ = writeln!(words, "  {id}");
     }
     for id in &report.spared_sessions {
-        let _ = writeln!(words, "  {id} stays: it is kept");
+        let _ = writeln!(words, "  {id} kept: it is marked");
     }
     for id in &report.awaited_sessions {
-        let _ = writeln!(words, "  {id} stays: a run waits for it");
+        let _ = writeln!(words, "  {id} kept: a run waits for it");
     }
     words
 }

@@ -8,12 +8,12 @@ use serde_json::json;
 
 use super::lookup;
 use crate::arguments::{GraphFormat, SessionGraph};
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, Layout, Overwrite};
 use crate::service;
 use crate::settings::Settings;
 
-pub(super) fn run(arguments: &SessionGraph, settings: &Settings) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &SessionGraph, settings: &Settings) -> Result<ExitStatus, Failure> {
     let files = service::open_files_to_read(settings)?;
     let id = lookup::session(&files, &arguments.id)?;
     let salvaged = salvage(&files, &id)?;
@@ -27,17 +27,14 @@ pub(super) fn run(arguments: &SessionGraph, settings: &Settings) -> Result<Answe
     };
     let picture = drawn.unwrap_or_default();
     if !salvaged.is_healthy() {
-        output::note(&format!(
-            "The session is {}. The picture shows the part that could be validated.",
-            salvaged.health()
-        ));
+        output::note(&format!("The session is {}. The graph shows only its valid part.", salvaged.health()));
     }
     match arguments.output.as_deref().filter(|path| *path != Path::new("-")) {
         Some(path) => {
             let overwrite = if arguments.force {
                 Overwrite::Replace
             } else {
-                Overwrite::Refuse { advice: "Choose another name, or replace it with --force." }
+                Overwrite::Refuse { advice: "Choose another name, or overwrite it with --force." }
             };
             output::write_file(path, picture.as_bytes(), overwrite)?;
             let file = path.display().to_string();
@@ -46,7 +43,7 @@ pub(super) fn run(arguments: &SessionGraph, settings: &Settings) -> Result<Answe
                     json!({"sessionId": id, "runId": run.id, "format": name(format), "file": file});
                 output::json(&document, Layout::Compact)?;
             } else {
-                output::text(&format!("The run {} is drawn in {file}.", run.id))?;
+                output::text(&format!("Wrote the graph of run {} to {file}.", run.id))?;
             }
         }
         None if arguments.answering.json => {
@@ -56,7 +53,7 @@ pub(super) fn run(arguments: &SessionGraph, settings: &Settings) -> Result<Answe
         }
         None => output::bytes(picture.as_bytes())?,
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
 fn by_name(path: Option<&Path>) -> GraphFormat {

@@ -11,31 +11,26 @@ use storage::files::SessionFiles;
 
 use super::NO_LOG;
 use crate::arguments::SessionList;
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, BAD, Cell, DIM, GOOD, Layout, Table, WARNING, time};
 use crate::progress::Progress;
 use crate::service;
 use crate::settings::Settings;
 
-/// How many sessions are listed without `--all`.
 const LISTED: usize = 50;
-/// How much of a title is shown.
 const TITLE_CHARACTERS: usize = 40;
-/// How much of a branch is shown.
 const BRANCH_CHARACTERS: usize = 24;
 
-/// The list, as programs get it.
+/// The JSON output.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct List {
     sessions: Vec<Entry>,
-    /// How many there are.
     total: usize,
-    /// How many of them are not listed.
+    /// The number of sessions that are not listed.
     omitted: usize,
 }
 
-/// A session, as far as it can be read.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
@@ -49,7 +44,7 @@ struct Entry {
     runs: Vec<SessionSummary>,
 }
 
-pub(super) fn run(arguments: &SessionList, settings: &Settings) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &SessionList, settings: &Settings) -> Result<ExitStatus, Failure> {
     let files = service::open_files_to_read(settings)?;
     let list = list(&files, arguments.all)?;
     if arguments.answering.json {
@@ -57,7 +52,7 @@ pub(super) fn run(arguments: &SessionList, settings: &Settings) -> Result<Answer
     } else {
         output::text(&words(&list, SystemClock.now_ms()))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
 fn list(files: &SessionFiles, all: bool) -> Result<List, Failure> {
@@ -66,7 +61,7 @@ fn list(files: &SessionFiles, all: bool) -> Result<List, Failure> {
         let modified_ms = files.manifest_stat(&id)?.map_or(0, |stat| stat.modified_ms);
         ids.push((modified_ms, id));
     }
-    // The files' times choose what is read; the ids make the order of equal ones stable.
+    // The file times select the sessions to read; ids break ties.
     ids.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let total = ids.len();
     if !all {
@@ -82,7 +77,7 @@ fn list(files: &SessionFiles, all: bool) -> Result<List, Failure> {
             Err(error) if error.code() == StoreErrorCode::SessionUnknown => {
                 sessions.push(Entry {
                     health: NO_LOG,
-                    damage: Some("a folder whose manifest is gone or empty".to_owned()),
+                    damage: Some("damaged: the manifest is missing or empty".to_owned()),
                     kept: false,
                     modified_ms,
                     runs: Vec::new(),
@@ -107,7 +102,7 @@ fn list(files: &SessionFiles, all: bool) -> Result<List, Failure> {
 
 fn words(list: &List, now_ms: u64) -> String {
     if list.sessions.is_empty() {
-        return "There are no sessions in this data directory. An agent starts one with start_workflow."
+        return "No sessions in this data directory. An agent starts one with the tool `start_workflow`."
             .to_owned();
     }
     let mut table = Table::new(&["id", "workflow", "title", "status", "step", "gaps", "branch", "age", ""]);
@@ -149,11 +144,11 @@ fn words(list: &List, now_ms: u64) -> String {
     let mut words = table.to_string();
     for session in &list.sessions {
         if let Some(damage) = &session.damage {
-            words.push_str(&format!("\n{BAD}{}{BAD:#} is {}\n", session.session_id, output::clean(damage)));
+            words.push_str(&format!("\n{BAD}{}{BAD:#}: {}\n", session.session_id, output::clean(damage)));
         }
     }
     if list.omitted > 0 {
-        words.push_str(&format!("\n{} more; --all lists them.\n", list.omitted));
+        words.push_str(&format!("\n{} more; list them with --all.\n", list.omitted));
     }
     words
 }

@@ -1,4 +1,4 @@
-//! From what somebody types to a session.
+//! Finds a session by its id or a prefix.
 
 use canon::error::Envelope;
 use canon::nearest::nearest;
@@ -10,10 +10,9 @@ use storage::files::SessionFiles;
 
 use crate::failure::{CommandErrorCode, Failure};
 
-/// How many ids are offered.
 const OFFERED: usize = 5;
 
-/// The session with this id, or the only one whose id begins like that.
+/// The session with this id, or the only one with this prefix.
 pub(super) fn session(files: &SessionFiles, text: &str) -> Result<SessionId, Failure> {
     let ids = files.sessions()?;
     let names: Vec<&str> = ids.iter().map(SessionId::as_str).collect();
@@ -22,13 +21,16 @@ pub(super) fn session(files: &SessionFiles, text: &str) -> Result<SessionId, Fai
         Match::Many(candidates) => Err(ambiguous("session", text, &candidates)),
         Match::None(near) => {
             let suggestion = if near.is_empty() {
-                "Check the id with `interlock session list --all`, and that the data directory is the right one.".to_owned()
+                "Check the id with `interlock session list --all`, and check the data directory.".to_owned()
             } else {
-                format!("Did you mean {}? `interlock session list --all` lists them.", near.join(" or "))
+                format!(
+                    "Did you mean {}? List all sessions with `interlock session list --all`.",
+                    near.join(" or ")
+                )
             };
             Err(Envelope::new(
                 StoreErrorCode::SessionUnknown,
-                format!("There is no session {:?}.", shown(text)),
+                format!("Session {:?} not found.", shown(text)),
             )
             .suggest(suggestion)
             .detail("given", shown(text))
@@ -38,14 +40,14 @@ pub(super) fn session(files: &SessionFiles, text: &str) -> Result<SessionId, Fai
     }
 }
 
-/// The run with this id, or the only one whose id begins like that; the first one, if nothing was typed.
+/// The run with this id, or the only one with this prefix; the first run if none is given.
 pub(super) fn run<'s>(state: &'s SessionState, text: Option<&str>) -> Result<&'s Run, Failure> {
     let runs = state.runs();
     let unknown = |near: &[&str]| -> Failure {
         let ids: Vec<&str> = runs.iter().take(OFFERED).map(|run| run.id.as_str()).collect();
         let offered = if near.is_empty() { &ids[..] } else { near };
         let suggestion = if offered.is_empty() {
-            "Nothing of the session could be validated; `interlock session verify` says why.".to_owned()
+            "The session is damaged. Run `interlock session verify` for details.".to_owned()
         } else {
             format!("Its runs are {}.", offered.join(", "))
         };
@@ -73,13 +75,13 @@ enum Match<'n> {
     None(Vec<&'n str>),
 }
 
-/// Looks for an id by its beginning, with or without the prefix of its kind.
+/// Finds an id by its prefix, with or without the prefix of its kind.
 fn unique<'n>(text: &str, prefix: &str, names: &[&'n str]) -> Match<'n> {
     let whole = if text.starts_with(prefix) { text.to_owned() } else { format!("{prefix}{text}") };
     if let Some(index) = names.iter().position(|name| *name == whole) {
         return Match::One(index);
     }
-    // The prefix alone says nothing, even where there is only one.
+    // The kind's prefix alone matches nothing, even if there is only one id.
     let begins = |name: &&str| whole.len() > prefix.len() && name.starts_with(&whole);
     let candidates: Vec<usize> = (0..names.len()).filter(|index| begins(&names[*index])).collect();
     match candidates[..] {
@@ -92,7 +94,7 @@ fn unique<'n>(text: &str, prefix: &str, names: &[&'n str]) -> Match<'n> {
 fn ambiguous(kind: &str, text: &str, candidates: &[&str]) -> Failure {
     Envelope::new(
         CommandErrorCode::IdAmbiguous,
-        format!("More than one {kind} begins with {:?}: {}.", shown(text), candidates.join(", ")),
+        format!("The prefix {:?} matches more than one {kind}: {}.", shown(text), candidates.join(", ")),
     )
     .suggest("Type a few more characters.")
     .detail("candidates", json!(candidates))
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_beginning_that_only_one_has_is_enough() {
+    fn a_unique_prefix_is_sufficient() {
         let names = ["sess_abc", "sess_abd", "sess_x", "sess_xy"];
         let found = |text: &str| match unique(text, "sess_", &names) {
             Match::One(index) => names[index].to_owned(),

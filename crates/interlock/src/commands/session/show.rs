@@ -7,19 +7,19 @@ use guide::record::{NodeId, NodeKind};
 use host::guided::view::{Replay, RunReplay, Turn, replay, salvage};
 use host::system::{Clock as _, SystemClock};
 
+use super::event_line::wire;
 use super::lookup;
-use super::words::wire;
 use crate::arguments::SessionShow;
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, BAD, DIM, GOOD, HEADING, Layout, WARNING, time};
 use crate::service;
 use crate::settings::Settings;
 
-/// How many lines of notes are shown, and how much of each.
+/// The number of note lines shown, and the length of each.
 const NOTE_LINES: usize = 12;
 const NOTE_CHARACTERS: usize = 160;
 
-pub(super) fn run(arguments: &SessionShow, settings: &Settings) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &SessionShow, settings: &Settings) -> Result<ExitStatus, Failure> {
     let files = service::open_files_to_read(settings)?;
     let id = lookup::session(&files, &arguments.id)?;
     let salvaged = salvage(&files, &id)?;
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &SessionShow, settings: &Settings) -> Result<Answer
     } else {
         output::text(&words(&replay, arguments.full, SystemClock.now_ms()))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
 fn words(replay: &Replay, full: bool, now_ms: u64) -> String {
@@ -50,17 +50,14 @@ fn words(replay: &Replay, full: bool, now_ms: u64) -> String {
     if let Some(part) = &replay.salvaged {
         let _ = writeln!(
             words,
-            "{WARNING}partial data{WARNING:#}: it is the sound part of {}; what followed was not: {}",
+            "{WARNING}partial data{WARNING:#}: this is the valid part of {}; the rest was damaged: {}",
             part.session_id,
             output::clean(&part.problem)
         );
     }
     if let Some(damage) = &replay.damage {
-        let _ = writeln!(words, "{BAD}{}{BAD:#}: it is {}", replay.health, output::clean(damage));
-        let _ = writeln!(
-            words,
-            "What follows is the part that could be validated. It can be looked at, and not gone on with."
-        );
+        let _ = writeln!(words, "{BAD}{}{BAD:#}: {}", replay.health, output::clean(damage));
+        let _ = writeln!(words, "Only the valid part is shown. The session cannot be continued.");
     }
     for run in &replay.runs {
         run_words(run, full, &mut words);
@@ -107,7 +104,7 @@ fn run_words(run: &RunReplay, full: bool, words: &mut String) {
     if run.omitted_turns > 0 {
         let _ = writeln!(
             words,
-            "\n{DIM}{} earlier turns are not shown; --limit shows more.{DIM:#}",
+            "\n{DIM}{} earlier turns are not shown; use --limit to show more.{DIM:#}",
             run.omitted_turns
         );
     }
@@ -120,7 +117,7 @@ fn turn_words(turn: &Turn, full: bool, words: &mut String) {
     let step = match (&turn.step_title, &turn.step_id) {
         _ if turn.is_complete => "complete".to_owned(),
         (Some(title), Some(id)) => format!("{} {DIM}({id}){DIM:#}", output::clean(title)),
-        _ if !turn.is_readable => "a state that cannot be read".to_owned(),
+        _ if !turn.is_readable => "unreadable state".to_owned(),
         _ => "no step pending".to_owned(),
     };
     let (style, kind) = match turn.kind {
@@ -136,7 +133,7 @@ fn turn_words(turn: &Turn, full: bool, words: &mut String) {
     } else {
         String::new()
     };
-    let tip = if turn.is_tip { format!("  {GOOD}<- goes on here{GOOD:#}") } else { String::new() };
+    let tip = if turn.is_tip { format!("  {GOOD}<- current{GOOD:#}") } else { String::new() };
     let _ = writeln!(
         words,
         "\n{DIM}{}{DIM:#} {style}{number}{kind}{style:#}{step}{place}{loops}  {DIM}{}{DIM:#}{fork}{tip}",
@@ -154,8 +151,9 @@ fn turn_words(turn: &Turn, full: bool, words: &mut String) {
         );
     }
     if turn.notes.is_some() || !turn.artifacts.is_empty() {
-        let step = turn.answered_step_title.as_deref().unwrap_or("the step before");
-        let _ = writeln!(words, "    {DIM}handed in for {}:{DIM:#}", output::clean(step));
+        let step = turn.answered_step_title.as_deref().unwrap_or("the previous step");
+        let _ =
+            writeln!(words, "    {DIM}submitted for {}, as the agent claims:{DIM:#}", output::clean(step));
     }
     if let Some(notes) = &turn.notes {
         let shown = if full { usize::MAX } else { NOTE_LINES };
@@ -169,17 +167,23 @@ fn turn_words(turn: &Turn, full: bool, words: &mut String) {
         }
         let left = notes.lines().count().saturating_sub(shown);
         if left > 0 {
-            let _ = writeln!(words, "    {DIM}({left} more lines; --full shows them){DIM:#}");
+            let _ = writeln!(words, "    {DIM}({left} more lines; use --full to show them){DIM:#}");
         }
     }
     for artifact in &turn.artifacts {
-        let kind = artifact.kind.as_deref().unwrap_or("of no kind");
+        let kind = artifact.kind.as_deref().unwrap_or("without a kind");
+        let answer = artifact.answer.as_deref().map(|answer| format!(" {}", output::clean(answer)));
         let _ = writeln!(
             words,
-            "    {DIM}artifact{DIM:#} {} {DIM}({} bytes){DIM:#}",
+            "    {DIM}artifact{DIM:#} {}{} {DIM}({} bytes){DIM:#}",
             output::clean(kind),
+            answer.unwrap_or_default(),
             artifact.bytes
         );
+    }
+    for check in &turn.verified {
+        let (style, word) = if check.passed { (GOOD, "verified") } else { (WARNING, "refuted") };
+        let _ = writeln!(words, "    {style}{word}{style:#} {}", output::clean(&check.words));
     }
     for assessment in &turn.assessments {
         let _ = writeln!(words, "    {DIM}assessed{DIM:#} {}", output::clean(assessment));
@@ -207,16 +211,16 @@ fn turn_words(turn: &Turn, full: bool, words: &mut String) {
     for divergence in &turn.divergences {
         let _ = writeln!(
             words,
-            "    {DIM}left the path ({}):{DIM:#} {}",
+            "    {DIM}diverged ({}):{DIM:#} {}",
             wire(&divergence.reason),
             output::clean(&divergence.summary)
         );
     }
 }
 
-/// The end of an id, which tells nodes of one session apart.
+/// The end of an id, which distinguishes the nodes of one session.
 fn short(id: Option<&str>) -> &str {
     let id = id.unwrap_or_default();
-    // Ids are ASCII, so any byte is a boundary.
+    // Ids are ASCII, so every byte offset is a character boundary.
     id.get(id.len().saturating_sub(6)..).unwrap_or(id)
 }

@@ -1,61 +1,137 @@
 //! `interlock session verify`.
 
+use std::collections::BTreeSet;
+
 use guide::record::SessionId;
 use host::guided::view::salvage;
 use serde::Serialize;
 use serde_json::{Value, json};
 use storage::StoreError;
-use storage::files::SessionFiles;
+use storage::files::{ChainState, SessionFiles};
 
 use super::{NO_LOG, lookup};
 use crate::arguments::SessionVerify;
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, BAD, Cell, GOOD, Layout, Table};
 use crate::progress::Progress;
 use crate::service;
 use crate::settings::Settings;
 
-/// What was found of one session.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Verified {
     session_id: SessionId,
-    /// Whether nothing at all is wrong.
     sound: bool,
     health: String,
-    /// The closed reason, if the log is damaged.
+    /// The reason code, if the log is damaged.
     reason: Option<&'static str>,
     file: Option<String>,
     events: usize,
     objects: usize,
-    /// Everything that is wrong, each with its closed code.
+    chain: Chain,
+    /// All problems, each with its code.
     problems: Vec<Value>,
 }
 
-pub(super) fn run(arguments: &SessionVerify, settings: &Settings) -> Result<Answer, Failure> {
+/// What the chain of a session says about its log.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Chain {
+    /// `intact`, `missing`, `broken`, or `unchecked` where the log is damaged already.
+    state: &'static str,
+    /// The first event that was recorded with the chain, if it is intact. Events before it are authentic since then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    begun_at_event: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
+/// Whether the step of a token is in the log. The token itself is not repeated.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CheckedToken {
+    /// Which of the tokens that were given, from 1 on.
+    number: usize,
+    found: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+pub(super) fn run(arguments: &SessionVerify, settings: &Settings) -> Result<ExitStatus, Failure> {
     let files = service::open_files_to_read(settings)?;
-    let ids = if arguments.ids.is_empty() {
+    let tokens = check_tokens(&arguments.token, settings, &files);
+    let ids: Vec<SessionId> = if arguments.ids.is_empty() && tokens.is_empty() {
         files.sessions()?
     } else {
-        arguments.ids.iter().map(|id| lookup::session(&files, id)).collect::<Result<_, _>>()?
+        let of_tokens = tokens.iter().filter_map(|token| token.session_id.as_ref());
+        let named = arguments.ids.iter().chain(of_tokens).map(|id| lookup::session(&files, id));
+        let ids: BTreeSet<_> = named.collect::<Result<_, _>>()?;
+        ids.into_iter().collect()
     };
     let mut progress = Progress::over(ids.len(), "verifying sessions");
     let mut verified = Vec::with_capacity(ids.len());
     for id in ids {
-        verified.push(verify(&files, id)?);
+        verified.push(verify(&files, id, arguments.require_chain)?);
         progress.step();
     }
     drop(progress);
-    let sound = verified.iter().all(|session| session.sound);
+    let sound = verified.iter().all(|session| session.sound) && tokens.iter().all(|token| token.found);
     if arguments.answering.json {
-        output::json(&json!({"sound": sound, "sessions": verified}), Layout::Compact)?;
+        let mut answer = json!({"sound": sound, "sessions": verified});
+        if !tokens.is_empty() {
+            answer["tokens"] = json!(tokens);
+        }
+        output::json(&answer, Layout::Compact)?;
     } else {
-        output::text(&words(&verified))?;
+        let mut text =
+            if verified.is_empty() && !tokens.is_empty() { String::new() } else { words(&verified) };
+        for token in tokens.iter().filter(|token| !token.found) {
+            let message = token.message.as_deref().unwrap_or_default();
+            text += &format!("\n{BAD}token {}{BAD:#}: {}\n", token.number, output::clean(message));
+        }
+        output::text(&text)?;
     }
-    Ok(Answer::yes_if(sound))
+    Ok(ExitStatus::success_if(sound))
 }
 
-fn verify(files: &SessionFiles, id: SessionId) -> Result<Verified, Failure> {
+/// Looks for the steps that tokens were issued for.
+fn check_tokens(tokens: &[String], settings: &Settings, files: &SessionFiles) -> Vec<CheckedToken> {
+    if tokens.is_empty() {
+        return Vec::new();
+    }
+    let guided = service::guided(settings, files.clone());
+    let check = |(position, token): (usize, &String)| match guided.locate(token) {
+        Ok(session) => CheckedToken {
+            number: position + 1,
+            found: true,
+            session_id: Some(session.as_str().to_owned()),
+            code: None,
+            message: None,
+        },
+        Err(refusal) => {
+            let envelope = refusal.envelope();
+            let session = envelope.details().get("sessionId").and_then(Value::as_str).map(str::to_owned);
+            CheckedToken {
+                number: position + 1,
+                found: false,
+                // Of a session that is gone there is nothing to check.
+                session_id: session.filter(|id| {
+                    SessionId::parse(id)
+                        .is_ok_and(|id| files.manifest_stat(&id).is_ok_and(|stat| stat.is_some()))
+                }),
+                code: Some(envelope.code().to_owned()),
+                message: Some(envelope.message().to_owned()),
+            }
+        }
+    };
+    tokens.iter().enumerate().map(check).collect()
+}
+
+fn verify(files: &SessionFiles, id: SessionId, require_chain: bool) -> Result<Verified, Failure> {
     let verification = match files.verify(&id) {
         Err(error @ StoreError::Unknown { .. }) => return Ok(Verified::without_a_log(id, &error)),
         verification => verification?,
@@ -69,6 +145,19 @@ fn verify(files: &SessionFiles, id: SessionId) -> Result<Verified, Failure> {
     if let Some(misfit) = &salvaged.misfit {
         problems.push(json!({"code": misfit.envelope().code(), "message": misfit.to_string()}));
     }
+    match &verification.chain {
+        ChainState::Broken { reason, problem } => {
+            problems.push(json!({"code": reason, "file": "chain.jsonl", "message": problem}));
+        }
+        ChainState::Missing if require_chain => problems.push(json!({
+            "code": "chain_missing", "file": "chain.jsonl", "message": "the session has no chain",
+        })),
+        ChainState::Intact { begun_at } if require_chain && begun_at.0 > 0 => problems.push(json!({
+            "code": "chain_begun_late", "file": "chain.jsonl",
+            "message": format!("the chain began when the session had {} events", begun_at.0),
+        })),
+        ChainState::Missing | ChainState::Unchecked | ChainState::Intact { .. } => {}
+    }
     for problem in &verification.problems {
         problems.push(json!({"code": problem.code(), "message": problem.to_string()}));
     }
@@ -80,12 +169,31 @@ fn verify(files: &SessionFiles, id: SessionId) -> Result<Verified, Failure> {
         file: damage.map(|damage| damage.file.clone()),
         events: verification.events,
         objects: verification.objects,
+        chain: Chain::of(&verification.chain),
         problems,
     })
 }
 
+impl Chain {
+    const fn of(state: &ChainState) -> Self {
+        let (begun_at_event, reason) = match state {
+            ChainState::Intact { begun_at } => (Some(begun_at.0), None),
+            ChainState::Broken { reason, .. } => (None, Some(reason.as_str())),
+            ChainState::Missing | ChainState::Unchecked => (None, None),
+        };
+        Self { state: state.as_str(), begun_at_event, reason }
+    }
+
+    fn words(&self) -> String {
+        match self.begun_at_event {
+            Some(event) if event > 0 => format!("{} from event {event}", self.state),
+            Some(_) | None => self.state.to_owned(),
+        }
+    }
+}
+
 impl Verified {
-    /// A folder whose manifest is gone or empty. Nothing that the store does leaves one behind.
+    /// A folder without a valid manifest. The store itself never leaves one behind.
     fn without_a_log(session_id: SessionId, error: &StoreError) -> Self {
         Self {
             session_id,
@@ -95,10 +203,11 @@ impl Verified {
             file: Some("manifest.jsonl".to_owned()),
             events: 0,
             objects: 0,
+            chain: Chain::of(&ChainState::Unchecked),
             problems: vec![json!({
                 "code": error.code(),
                 "file": "manifest.jsonl",
-                "message": "the folder is there, and its manifest is gone or empty",
+                "message": "the folder exists, but its manifest is missing or empty",
             })],
         }
     }
@@ -106,9 +215,9 @@ impl Verified {
 
 fn words(verified: &[Verified]) -> String {
     if verified.is_empty() {
-        return "There are no sessions to verify.".to_owned();
+        return "No sessions to verify.".to_owned();
     }
-    let mut table = Table::new(&["id", "health", "events", "objects", "problem"]);
+    let mut table = Table::new(&["id", "health", "events", "objects", "chain", "problem"]);
     for session in verified {
         let style = if session.sound { GOOD } else { BAD };
         let row = |problem: &str| {
@@ -117,6 +226,7 @@ fn words(verified: &[Verified]) -> String {
                 Cell::styled(&session.health, style),
                 session.events.to_string().into(),
                 session.objects.to_string().into(),
+                session.chain.words().into(),
                 problem.into(),
             ]
         };
@@ -131,8 +241,15 @@ fn words(verified: &[Verified]) -> String {
     }
     let unsound = verified.iter().filter(|session| !session.sound).count();
     let verdict = match unsound {
-        0 => format!("\n{GOOD}all {} are sound{GOOD:#}\n", verified.len()),
-        _ => format!("\n{BAD}{unsound} of {} are not sound{BAD:#}\n", verified.len()),
+        0 => format!("\n{GOOD}all {} sessions are valid{GOOD:#}\n", verified.len()),
+        _ => format!("\n{BAD}{unsound} of {} sessions are damaged or edited{BAD:#}\n", verified.len()),
     };
-    table.to_string() + &verdict
+    let without = verified.iter().filter(|session| session.chain.state == "missing").count();
+    let hint = match without {
+        0 => String::new(),
+        _ => format!(
+            "{without} have no chain yet, so an edit would not be detected; the next step begins one.\n"
+        ),
+    };
+    table.to_string() + &verdict + &hint
 }

@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::{problem_words, validated};
 use crate::arguments::WorkflowCompile;
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, DIM, HEADING, Layout};
 
-pub(super) fn run(arguments: &WorkflowCompile) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &WorkflowCompile) -> Result<ExitStatus, Failure> {
     let validation = validated(&arguments.file)?;
     let json = arguments.answering.json;
     let Some(compiled) = validation.compiled else {
@@ -19,21 +19,21 @@ pub(super) fn run(arguments: &WorkflowCompile) -> Result<Answer, Failure> {
         } else {
             output::text(&validation.problems.iter().map(problem_words).collect::<String>())?;
         }
-        return Ok(Answer::No);
+        return Ok(ExitStatus::Negative);
     };
     if arguments.explain && !json {
         output::text(&explained(&compiled))?;
-        return Ok(Answer::Yes);
+        return Ok(ExitStatus::Success);
     }
     let mut document = json!({"workflowHash": compiled.workflow.hash(), "workflow": compiled.workflow});
     if arguments.explain {
         document["explanation"] = json!(compiled.explanation);
     }
     output::json(&document, if json { Layout::Compact } else { Layout::Indented })?;
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
-/// Every prompt, each line behind the pass that made it, and then what concerns no line.
+/// Every prompt, each line with its compiler pass, followed by notes without a line.
 fn explained(compiled: &Compiled) -> String {
     const GUTTER: usize = 13;
     let mut words = String::new();
@@ -46,12 +46,12 @@ fn explained(compiled: &Compiled) -> String {
             let number = index + 1;
             let covers =
                 |note: &&PassNote| note.lines.is_some_and(|(first, last)| (first..=last).contains(&number));
-            // The narrowest range says most, and of two the later pass has the last word.
+            // The narrowest range is the most specific; of two equal ranges, the later pass wins.
             let behind = compiled.explanation.iter().filter(of_step).filter(covers).min_by_key(|note| {
                 let (first, last) = note.lines.unwrap_or_default();
                 (last - first, std::cmp::Reverse(note.pass))
             });
-            // An empty line belongs to what stands above it.
+            // An empty line belongs to the line above.
             let behind = behind.or(above.filter(|_| line.is_empty()));
             above = behind;
             let pass = behind.map_or("authored", |note| note.pass.as_str());

@@ -1,14 +1,14 @@
 //! `interlock workflow expand`.
 //!
-//! The steps are those of the protocol, in its order: the pack, its signature, the types, the parameters, the ids, the edges. What comes
-//! out is checked as a host would check it, so that nothing is written which could not be registered.
+//! Follows the protocol's order: pack, signature, types, parameters, ids, edges. The result is
+//! validated as a host would, so that only workflows that can be registered are written.
 
 use std::path::Path;
 
 use canon::error::Envelope;
 use flow::definition::{Capabilities, Definition, NodeType, Problem};
 use packs::PackErrorCode;
-use packs::chain::{self, Expansion, ExpansionId, Place, SpliceError};
+use packs::chain::{self, Expansion, ExpansionId, InsertionPoint, SpliceError};
 use packs::install::{InstalledPack, InstalledPacks};
 use packs::manifest::Chain;
 use packs::name::{NamespaceGlob, PackName};
@@ -19,25 +19,22 @@ use serde_json::{Value, json};
 
 use super::servable;
 use crate::arguments::WorkflowExpand;
-use crate::commands::serve::{Found, read_workflow};
-use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::commands::serve::{WorkflowFile, read_workflow};
+use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::input;
 use crate::output::{self, GOOD, Layout, Overwrite};
 use crate::settings::Settings;
 
-/// How many chains or parameters are told at once.
-const MAX_TOLD: usize = 20;
-/// How many expansion ids are tried before somebody has to name one.
+/// How many chains or parameters are listed.
+const MAX_LISTED: usize = 20;
+/// How many expansion ids are tried before one must be given.
 const MAX_TRIED: u32 = 0xffff;
 
-pub(super) fn run(arguments: &WorkflowExpand, settings: &Settings) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &WorkflowExpand, settings: &Settings) -> Result<ExitStatus, Failure> {
     if let Some(path) = &arguments.output
         && path.extension().is_none_or(|extension| extension != "json")
     {
-        return Err(usage(&format!(
-            "{} would hold JSON, and its name does not end in .json",
-            path.display()
-        )));
+        return Err(usage(&format!("the output is JSON, but {} does not end in .json", path.display())));
     }
     let document = workflow(&arguments.file)?;
     let parameters = parameters(arguments.parameters.as_deref())?;
@@ -48,11 +45,11 @@ pub(super) fn run(arguments: &WorkflowExpand, settings: &Settings) -> Result<Ans
         Expanding { document: &document, chain, parameters: &parameters, capabilities: &capabilities };
     let (expanded, expansion) = expanding.carry_out(arguments)?;
     Definition::check(&expanded, &capabilities).map_err(|problems| refused(&problems))?;
-    tell(arguments, &pack, &expansion, &expanded)?;
-    Ok(Answer::Yes)
+    report(arguments, &pack, &expansion, &expanded)?;
+    Ok(ExitStatus::Success)
 }
 
-/// Everything that an expansion needs but its id.
+/// The inputs of an expansion, except for its id.
 struct Expanding<'a> {
     document: &'a Value,
     chain: &'a Chain,
@@ -61,34 +58,38 @@ struct Expanding<'a> {
 }
 
 impl Expanding<'_> {
-    /// The workflow with the chain in it, under the id that was named, or under the first that is free.
+    /// The workflow with the chain inserted, under the given expansion id or the first free one.
     fn carry_out(&self, arguments: &WorkflowExpand) -> Result<(Value, Expansion), Failure> {
         let place = match (&arguments.on, &arguments.after, &arguments.before) {
-            (Some(edge), _, _) => Place::Edge(edge),
-            (None, None, None) => Place::Beside,
-            (None, after, before) => Place::Between { after: after.as_deref(), before: before.as_deref() },
+            (Some(edge), _, _) => InsertionPoint::Edge(edge),
+            (None, None, None) => InsertionPoint::Beside,
+            (None, after, before) => {
+                InsertionPoint::Between { after: after.as_deref(), before: before.as_deref() }
+            }
         };
         if let Some(id) = &arguments.id {
             let id = ExpansionId::parse(id).ok_or_else(|| {
-                usage(&format!("`{id}` is no expansion id: 1 to 32 lower-case letters and digits"))
+                usage(&format!(
+                    "`{id}` is not a valid expansion id: use 1 to 32 lower-case letters and digits"
+                ))
             })?;
             return self.under(&id, place)?.map_err(|error| misplaced(&error));
         }
         for number in 1..=MAX_TRIED {
-            // Numbers and not chance, so that the same command gives the same file.
+            // Sequential instead of random, so that the same command gives the same file.
             let Some(id) = ExpansionId::parse(&format!("{number:04x}")) else { continue };
             match self.under(&id, place)? {
-                Err(SpliceError::Taken(_)) => {}
+                Err(SpliceError::DuplicateId(_)) => {}
                 found => return found.map_err(|error| misplaced(&error)),
             }
         }
-        Err(usage("every expansion id up to ffff is taken; name one with --id"))
+        Err(usage("all expansion ids up to ffff are in use; choose one with --id"))
     }
 
     fn under(
         &self,
         id: &ExpansionId,
-        place: Place<'_>,
+        place: InsertionPoint<'_>,
     ) -> Result<Result<(Value, Expansion), SpliceError>, Failure> {
         let is_known = |type_id: &str| match NodeType::parse(type_id) {
             Some(kind) => kind.missing_capability(self.capabilities).is_none(),
@@ -106,41 +107,43 @@ impl Expanding<'_> {
     }
 }
 
-/// Which parameters there are, for somebody who gave others.
+/// Lists the parameters of a chain, for errors.
 fn takes(chain: &Chain) -> String {
     let required = chain.parameters.get("required").and_then(Value::as_array);
     let properties = chain.parameters.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let mut told: Vec<String> = properties
+    let mut printed: Vec<String> = properties
         .map(|(name, property)| {
             let kind = property.get("type").and_then(Value::as_str).unwrap_or("any value");
             let needed = required.is_some_and(|names| names.iter().any(|known| known == name));
             format!("{name} ({}{kind})", if needed { "required, " } else { "" })
         })
         .collect();
-    told.truncate(MAX_TOLD);
-    let known = if told.is_empty() { "none by name".to_owned() } else { told.join(", ") };
-    format!("Give --parameters as a JSON object. The chain has {known}. Nothing was written.")
+    printed.truncate(MAX_LISTED);
+    let known = if printed.is_empty() { "no named parameters".to_owned() } else { printed.join(", ") };
+    format!("Pass --parameters as a JSON object. Parameters of the chain: {known}. Nothing was written.")
 }
 
-/// Reads the workflow that takes the chain.
+/// Reads the target workflow.
 fn workflow(path: &Path) -> Result<Value, Failure> {
-    // A file that is not there is told as such, and not as one that holds no workflow.
+    // Report a missing file as such, not as an invalid workflow.
     std::fs::metadata(path).map_err(|cause| Failure::unreadable(Some(path), cause))?;
-    let told = |reason: &str, advice: &str| {
+    let printed = |reason: &str, advice: &str| {
         let message = format!("{}: {reason}", path.display());
         Envelope::new(CommandErrorCode::InputUnreadable, message).suggest(advice).into()
     };
     match read_workflow(path) {
-        Found::Run(document) => Ok(document),
-        Found::Guided => Err(told(
-            "the workflow guides an agent step by step, and has no nodes that a chain could join",
-            "Name a file with `nodes` and `edges`.",
+        WorkflowFile::Run(document) => Ok(document),
+        WorkflowFile::Guided => Err(printed(
+            "the workflow has `steps` for an agent; a chain needs a workflow with `nodes`",
+            "Use a file with `nodes` and `edges`.",
         )),
-        Found::Neither(reason) => Err(told(&reason, "Name a JSON or YAML file with `nodes` and `edges`.")),
+        WorkflowFile::Neither(reason) => {
+            Err(printed(&reason, "Use a JSON or YAML file with `nodes` and `edges`."))
+        }
     }
 }
 
-/// The parameters: an object as it is, or a file that holds one.
+/// The parameters: a JSON object, or a file with one.
 fn parameters(given: Option<&str>) -> Result<Value, Failure> {
     let value = match given {
         None => json!({}),
@@ -154,14 +157,14 @@ fn parameters(given: Option<&str>) -> Result<Value, Failure> {
         return Ok(value);
     }
     Err(usage(
-        "the parameters are no JSON object; give one such as '{\"title\": \"Ship it?\"}', or a file with one",
+        "the parameters are not a JSON object; pass one such as '{\"title\": \"Ship it?\"}', or a file with one",
     ))
 }
 
-/// The installed pack, after its signature was verified.
+/// The installed pack, with a verified signature.
 fn pack(arguments: &WorkflowExpand, settings: &Settings) -> Result<InstalledPack, Failure> {
     let (name, version) = named(&arguments.pack).ok_or_else(|| {
-        usage(&format!("`{}` is no pack, such as vendor.acme.chains@1.0.0", arguments.pack))
+        usage(&format!("`{}` is not a pack name, such as vendor.acme.chains@1.0.0", arguments.pack))
     })?;
     let mut keys = Vec::with_capacity(arguments.keys.len());
     for path in &arguments.keys {
@@ -176,13 +179,13 @@ fn pack(arguments: &WorkflowExpand, settings: &Settings) -> Result<InstalledPack
         let envelope = error.envelope();
         let advice = match error.code() {
             PackErrorCode::NotFound => {
-                "Install it first: `interlock pack install`. `interlock pack list` shows what is there."
+                "Install it with `interlock pack install`, or list the installed packs with `interlock pack list`."
             }
             PackErrorCode::SignatureInvalid => {
-                "Remove the pack and install it again from its publisher, or name the right key with --key. Nothing was written."
+                "Remove the pack and install it again from its publisher, or pass the right key with --key. Nothing was written."
             }
             PackErrorCode::SignatureUnverifiable => {
-                "Name the publisher's public key with --key, as PEM, or install the pack again. Nothing was written."
+                "Pass the publisher's public key (PEM) with --key, or install the pack again. Nothing was written."
             }
             _ => return envelope.into(),
         };
@@ -197,25 +200,25 @@ fn named(text: &str) -> Option<(PackName, Option<Version>)> {
     }
 }
 
-/// The chain that was named, or the only one there is.
+/// The chain given by name, or the only one.
 fn chosen<'p>(pack: &'p InstalledPack, named: Option<&str>) -> Result<&'p Chain, Failure> {
     match (named, pack.manifest.chains()) {
         (None, [only]) => Ok(only),
         (None, [_, _, ..]) => {
-            let known: Vec<&str> = pack.manifest.type_ids().into_iter().take(MAX_TOLD).collect();
+            let known: Vec<&str> = pack.manifest.type_ids().into_iter().take(MAX_LISTED).collect();
             Err(usage(&format!(
                 "{} has several chains; choose one with --chain: {}",
                 pack.manifest.id(),
                 known.join(", ")
             )))
         }
-        // A pack of another kind is refused with its own words.
+        // A pack of another kind gets the chain error.
         (named, _) => Ok(chain::find(&pack.manifest, named.unwrap_or_default())?),
     }
 }
 
-/// Writes the workflow, and says what became of the chain.
-fn tell(
+/// Writes the workflow and reports the new nodes.
+fn report(
     arguments: &WorkflowExpand,
     pack: &InstalledPack,
     expansion: &Expansion,
@@ -266,17 +269,17 @@ fn tell(
 
 fn misplaced(error: &SpliceError) -> Failure {
     Envelope::new(CommandErrorCode::ChainMisplaced, error.to_string())
-        .suggest("Name an edge with --on, or nodes with --after and --before. Nothing was written.")
+        .suggest("Pass an edge with --on, or nodes with --after and --before. Nothing was written.")
         .into()
 }
 
-/// The result is none that could be registered.
+/// The expanded workflow is invalid.
 fn refused(problems: &[Problem]) -> Failure {
-    let mut told = problems.iter().map(|problem| format!("{}: {}", problem.path, problem.message));
-    let first = told.next().unwrap_or_default();
-    let causes: Vec<String> = told.collect();
-    Envelope::new(CommandErrorCode::HostRefused, format!("no host would take the expanded workflow: {first}"))
-        .suggest("Correct the workflow, the parameters or the place. Nothing was written.")
+    let mut printed = problems.iter().map(|problem| format!("{}: {}", problem.path, problem.message));
+    let first = printed.next().unwrap_or_default();
+    let causes: Vec<String> = printed.collect();
+    Envelope::new(CommandErrorCode::HostRefused, format!("the expanded workflow is invalid: {first}"))
+        .suggest("Fix the workflow, the parameters or the position. Nothing was written.")
         .detail("causes", causes)
         .into()
 }

@@ -8,17 +8,16 @@ use host::catalogue::{Entry, Listing};
 
 use super::{problem_words, wire};
 use crate::arguments::WorkflowList;
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, Cell, DIM, HEADING, Layout, Table, WARNING};
 use crate::progress::Waiting;
 use crate::settings::Settings;
 
-/// How much of a hash tells workflows apart.
+/// The shown part of a hash.
 const SHORT_HASH: usize = 12;
-/// How much of a name is shown.
 const NAME_CHARACTERS: usize = 44;
 
-pub(super) fn run(arguments: &WorkflowList, settings: Settings) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &WorkflowList, settings: Settings) -> Result<ExitStatus, Failure> {
     let (catalogue, workspace) = super::catalogue(&arguments.sources, settings);
     let waiting = Waiting::on("reading the sources");
     let mut listing = catalogue.list(workspace.as_deref());
@@ -34,12 +33,12 @@ pub(super) fn run(arguments: &WorkflowList, settings: Settings) -> Result<Answer
     } else {
         output::text(&words(&listing))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
 fn words(listing: &Listing) -> String {
     if listing.entries.is_empty() && listing.problems.is_empty() {
-        return "No workflow matches. `interlock workflow list` without --tag lists all.".to_owned();
+        return "No workflows match. Omit --tag to list all workflows.".to_owned();
     }
     let mut table = Table::new(&["id", "name", "version", "source", "hash"]);
     for entry in &listing.entries {
@@ -58,16 +57,16 @@ fn words(listing: &Listing) -> String {
     words
 }
 
-/// Which file won, wherever there was more than one, and which ids want another name.
+/// Which file was used where several have the same id, and ids that should be renamed.
 fn winners(entries: &[Entry], words: &mut String) {
     let contested: Vec<_> = entries.iter().filter(|entry| !entry.shadowed.is_empty()).collect();
     if !contested.is_empty() {
-        let _ = writeln!(words, "\n{HEADING}Which file won{HEADING:#}");
+        let _ = writeln!(words, "\n{HEADING}Duplicate ids{HEADING:#}");
     }
     for entry in contested {
         let _ = writeln!(
             words,
-            "  {} is the one of {}: {}",
+            "  {} from {}: {}",
             output::clean(&entry.workflow_id),
             output::clean(&entry.source),
             output::clean(&entry.source_ref)
@@ -75,7 +74,7 @@ fn winners(entries: &[Entry], words: &mut String) {
         for loser in &entry.shadowed {
             let _ = writeln!(
                 words,
-                "    {DIM}not taken:{DIM:#} {} ({})",
+                "    {DIM}shadowed:{DIM:#} {} ({})",
                 output::clean(&loser.path),
                 output::clean(&loser.reason)
             );
@@ -95,13 +94,13 @@ fn winners(entries: &[Entry], words: &mut String) {
 fn sources(listing: &Listing, words: &mut String) {
     let folders: Vec<_> = listing.sources.iter().filter(|source| source.key != "built_in").collect();
     if !folders.is_empty() {
-        let _ = writeln!(words, "\n{HEADING}Sources, a later one wins{HEADING:#}");
+        let _ = writeln!(words, "\n{HEADING}Sources, later ones take precedence{HEADING:#}");
     }
     for source in folders {
         let stale = if source.stale { ", cannot be read" } else { "" };
         let _ = writeln!(
             words,
-            "  {} {}: {} of {} taken{stale}",
+            "  {} {}: {} of {} used{stale}",
             source.category.as_str(),
             output::clean(&source.display_name),
             source.effective_workflow_count,
@@ -115,7 +114,7 @@ fn sources(listing: &Listing, words: &mut String) {
 
 fn problems(listing: &Listing, words: &mut String) {
     if !listing.problems.is_empty() {
-        let _ = writeln!(words, "\n{HEADING}Left out{HEADING:#}");
+        let _ = writeln!(words, "\n{HEADING}Skipped{HEADING:#}");
     }
     for left_out in &listing.problems {
         for problem in &left_out.problems {

@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::starter;
 use crate::arguments::{SourceFormat, WorkflowNew};
-use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::output::{self, Layout, Overwrite};
 
-pub(super) fn run(arguments: &WorkflowNew) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &WorkflowNew) -> Result<ExitStatus, Failure> {
     let id = &arguments.id;
     check(id)?;
     let to_stdout = arguments.output.as_deref() == Some(Path::new("-"));
@@ -30,10 +30,10 @@ pub(super) fn run(arguments: &WorkflowNew) -> Result<Answer, Failure> {
     let text = starter::text(id, format);
     if to_stdout {
         output::bytes(text.as_bytes())?;
-        return Ok(Answer::Yes);
+        return Ok(ExitStatus::Success);
     }
-    let advice = "Choose another name with -o; what is there stays.";
-    // The first workflow of a project comes before its folder.
+    let advice = "Choose another name with -o. Existing files are never overwritten.";
+    // The project may not have a workflows folder yet.
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)
             .map_err(|cause| Failure::Unwritable { name: folder.display().to_string(), cause })?;
@@ -48,13 +48,13 @@ pub(super) fn run(arguments: &WorkflowNew) -> Result<Answer, Failure> {
              Agents find it in `workflows/` of a project, in the user's directory, or in a configured directory."
         ))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
 fn check(id: &str) -> Result<(), Failure> {
     let reason = match ids::check(id, SourceOrigin::Project) {
         Ok(IdStatus::Namespaced) => return Ok(()),
-        Ok(IdStatus::Legacy) => format!("{id:?} has no namespace, and new workflows have one"),
+        Ok(IdStatus::Legacy) => format!("{id:?} has no namespace; new workflows require one"),
         Err(error) => error.to_string(),
     };
     let suggestion = ids::suggest(id, SourceOrigin::Project, id.as_bytes(), |_| false);
@@ -67,7 +67,7 @@ fn check(id: &str) -> Result<(), Failure> {
 fn unclear(path: &Path) -> Failure {
     let cause = std::io::Error::new(
         std::io::ErrorKind::InvalidInput,
-        "its name says another format than --format, or none: let it end in .json, .yaml or .yml",
+        "the file name does not match --format; use a name that ends in .json, .yaml or .yml",
     );
     Failure::unwritable(Some(path), cause)
 }

@@ -3,19 +3,21 @@
 use std::fmt::Write as _;
 
 use guide::workflow::compiled::{
-    CompiledWorkflow, ConditionMode, Count, Loop, LoopControl, SequenceItem, Step, StepProvenance, StepSource,
+    CompiledWorkflow, Condition, ConditionMode, Count, Loop, LoopControl, SequenceItem, Step, StepProvenance,
+    StepSource,
 };
+use guide::workflow::condition;
 use guide::workflow::source::MAX_LOOP_DEPTH;
 use host::catalogue::Found;
 use serde_json::json;
 
 use super::wire;
 use crate::arguments::WorkflowShow;
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, DIM, HEADING, Layout, WARNING};
 use crate::settings::Settings;
 
-pub(super) fn run(arguments: &WorkflowShow, settings: Settings) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &WorkflowShow, settings: Settings) -> Result<ExitStatus, Failure> {
     let (catalogue, workspace) = super::catalogue(&arguments.sources, settings);
     let found = catalogue.find(workspace.as_deref(), &arguments.id)?;
     if arguments.answering.json {
@@ -38,7 +40,7 @@ pub(super) fn run(arguments: &WorkflowShow, settings: Settings) -> Result<Answer
     } else {
         output::text(&words(&found))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
 fn words(found: &Found) -> String {
@@ -69,8 +71,11 @@ fn words(found: &Found) -> String {
         .collect();
     fact("capabilities", &needs.join(", "));
     fact("autonomy", &workflow.recommended_autonomy.as_ref().map(wire).unwrap_or_default());
+    for example in &found.examples {
+        fact("example", example);
+    }
     for loser in &found.explanation {
-        fact("not taken", &format!("{} ({})", loser.path, loser.reason));
+        fact("shadowed", &format!("{} ({})", loser.path, loser.reason));
     }
     for warning in &found.warnings {
         let _ = writeln!(words, "{WARNING}warning{WARNING:#} {}", output::clean(warning));
@@ -98,9 +103,10 @@ fn words(found: &Found) -> String {
     words
 }
 
-/// Steps and loops, indented by how deep they stand.
+/// Steps and loops, indented by depth.
 fn sequence(workflow: &CompiledWorkflow, items: &[SequenceItem], depth: usize, words: &mut String) {
-    // The compiler bounds this; what was read from elsewhere must not overflow the stack either.
+    // The compiler limits the depth, but data from other sources must not overflow the stack
+    // either.
     if depth > MAX_LOOP_DEPTH + 1 {
         return;
     }
@@ -126,7 +132,7 @@ fn step_words(step: &Step) -> String {
     let mut marks = Vec::new();
     if let Some(contract) = &step.output_contract {
         let required = if contract.required { "" } else { "optional " };
-        marks.push(format!("hands in {required}{}", contract.contract_ref));
+        marks.push(format!("submits {required}{}", contract.contract_ref));
     }
     if step.validation_criteria.is_some() && step.output_contract.is_none() {
         marks.push("notes are checked".to_owned());
@@ -140,11 +146,15 @@ fn step_words(step: &Step) -> String {
     for dependency in &step.user_dependencies {
         marks.push(format!("{} ({})", wire(&dependency.reason), dependency.id));
     }
-    if step.run_condition.is_some() {
-        marks.push("conditional".to_owned());
+    marks.extend(condition_mark(step.run_condition.as_ref()));
+    for (key, allowed) in &step.produces_context {
+        marks.push(format!("sets {key} ({})", allowed.words()));
+    }
+    if step.read_only {
+        marks.push("read-only".to_owned());
     }
     if !step.delegations.is_empty() {
-        marks.push(format!("hands out {} runs", step.delegations.len()));
+        marks.push(format!("delegates {} runs", step.delegations.len()));
     }
     marks.extend(origin(&step.provenance));
     line(step.step_id.as_str(), &step.title, &marks)
@@ -165,8 +175,13 @@ fn loop_words(found: &Loop) -> String {
         LoopControl::ForEach { items, item_var, .. } => format!("for each {item_var} of {items}"),
     };
     let mut marks = vec![format!("loop {control}"), format!("at most {}", found.max_iterations)];
+    marks.extend(condition_mark(found.run_condition.as_ref()));
     marks.extend(origin(&found.provenance));
     line(found.loop_id.as_str(), &found.title, &marks)
+}
+
+fn condition_mark(condition: Option<&Condition>) -> Option<String> {
+    condition.map(|condition| format!("if {}", condition::words(condition)))
 }
 
 fn origin(provenance: &StepProvenance) -> Option<String> {

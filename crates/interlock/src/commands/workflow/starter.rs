@@ -1,8 +1,8 @@
-//! What a new workflow begins as.
+//! Templates for new workflows.
 
 use guide::workflow::source::Format;
 
-/// A workflow of this id that runs as it is, and shows what the format can do.
+/// A complete workflow with this id that shows the features of the format.
 pub(super) fn text(id: &str, format: Format) -> String {
     let template = match format {
         Format::Yaml => include_str!("starter.yaml"),
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_starters_are_the_same_workflow_without_a_problem_or_a_warning() {
+    fn both_starters_compile_to_the_same_workflow_without_warnings() {
         let hashes = [Format::Yaml, Format::Json].map(|format| {
             let text = text("project.release", format);
             let validation =

@@ -1,22 +1,22 @@
 //! `interlock workflow validate`.
 //!
-//! A file is of the kind that its shape says: one with `nodes` is run, one with `steps` guides.
+//! The shape decides the kind of a file: `nodes` for run workflows, `steps` for guided workflows.
 
 use canon::digest::Digest;
 use flow::definition::{Definition, Problem};
 use flow::id::WorkflowId;
 use guide::workflow::compile::{Compiled, Validation};
 use guide::workflow::compiled::CompiledWarning;
+use guide::workflow::staleness::{Staleness, StalenessLevel, staleness};
 use serde_json::{Value, json};
 
 use super::{problem_words, servable, validated, warning_words, wire};
 use crate::arguments::WorkflowValidate;
-use crate::commands::serve::{Found, read_workflow};
-use crate::failure::{Answer, Failure};
+use crate::commands::serve::{WorkflowFile, read_workflow};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, BAD, GOOD, HEADING, Layout};
 use crate::settings::Settings;
 
-/// What was found out about a file.
 enum Checked {
     Guided(Box<Validation>),
     Run(Result<(WorkflowId, Digest, usize), Vec<Problem>>),
@@ -31,17 +31,17 @@ impl Checked {
     }
 }
 
-pub(super) fn run(arguments: &WorkflowValidate, settings: &Settings) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &WorkflowValidate, settings: &Settings) -> Result<ExitStatus, Failure> {
     let servable = servable(settings);
     let mut checked = Vec::with_capacity(arguments.files.len());
     for path in &arguments.files {
         let found = match read_workflow(path) {
-            Found::Run(document) => Checked::Run(
+            WorkflowFile::Run(document) => Checked::Run(
                 Definition::check(&document, &servable)
                     .map(|definition| (definition.id, definition.digest, definition.nodes.len())),
             ),
-            // What is neither is told as the guided kind tells it, with the place.
-            Found::Guided | Found::Neither(_) => Checked::Guided(Box::new(validated(path)?)),
+            // Files of neither kind get the guided error, which includes a location.
+            WorkflowFile::Guided | WorkflowFile::Neither(_) => Checked::Guided(Box::new(validated(path)?)),
         };
         checked.push((path.display().to_string(), found));
     }
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &WorkflowValidate, settings: &Settings) -> Result<A
     } else {
         output::text(&checked.iter().map(|(file, checked)| words(file, checked)).collect::<String>())?;
     }
-    Ok(Answer::yes_if(valid))
+    Ok(ExitStatus::success_if(valid))
 }
 
 fn document(file: &str, checked: &Checked) -> Value {
@@ -68,17 +68,26 @@ fn document(file: &str, checked: &Checked) -> Value {
         }
     };
     let compiled = validation.compiled.as_ref();
-    json!({
+    let mut document = json!({
         "file": file,
         "valid": validation.problems.is_empty(),
         "workflowId": compiled.map(|compiled| &compiled.workflow.workflow_id),
         "workflowHash": compiled.map(|compiled| compiled.workflow.hash()),
         "problems": validation.problems,
         "warnings": compiled.map(|compiled| warnings(compiled).collect::<Vec<_>>()).unwrap_or_default(),
-    })
+    });
+    if let Some(stale) = stamped(validation) {
+        document["staleness"] = json!(stale);
+    }
+    document
 }
 
-/// What an author should look at: in the compiled workflow, and besides.
+/// How the file compares with the current authoring rules, if it says against which it was reviewed.
+fn stamped(validation: &Validation) -> Option<Staleness> {
+    validation.source.as_ref()?.validated_against_spec_version.map(staleness)
+}
+
+/// Warnings: of the compiler, and additional ones.
 fn warnings(compiled: &Compiled) -> impl Iterator<Item = &CompiledWarning> {
     compiled.workflow.compiled_warnings.iter().chain(&compiled.advice)
 }
@@ -90,14 +99,18 @@ fn words(file: &str, checked: &Checked) -> String {
             return format!("{GOOD}ok{GOOD:#} {file}: {workflow_id}, {nodes} nodes\n");
         }
         Checked::Run(Err(problems)) => {
-            let told = problems.iter().map(|problem| {
+            let printed = problems.iter().map(|problem| {
                 let (path, message) = (output::clean(&problem.path), output::clean(&problem.message));
                 format!("{BAD}error{BAD:#} {HEADING}{file}{HEADING:#} at {path}\n  {message}\n")
             });
-            return told.collect();
+            return printed.collect();
         }
     };
     let mut words: String = validation.problems.iter().map(problem_words).collect();
+    if let Some(stale) = stamped(validation).filter(|stale| stale.level != StalenessLevel::None) {
+        let code = format!("stale_{}", wire(&stale.level));
+        words.push_str(&warning_words(file, &code, "/validatedAgainstSpecVersion", &stale.reason));
+    }
     if let Some(compiled) = &validation.compiled {
         let workflow = &compiled.workflow;
         for warning in warnings(compiled) {

@@ -14,22 +14,21 @@ use workspace::snapshot::Snapshot;
 
 use super::{library, scope_in_words, word};
 use crate::arguments::{self, VerifyLevel, WorkspaceApply, WorkspaceRestore, WorkspaceTarget};
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::input;
 use crate::output::{self, Cell, DIM, GOOD, HEADING, Layout, Table, WARNING, clean};
 use crate::progress::Progress;
 
-/// How many paths of a list are shown. JSON has them all.
+/// How many paths of a list are shown; JSON has all.
 const SHOWN: usize = 20;
 
-/// How an apply is done, apart from what and where.
-struct Manner<'a> {
+struct ApplyOptions<'a> {
     snapshot: Option<&'a Path>,
     verify: Verify,
     rw_policy: RwPolicy,
 }
 
-pub(super) fn run(arguments: &WorkspaceApply) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &WorkspaceApply) -> Result<ExitStatus, Failure> {
     let verify = match arguments.verify {
         VerifyLevel::None => Verify::None,
         VerifyLevel::Stat => Verify::Stat,
@@ -39,11 +38,11 @@ pub(super) fn run(arguments: &WorkspaceApply) -> Result<Answer, Failure> {
         arguments::RwPolicy::Preserve => RwPolicy::Preserve,
         arguments::RwPolicy::Reset => RwPolicy::Reset,
     };
-    apply(&arguments.target, &Manner { snapshot: arguments.snapshot.as_deref(), verify, rw_policy })
+    apply(&arguments.target, &ApplyOptions { snapshot: arguments.snapshot.as_deref(), verify, rw_policy })
 }
 
-pub(super) fn restore(arguments: &WorkspaceRestore) -> Result<Answer, Failure> {
-    let manner = Manner {
+pub(super) fn restore(arguments: &WorkspaceRestore) -> Result<ExitStatus, Failure> {
+    let manner = ApplyOptions {
         snapshot: Some(&arguments.snapshot),
         verify: Verify::default(),
         rw_policy: RwPolicy::default(),
@@ -51,9 +50,9 @@ pub(super) fn restore(arguments: &WorkspaceRestore) -> Result<Answer, Failure> {
     apply(&arguments.target, &manner)
 }
 
-fn apply(target: &WorkspaceTarget, manner: &Manner<'_>) -> Result<Answer, Failure> {
+fn apply(target: &WorkspaceTarget, manner: &ApplyOptions<'_>) -> Result<ExitStatus, Failure> {
     let raw = input::json(input::source(&target.plan))?;
-    // Everything that can be refused without a root is refused before one is made.
+    // Validate everything possible before creating the root.
     let mut plan = ValidPlan::check(&raw, None, false)?;
     let library = library(&target.library)?;
     let snapshot = manner.snapshot.map(open_snapshot).transpose()?;
@@ -86,14 +85,14 @@ fn apply(target: &WorkspaceTarget, manner: &Manner<'_>) -> Result<Answer, Failur
     } else {
         output::text(&words(&report, &target.root))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
-/// Opens a root, and makes it where only its last name is missing.
+/// Opens a root, and creates it if only its last component is missing.
 fn open_root(path: &Path) -> Result<Applier, Failure> {
     match std::fs::create_dir(path) {
         Ok(()) => {}
-        // A link to a directory is fine: the way to the root is the caller's.
+        // A link to a directory is allowed: the path to the root is the caller's choice.
         Err(_) if path.is_dir() => {}
         Err(cause) => return Err(Failure::unwritable(Some(path), cause)),
     }
@@ -105,7 +104,7 @@ fn open_snapshot(path: &Path) -> Result<Snapshot, Failure> {
     Ok(Snapshot::open(path)?)
 }
 
-/// The bar of an apply, which threads move.
+/// The progress bar of an apply, updated from several threads.
 struct Bar(Mutex<Progress>);
 
 impl workspace::apply::Progress for Bar {
@@ -113,7 +112,7 @@ impl workspace::apply::Progress for Bar {
         let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match step {
             Step::Resolved { mounts, .. } => progress.at(mounts),
-            Step::Promoting => progress.says("putting in place"),
+            Step::Promoting => progress.says("installing files"),
         }
     }
 }
@@ -121,7 +120,7 @@ impl workspace::apply::Progress for Bar {
 fn words(report: &ApplyReport, root: &Path) -> String {
     let what = match report.status {
         Status::Applied => "applied",
-        Status::Cached => "in place already",
+        Status::Cached => "already applied",
         Status::Repaired => "repaired",
     };
     let mut out = format!(
@@ -143,9 +142,9 @@ fn words(report: &ApplyReport, root: &Path) -> String {
     }
     let _ = write!(out, "{table}");
     let kept = report.preserved.iter().map(|kept| format!("{} ({})", kept.path, word(&kept.why)));
-    list(&mut out, "kept, because the agent made it its own", kept, report.preserved_unlisted);
+    list(&mut out, "kept (modified by the agent)", kept, report.preserved_unlisted);
     let covered = report.shadowed.iter().map(|covered| format!("{} (by {})", covered.path, covered.by));
-    list(&mut out, "covered by another mount", covered, report.shadowed_unlisted);
+    list(&mut out, "shadowed by another mount", covered, report.shadowed_unlisted);
     let pinned = report.pinned.iter().map(|pinned| format!("{} is {}", pinned.mount_key, pinned.revision));
     list(&mut out, "revisions", pinned, 0);
     for warning in &report.warnings {

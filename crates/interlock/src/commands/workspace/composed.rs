@@ -1,4 +1,4 @@
-//! From the files that were named to a plan.
+//! Composes a plan from files.
 
 use std::path::Path;
 
@@ -13,21 +13,20 @@ use crate::arguments::ManifestInput;
 use crate::failure::Failure;
 use crate::input;
 
-/// A plan, and what a manifest had to say on the way to it.
+/// A plan and the warnings of its manifest.
 pub(super) struct Composed {
     pub(super) plan: MountPlan,
     pub(super) warnings: Vec<Warning>,
 }
 
-/// A plan that came from a manifest.
+/// A plan from a manifest.
 pub(super) struct FromManifest {
     pub(super) composed: Composed,
     pub(super) bound: Bound,
-    /// The request, as it was composed.
+    /// The request, as composed.
     pub(super) request: Value,
 }
 
-/// Composes a whole request.
 pub(super) fn from_request(path: &Path, library: Option<&Library>) -> Result<Composed, Failure> {
     let source = input::source(path);
     let bytes = input::read(source, "a request", Limits::DEFAULT.max_bytes)?;
@@ -36,7 +35,7 @@ pub(super) fn from_request(path: &Path, library: Option<&Library>) -> Result<Com
     Ok(Composed { plan: plan_of(&request, library)?, warnings: Vec::new() })
 }
 
-/// Compiles a manifest, binds it, and composes what comes of it.
+/// Compiles and binds a manifest, and composes the plan.
 pub(super) fn from_manifest(
     arguments: &ManifestInput,
     library: Option<(&Library, &Path)>,
@@ -64,13 +63,12 @@ fn plan_of(request: &Request, library: Option<&Library>) -> Result<MountPlan, Fa
     Ok(compose(request, templates.as_ref().map(|templates| templates as &dyn TemplateResolver))?)
 }
 
-/// A file that holds a JSON object.
 fn object(path: &Path) -> Result<Map<String, Value>, Failure> {
     let source = input::source(path);
     match input::json(source)? {
         Value::Object(members) => Ok(members),
         _ => {
-            let message = format!("{} has to hold a JSON object", input::name(source));
+            let message = format!("{} must contain a JSON object", input::name(source));
             Err(workspace::Error::new(workspace::Code::ValidationError, message).into())
         }
     }

@@ -7,14 +7,14 @@ use workspace::drift::{Drift, Facts, Level, Options, Report, Severity, Verdict, 
 
 use super::{lease, root};
 use crate::arguments::{DriftLevel, WorkspaceDrift};
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, BAD, Cell, DIM, GOOD, Layout, Table, WARNING};
 use crate::progress::Waiting;
 
-/// How many drifts are shown. JSON has them all.
+/// How many differences are shown; JSON has all.
 const SHOWN: usize = 200;
 
-pub(super) fn run(arguments: &WorkspaceDrift) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &WorkspaceDrift) -> Result<ExitStatus, Failure> {
     let root = root(&arguments.root)?;
     let lease = lease(&root)?;
     let level = match arguments.level {
@@ -22,7 +22,7 @@ pub(super) fn run(arguments: &WorkspaceDrift) -> Result<Answer, Failure> {
         DriftLevel::Hash => Level::Hash,
     };
     let now_ns = i64::try_from(SystemClock.now_ms()).unwrap_or(i64::MAX).saturating_mul(1_000_000);
-    let waiting = Waiting::on("looking at every file");
+    let waiting = Waiting::on("comparing files");
     let report = scan(&root, &lease.baseline(), level, now_ns, Options::default())?;
     drop(waiting);
     if arguments.answering.json {
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &WorkspaceDrift) -> Result<Answer, Failure> {
     } else {
         output::text(&words(&report))?;
     }
-    Ok(Answer::yes_if(report.verdict == Verdict::Clean))
+    Ok(ExitStatus::success_if(report.verdict == Verdict::Clean))
 }
 
 fn words(report: &Report) -> String {
@@ -60,8 +60,10 @@ fn words(report: &Report) -> String {
     let _ =
         writeln!(out, "\n{} critical, {} warnings, {} info", counts.critical, counts.warning, counts.info);
     if report.verdict == Verdict::Critical {
-        let _ =
-            writeln!(out, "{DIM}`workspace apply` with the same plan puts the read-only slots right.{DIM:#}");
+        let _ = writeln!(
+            out,
+            "{DIM}Run `workspace apply` with the same plan to restore the read-only slots.{DIM:#}"
+        );
     }
     out
 }
@@ -81,7 +83,7 @@ fn row(drift: &Drift) -> [Cell; 5] {
     ]
 }
 
-/// What is known of one side, in few words.
+/// A short description of one side of a difference.
 fn facts(facts: Option<&Facts>) -> String {
     let Some(facts) = facts else { return String::new() };
     let size = facts.size.map(|size| format!("{size} bytes"));

@@ -9,22 +9,22 @@ use std::sync::Arc;
 use canon::error::Envelope;
 use serde_json::{Value, json};
 use workspace::environment::local::LocalSecrets;
-use workspace::environment::{Missing, Outcome, Platform, Scope, SecretSource, resolve};
+use workspace::environment::{Missing, Platform, ResolvedVariables, Scope, SecretSource, resolve};
 
 use super::composed::{FromManifest, from_manifest};
 use super::library;
 use crate::arguments::WorkspaceEnv;
-use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::output::{self, Cell, DIM, Layout, Table, WARNING, clean};
 
-pub(super) fn run(arguments: &WorkspaceEnv) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &WorkspaceEnv) -> Result<ExitStatus, Failure> {
     let library_path = arguments.library.as_deref();
     let opened = library_path.map(library).transpose()?;
     let made = from_manifest(&arguments.input, opened.as_ref().zip(library_path))?;
     let platform = platform(&made);
     let secrets: Arc<dyn SecretSource> = Arc::new(LocalSecrets);
-    // On one machine an organisation has no key of its own. Its name makes the digests of two of them differ, and
-    // there is nothing to hide: the values stand beside their digests.
+    // On a single machine, organisations have no separate keys. The name makes their digests
+    // differ; there is nothing to hide, because the values are printed next to their digests.
     let digest_key = platform.org_id.as_bytes();
     let outcome = resolve(&made.bound, &arguments.overlay, &platform, digest_key, &secrets)?;
     if arguments.exec {
@@ -37,10 +37,10 @@ pub(super) fn run(arguments: &WorkspaceEnv) -> Result<Answer, Failure> {
     } else {
         output::text(&words(&outcome))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
-/// What the platform sets, from the request that was composed.
+/// The platform's variables, from the composed request.
 fn platform(made: &FromManifest) -> Platform {
     let text =
         |pointer: &str| made.request.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -57,14 +57,14 @@ fn platform(made: &FromManifest) -> Platform {
     }
 }
 
-/// Becomes the program. It returns only when that fails.
-fn execute(arguments: &WorkspaceEnv, outcome: &Outcome) -> Failure {
+/// Replaces this process with the program. Returns only on failure.
+fn execute(arguments: &WorkspaceEnv, outcome: &ResolvedVariables) -> Failure {
     let Some((program, rest)) = arguments.program.split_first() else {
         return Failure::unreadable(None, std::io::ErrorKind::NotFound.into());
     };
     let mut command = Command::new(program);
     command.args(rest);
-    // Handed over in memory: neither a file nor the list of processes has them.
+    // Passed in memory: neither a file nor the process list contains them.
     command.envs(outcome.values().iter().map(|(name, value)| (name, value.expose())));
     if let Some(root) = &arguments.root {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.clone());
@@ -73,11 +73,11 @@ fn execute(arguments: &WorkspaceEnv, outcome: &Outcome) -> Failure {
     let cause = command.exec();
     let message = format!("cannot start {}: {cause}", Path::new(program).display());
     Envelope::new(CommandErrorCode::InputUnreadable, message)
-        .suggest("Check the name of the program behind `--`, and that you may run it.")
+        .suggest("Check the program name after `--`, and that it is executable.")
         .into()
 }
 
-fn words(outcome: &Outcome) -> String {
+fn words(outcome: &ResolvedVariables) -> String {
     let mut table = Table::new(&["name", "value", "layer", "digest"]);
     for variable in &outcome.env {
         let value = match (&variable.value, &variable.secret_ref) {

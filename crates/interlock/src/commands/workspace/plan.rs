@@ -8,23 +8,23 @@ use workspace::plan::ValidPlan;
 use super::composed::{Composed, from_manifest, from_request};
 use super::{library, scope_in_words, tree};
 use crate::arguments::WorkspacePlan;
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, DIM, HEADING, Layout, Overwrite, WARNING, clean};
 
-pub(super) fn run(arguments: &WorkspacePlan) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &WorkspacePlan) -> Result<ExitStatus, Failure> {
     let library_path = arguments.library.as_deref();
     let opened = library_path.map(library).transpose()?;
     let composed = match (&arguments.request, &arguments.input) {
         (Some(request), _) => from_request(request, opened.as_ref())?,
         (None, Some(input)) => from_manifest(input, opened.as_ref().zip(library_path))?.composed,
-        // The arguments ask for one of the two.
-        (None, None) => return Ok(Answer::No),
+        // clap requires one of the two.
+        (None, None) => return Ok(ExitStatus::Negative),
     };
     if let Some(path) = &arguments.output {
         let overwrite = if arguments.force {
             Overwrite::Replace
         } else {
-            Overwrite::Refuse { advice: "Choose another name, or replace it with --force." }
+            Overwrite::Refuse { advice: "Choose another name, or overwrite it with --force." }
         };
         let mut plan = serde_json::to_vec(&composed.plan)
             .map_err(|cause| Failure::unwritable(Some(path), cause.into()))?;
@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &WorkspacePlan) -> Result<Answer, Failure> {
     } else {
         output::text(&words(&composed, arguments))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
 fn words(composed: &Composed, arguments: &WorkspacePlan) -> String {
@@ -54,7 +54,7 @@ fn words(composed: &Composed, arguments: &WorkspacePlan) -> String {
     if let Err(refusal) = &valid {
         let _ = writeln!(
             out,
-            "\n{WARNING}apply would refuse this plan{WARNING:#}: {}",
+            "\n{WARNING}apply would reject this plan{WARNING:#}: {}",
             clean(&refusal.to_string())
         );
         for cause in refusal.causes().iter().take(20) {
@@ -63,12 +63,12 @@ fn words(composed: &Composed, arguments: &WorkspacePlan) -> String {
     }
     match &arguments.output {
         Some(path) => {
-            let _ = writeln!(out, "\n{DIM}The plan is in {}.{DIM:#}", path.display());
+            let _ = writeln!(out, "\n{DIM}Wrote the plan to {}.{DIM:#}", path.display());
         }
         None => {
             let _ = writeln!(
                 out,
-                "\n{DIM}Nothing was written. -o FILE keeps the plan for `workspace apply`.{DIM:#}"
+                "\n{DIM}Nothing was written. Save the plan for `workspace apply` with -o FILE.{DIM:#}"
             );
         }
     }

@@ -5,10 +5,10 @@ use workspace::apply::Applier;
 
 use super::{lease, root, scope_in_words};
 use crate::arguments::WorkspaceRelease;
-use crate::failure::{Answer, Failure};
+use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, Layout, clean};
 
-pub(super) fn run(arguments: &WorkspaceRelease) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &WorkspaceRelease) -> Result<ExitStatus, Failure> {
     let root = root(&arguments.root)?;
     let held = lease(&root)?;
     let released = Applier::below(root)?.release(&held.apply_id, held.generation, SystemClock.now_ms())?;
@@ -16,10 +16,10 @@ pub(super) fn run(arguments: &WorkspaceRelease) -> Result<Answer, Failure> {
         output::json(&released, Layout::Compact)?;
     } else {
         output::text(&format!(
-            "{} is free; it was held for {}. What is in it stays.",
+            "Released {}, which was held for {}. The files are kept.",
             arguments.root.display(),
             clean(&scope_in_words(&released.scope))
         ))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }

@@ -11,32 +11,33 @@ use workspace::snapshot::{Packed, Request, save, sidecar};
 
 use super::{lease, root, word};
 use crate::arguments::WorkspaceSnapshot;
-use crate::failure::{Answer, CommandErrorCode, Failure};
+use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::output::{self, Layout, clean};
 use crate::progress::Waiting;
 
-pub(super) fn run(arguments: &WorkspaceSnapshot) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &WorkspaceSnapshot) -> Result<ExitStatus, Failure> {
     let file = &arguments.output;
     for taken in [file.clone(), sidecar(file)] {
         if !arguments.force && taken.symlink_metadata().is_ok() {
-            let message = format!("{} is there already.", taken.display());
+            let message = format!("{} already exists.", taken.display());
             return Err(Envelope::new(CommandErrorCode::OutputExists, message)
-                .suggest("Choose another name, or replace it with --force. Nothing was written.")
+                .suggest("Choose another name, or overwrite it with --force. Nothing was written.")
                 .detail("file", taken.display().to_string())
                 .into());
         }
     }
     let root = root(&arguments.root)?;
     if is_inside(file, &arguments.root) {
-        // It would be packed into itself.
-        let cause = io::Error::other("it is inside the workspace that is packed");
+        // The snapshot would contain itself.
+        let cause = io::Error::other("the file is inside the workspace");
         return Err(Failure::unwritable(Some(file), cause));
     }
     let lease = lease(&root)?;
     let request = Request {
         apply_id: &lease.apply_id,
         plan_digest: &lease.plan_digest,
-        // Of the lease and not of this call, so that two snapshots of one state are the same bytes.
+        // The lease's time, not the current time, so that two snapshots of one state have the same
+        // bytes.
         created_at: &Timestamp(lease.created_at).to_rfc3339_seconds(),
         grants: &lease.grants(),
         persistence: &[],
@@ -59,10 +60,10 @@ pub(super) fn run(arguments: &WorkspaceSnapshot) -> Result<Answer, Failure> {
     } else {
         output::text(&words(&packed, arguments))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitStatus::Success)
 }
 
-/// Whether a file would be below a folder, whatever links lead there.
+/// Whether a file would be inside a folder, with links resolved.
 fn is_inside(file: &Path, folder: &Path) -> bool {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match (parent.canonicalize(), folder.canonicalize()) {
@@ -74,7 +75,7 @@ fn is_inside(file: &Path, folder: &Path) -> bool {
 fn words(packed: &Packed, arguments: &WorkspaceSnapshot) -> String {
     let file = arguments.output.display();
     let mut out = format!(
-        "{file} has {} files, {} bytes packed of {}.\nsha256 {}, in {}\n",
+        "{file}: {} files, {} bytes compressed from {}.\nsha256 {}, in {}\n",
         packed.files,
         packed.bytes,
         packed.unpacked,
@@ -82,10 +83,10 @@ fn words(packed: &Packed, arguments: &WorkspaceSnapshot) -> String {
         sidecar(&arguments.output).display()
     );
     for item in &packed.excluded {
-        let _ = writeln!(out, "left out: {} ({})", clean(&item.path), word(&item.why));
+        let _ = writeln!(out, "excluded: {} ({})", clean(&item.path), word(&item.why));
     }
     if packed.more_excluded > 0 {
-        let _ = writeln!(out, "and {} more were left out", packed.more_excluded);
+        let _ = writeln!(out, "and {} more excluded", packed.more_excluded);
     }
     out
 }

@@ -1,4 +1,4 @@
-//! The tree that a plan would make, drawn.
+//! Draws the tree of a plan.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use workspace::slot::{Mode, WORKSPACE};
 
 use crate::output::{Cell, DIM, GOOD, Table};
 
-/// How deep the drawing goes. A plan is shown as composed, and one that nobody could apply may have a path of
-/// thousands of segments; what is deeper stands on one line.
+/// The depth limit of the drawing. A plan is shown as composed, and an invalid one may have paths
+/// with thousands of segments; deeper paths are shown on one line.
 const MAX_DEPTH: usize = 16;
 
-/// A place of the tree, with whatever is mounted there.
+/// A node of the tree with its mounts.
 #[derive(Default)]
-struct Place {
+struct TreeNode {
     children: BTreeMap<String, usize>,
     mounts: Vec<Node>,
 }
 
-/// The tree as a table: what appears, what the agent may do with it, where it comes from.
+/// The tree as a table: path, access, source.
 pub(super) fn of(plan: &MountPlan) -> Table {
-    let mut places = vec![Place::default()];
+    let mut places = vec![TreeNode::default()];
     for node in tree(plan) {
         let mut place = 0;
         for segment in segments(&node.path) {
             place = match places[place].children.get(segment) {
                 Some(known) => *known,
                 None => {
-                    places.push(Place::default());
+                    places.push(TreeNode::default());
                     let new = places.len() - 1;
                     places[place].children.insert(segment.to_owned(), new);
                     new
@@ -40,14 +40,14 @@ pub(super) fn of(plan: &MountPlan) -> Table {
     draw(&places)
 }
 
-/// The segments of a path; that of a folder keeps its `/`, so that it cannot be taken for a file.
+/// The segments of a path. A folder keeps its `/`, so that it differs from a file of the same name.
 fn segments(path: &str) -> impl Iterator<Item = &str> {
     path.splitn(MAX_DEPTH, '/').filter(|segment| !segment.is_empty())
 }
 
-fn draw(places: &[Place]) -> Table {
+fn draw(places: &[TreeNode]) -> Table {
     let mut table = Table::new(&[WORKSPACE, "mode", "source", "mount"]);
-    // What is still to be drawn, with the lines to its left and whether it is the last of its folder.
+    // Pending nodes, with the lines to their left and whether each is the last of its folder.
     let children = |place: usize, indent: &str| {
         let last = places[place].children.len().saturating_sub(1);
         let in_order = places[place].children.iter().enumerate();
@@ -67,7 +67,7 @@ fn draw(places: &[Place]) -> Table {
         }
         for mount in &places[place].mounts {
             table.row(row(&label, mount));
-            // Several mounts may fill one folder.
+            // Several mounts can fill one folder.
             label = format!("{indent}{}", if is_last { "" } else { "│" });
         }
         let below = format!("{indent}{}", if is_last { "    " } else { "│   " });

@@ -1,4 +1,4 @@
-//! What can be said about an install: locks, registries, versions, trust.
+//! Options of `pack install`: lockfiles, registries, versions, trust.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::pack;
 use crate::program::{run, text};
 
-/// A folder to work in: registries, keys, lockfiles and a data directory.
+/// A working folder: registries, keys, lockfiles and a data directory.
 struct Home(TempDir);
 
 impl Home {
@@ -31,7 +31,7 @@ impl Home {
         pack(self.0.path(), arguments)
     }
 
-    /// The folder of a pack of that version, which needs these.
+    /// The folder of a pack with this version and dependencies.
     fn made(&self, name: &str, version: &str, needs: Value) -> String {
         let folder = self.path(&format!("{name}-{version}"));
         let shown = folder.to_str().unwrap();
@@ -44,7 +44,7 @@ impl Home {
         shown.to_owned()
     }
 
-    /// A pack in a registry of this home; further arguments may sign it.
+    /// Publishes a pack to a registry of this environment; further arguments may sign it.
     fn published(&self, registry: &str, name: &str, version: &str, needs: Value, more: &[&str]) {
         let (folder, registry) = (self.made(name, version, needs), self.at(registry));
         let publish = ["publish", &folder, "--registry", &registry];
@@ -53,7 +53,7 @@ impl Home {
         std::fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Installs, and gives what was installed, or the code of the refusal.
+    /// Installs, and returns the installed packs or the error.
     fn install(&self, arguments: &[&str]) -> Result<Vec<String>, (String, String)> {
         let (code, answer) = self.pack(&[&["install"][..], arguments].concat());
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -76,7 +76,7 @@ impl Home {
         self.install(arguments).unwrap_err().0
     }
 
-    /// A private key in a file, and the file of its public key.
+    /// A private key file and its public key file.
     fn key(&self, name: &str) -> (String, String) {
         let file = self.at(name);
         assert_eq!(self.pack(&["sign", "--new-key", &file]).0, 0);
@@ -107,25 +107,25 @@ const TOOLS: &str = "vendor.acme.tools";
 const BASE: &str = "vendor.acme.base";
 
 #[test]
-fn a_lockfile_is_installed_exactly_also_when_a_version_was_yanked_since() {
+fn a_lockfile_installs_exact_versions_even_if_yanked() {
     let home = Home::new();
     home.published("registry", BASE, "1.0.0", json!({}), &[]);
     home.published("registry", TOOLS, "1.0.0", json!({BASE: "^1"}), &[]);
     let (registry, lock) = (home.at("registry"), home.at("pack-lock.json"));
     let resolve = [TOOLS, "--registry", &registry, "--lockfile", &lock];
-    assert_eq!(home.install(&resolve).unwrap(), ["base 1.0.0", "tools 1.0.0"], "what is needed comes first");
+    assert_eq!(home.install(&resolve).unwrap(), ["base 1.0.0", "tools 1.0.0"], "dependencies come first");
     home.published("registry", BASE, "1.1.0", json!({}), &[]);
     yank(&home.path("registry"), BASE, "1.0.0");
     home.forget();
     let locked = ["--locked", &lock, "--registry", &registry];
-    assert_eq!(home.install(&locked).unwrap(), ["base 1.0.0", "tools 1.0.0"], "not the newer one");
+    assert_eq!(home.install(&locked).unwrap(), ["base 1.0.0", "tools 1.0.0"], "not the newer version");
     home.forget();
     assert_eq!(home.install(&[TOOLS, "--registry", &registry]).unwrap(), ["base 1.1.0", "tools 1.0.0"]);
     assert_eq!(home.refusal(&["vendor.acme.base@1.0.0", "--registry", &registry]), "pack_version_not_found");
 }
 
 #[test]
-fn a_lockfile_that_is_not_whole_or_not_true_installs_nothing() {
+fn an_incomplete_or_wrong_lockfile_installs_nothing() {
     let home = Home::new();
     home.published("registry", BASE, "1.0.0", json!({}), &[]);
     home.published("registry", TOOLS, "1.0.0", json!({BASE: "^1"}), &[]);
@@ -142,7 +142,7 @@ fn a_lockfile_that_is_not_whole_or_not_true_installs_nothing() {
         ("pack_lockfile_incomplete", Box::new(|lock| drop(lock["packs"].as_array_mut().unwrap().remove(0)))),
         (
             "pack_lockfile_incomplete",
-            // Nor is it whole when it is silent about what is needed.
+            // A lockfile that omits a dependency is incomplete.
             Box::new(|lock| {
                 lock["packs"].as_array_mut().unwrap().remove(0);
                 lock["packs"][0].as_object_mut().unwrap().remove("dependencies");
@@ -153,7 +153,7 @@ fn a_lockfile_that_is_not_whole_or_not_true_installs_nothing() {
         ("pack_dependency_conflict", Box::new(|lock| lock["packs"][0]["version"] = json!("2.0.0"))),
         ("pack_dependency_cycle", Box::new(|lock| lock["packs"][0]["dependencies"] = json!({TOOLS: "*"}))),
         ("pack_signature_invalid", Box::new(|lock| lock["packs"][0]["signature"] = signed(b"other"))),
-        // What comes later is judged before what comes first is written.
+        // All packs are checked before the first is written.
         ("pack_signature_invalid", Box::new(|lock| lock["packs"][1]["signature"] = signed(b"other"))),
         (
             "pack_signature_unverifiable",
@@ -172,25 +172,25 @@ fn a_lockfile_that_is_not_whole_or_not_true_installs_nothing() {
     let good = home.edit("pack-lock.json", |lock| lock["packs"][0]["signature"] = signed(&archive));
     assert_eq!(home.install(&["--locked", &good, "--registry", &registry]).unwrap().len(), 2);
     let (_, message) = home.install(&["--locked", &lock]).unwrap_err();
-    assert!(message.contains("names no registry"), "a folder stands in no lockfile: {message}");
+    assert!(message.contains("contains no registry"), "lockfiles contain no folders: {message}");
 }
 
 #[test]
-fn the_lock_of_a_signed_pack_holds_it_to_its_digest_and_so_to_its_signature() {
+fn a_locked_signed_pack_must_match_its_digest() {
     let home = Home::new();
     let (ours, _) = home.key("ours.pem");
     home.published("registry", BASE, "1.0.0", json!({}), &["--key", &ours]);
-    // Somebody else publishes the same version elsewhere, signed by another key.
+    // Another publisher has the same version elsewhere, signed with another key.
     let (theirs, _) = home.key("theirs.pem");
     home.published("elsewhere", BASE, "1.0.0", json!({}), &["--key", &theirs]);
     let (registry, elsewhere, lock) = (home.at("registry"), home.at("elsewhere"), home.at("pack-lock.json"));
     home.install(&[BASE, "--registry", &registry, "--lockfile", &lock]).unwrap();
     let written: Value = serde_json::from_slice(&std::fs::read(&lock).unwrap()).unwrap();
-    // It would be over the archive, and the publisher signed pack.json.
+    // A lockfile signature would cover the archive, but publishers sign pack.json.
     assert_eq!(written["packs"][0].get("signature"), None);
     home.forget();
     assert_eq!(home.refusal(&["--locked", &lock, "--registry", &elsewhere]), "pack_integrity_mismatch");
-    // Nor do other bytes under the locked digest pass.
+    // Different bytes under the locked digest are rejected too.
     let archive = archive_of(&home.path("registry"), &lock, BASE);
     let bytes = std::fs::read(&archive).unwrap();
     std::fs::write(&archive, std::fs::read(archive_in(&home.path("elsewhere"))).unwrap()).unwrap();
@@ -209,13 +209,13 @@ fn archive_in(registry: &Path) -> PathBuf {
 }
 
 #[test]
-fn what_is_there_with_other_bytes_keeps_all_of_an_install_away() {
+fn a_version_with_different_contents_blocks_the_whole_install() {
     let home = Home::new();
     home.published("registry", BASE, "1.0.0", json!({}), &[]);
     home.published("registry", TOOLS, "1.0.0", json!({BASE: "^1"}), &[]);
     let other = home.made(TOOLS, "1.0.0", json!({}));
     assert_eq!(home.install(&[&other]).unwrap(), ["tools 1.0.0"]);
-    // What is needed is written first, so it would stay behind.
+    // The dependency is written first, so it would be left behind.
     assert_eq!(home.refusal(&[TOOLS, "--registry", &home.at("registry")]), "pack_integrity_mismatch");
     assert_eq!(home.pack(&["list"]).1["packs"].as_array().unwrap().len(), 1);
 }
@@ -228,7 +228,7 @@ fn archive_of(registry: &Path, lock: &str, name: &str) -> PathBuf {
 }
 
 #[test]
-fn packs_of_another_machine_cannot_be_had() {
+fn local_packs_of_another_machine_cannot_be_installed() {
     let home = Home::new();
     let integrity = "sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=";
     let lock = json!({
@@ -242,34 +242,41 @@ fn packs_of_another_machine_cannot_be_had() {
 }
 
 #[test]
-fn registries_are_asked_in_the_order_in_which_they_are_named() {
+fn registries_are_tried_in_order() {
     let home = Home::new();
     home.published("ours", TOOLS, "1.0.0", json!({BASE: "^1"}), &[]);
     home.published("theirs", TOOLS, "9.0.0", json!({}), &[]);
     home.published("theirs", BASE, "1.0.0", json!({}), &[]);
     let (ours, theirs) = (home.at("ours"), home.at("theirs"));
-    // The first that has a pack answers for it: somebody's higher version elsewhere does not take its place.
+    // The first registry that has a pack provides it: a higher version elsewhere is ignored.
     assert_eq!(
         home.install(&[TOOLS, "--registry", &ours, "--registry", &theirs]).unwrap(),
         ["base 1.0.0", "tools 1.0.0"]
     );
     assert_eq!(home.install(&[TOOLS, "--registry", &theirs, "--registry", &ours]).unwrap(), ["tools 9.0.0"]);
-    assert_eq!(home.refusal(&[TOOLS, "--registry", &ours]), "pack_not_found", "it has no base");
-    // One that does not answer is passed over, and told when nobody has the pack.
-    let nobody = "http://127.0.0.1:9";
-    assert_eq!(home.install(&[TOOLS, "--registry", nobody, "--registry", &theirs]).unwrap(), ["tools 9.0.0"]);
-    let asked = ["vendor.acme.none", "--registry", nobody, "--registry", &theirs];
+    assert_eq!(
+        home.refusal(&[TOOLS, "--registry", &ours]),
+        "pack_not_found",
+        "it does not have the dependency"
+    );
+    // An unavailable registry is skipped, and reported if no other has the pack.
+    let unreachable = "http://127.0.0.1:9";
+    assert_eq!(
+        home.install(&[TOOLS, "--registry", unreachable, "--registry", &theirs]).unwrap(),
+        ["tools 9.0.0"]
+    );
+    let asked = ["vendor.acme.none", "--registry", unreachable, "--registry", &theirs];
     assert_eq!(home.refusal(&asked), "pack_registry_unreachable");
     assert_eq!(home.refusal(&[TOOLS, "--registry", &home.at("nowhere")]), "INPUT_UNREADABLE");
-    assert!(!home.path("nowhere").exists(), "a registry that is read is not made");
+    assert!(!home.path("nowhere").exists(), "reading does not create a registry");
 }
 
 #[test]
-fn offline_no_server_is_asked() {
+fn offline_contacts_no_server() {
     let home = Home::new();
     home.published("mirror", BASE, "1.0.0", json!({}), &[]);
     let mirror = home.at("mirror");
-    // Whoever connects would be seen.
+    // A connection would be noticed.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -278,11 +285,11 @@ fn offline_no_server_is_asked() {
     assert_eq!(home.refusal(&[&[TOOLS][..], &both].concat()), "pack_not_found");
     let (_, message) = home.install(&[BASE, "--registry", &url, "--offline"]).unwrap_err();
     assert!(message.contains("--registry DIR"), "{message}");
-    assert!(listener.accept().is_err(), "nobody came");
+    assert!(listener.accept().is_err(), "no connection was made");
 }
 
 #[test]
-fn a_version_can_be_forced() {
+fn a_dependency_version_can_be_overridden() {
     let home = Home::new();
     home.published("registry", BASE, "1.0.0", json!({}), &[]);
     home.published("registry", BASE, "1.1.0", json!({}), &[]);
@@ -297,12 +304,12 @@ fn a_version_can_be_forced() {
     assert_eq!(written["overrides"], json!({BASE: "1.0.0"}));
     assert_eq!(with("vendor.acme.base=1.5.0").unwrap_err().0, "pack_version_not_found");
     assert_eq!(with("vendor.acme.base=2.0.0").unwrap_err().0, "pack_dependency_conflict");
-    assert!(with("vendor.acme.other=1.0.0").unwrap_err().1.contains("nothing needs vendor.acme.other"));
+    assert!(with("vendor.acme.other=1.0.0").unwrap_err().1.contains("no pack depends on it"));
     assert!(with("vendor.acme.base").unwrap_err().1.contains("such as vendor.acme.base=1.2.0"));
 }
 
 #[test]
-fn every_mode_of_trust_can_be_asked_for() {
+fn every_trust_mode_works() {
     let home = Home::new();
     let ((ours, ours_public), (_, other_public)) = (home.key("ours.pem"), home.key("other.pem"));
     home.published("registry", TOOLS, "1.0.0", json!({}), &["--key", &ours]);
@@ -320,11 +327,11 @@ fn every_mode_of_trust_can_be_asked_for() {
     assert_eq!(of(BASE, &["--trust", "open"]), Ok(()));
     let verified = ["--trust", "verified", "--key", &for_names("vendor.acme.*")];
     assert_eq!(of(TOOLS, &verified), Ok(()));
-    assert_eq!(of(BASE, &verified), refused("pack_signature_invalid"), "it is not signed");
+    assert_eq!(of(BASE, &verified), refused("pack_signature_invalid"), "the pack is not signed");
     assert_eq!(of(TOOLS, &["--key", &other_public]), refused("pack_signature_invalid"));
     assert_eq!(of(TOOLS, &["--key", &for_names("core.*")]), refused("pack_namespace_unauthorized"));
     let two = ["--key", &for_names("core.*"), "--key", &for_names("vendor.acme.tools")];
-    assert_eq!(of(TOOLS, &two), Ok(()), "the same key may be given for several namespaces");
+    assert_eq!(of(TOOLS, &two), Ok(()), "one key can be used for several namespaces");
 
     let allowlist =
         |allow: &'static str| ["--trust", "allowlist", "--key", ours_public.as_str(), "--allow", allow];
@@ -339,12 +346,12 @@ fn every_mode_of_trust_can_be_asked_for() {
     assert_eq!(
         home.refusal(&signed_too),
         "pack_signature_invalid",
-        "a lock does not stand in for a signature"
+        "a lockfile does not replace a signature"
     );
 }
 
 #[test]
-fn nothing_that_is_said_is_silently_left_out() {
+fn options_without_effect_are_errors() {
     let home = Home::new();
     let (private, public) = home.key("key.pem");
     home.published("registry", TOOLS, "1.0.0", json!({}), &[]);
@@ -354,7 +361,7 @@ fn nothing_that_is_said_is_silently_left_out() {
         home.pack(&["check", &folder, "--output", &archive]).1["integrity"].as_str().unwrap().to_owned();
     let other = "sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=";
 
-    // With a registry the digest is that of the pack that is asked for.
+    // With a registry, --expect refers to the requested pack.
     let from = |digest: &str| home.install(&[TOOLS, "--registry", &registry, "--expect", digest]);
     assert_eq!(from(other).unwrap_err().0, "pack_integrity_failure");
     assert_eq!(home.pack(&["list"]).1["packs"], json!([]));
@@ -362,14 +369,14 @@ fn nothing_that_is_said_is_silently_left_out() {
 
     let (code, refused) = home.pack(&["publish", &archive, "--registry", &registry, "--key", &private]);
     assert_eq!(code, 2, "{refused}");
-    assert!(refused["message"].as_str().unwrap().contains("cannot be signed any more"), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("cannot be signed"), "{refused}");
 
     for (arguments, expected) in [
         (vec!["--trust", "verified"], "--key FILE"),
         (vec!["--trust", "allowlist", "--key", &public], "--allow"),
         (vec!["--allow", "vendor.*"], "--trust allowlist"),
         (vec!["--trust", "pinned"], "--locked FILE"),
-        (vec!["--api-key", &public], "no registry"),
+        (vec!["--api-key", &public], "requires a registry"),
         (vec!["--key", "nowhere.pem=vendor.*"], "nowhere.pem"),
     ] {
         let (_, message) = home.install(&[&[archive.as_str()][..], &arguments].concat()).unwrap_err();
@@ -377,7 +384,7 @@ fn nothing_that_is_said_is_silently_left_out() {
     }
     let (_, message) = home.install(&[TOOLS]).unwrap_err();
     assert!(message.contains("--registry"), "{message}");
-    // What can never mean anything together is refused before anything is read.
+    // Contradictory options are rejected before anything is read.
     for arguments in [
         vec!["install", &archive, "--lockfile", "lock.json"],
         vec!["install", &archive, "--override", "vendor.acme.base=1.0.0"],

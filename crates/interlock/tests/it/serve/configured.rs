@@ -1,4 +1,4 @@
-//! What the settings of `serve` do: traces, limits, retention, and the end.
+//! Settings of `serve`: traces, limits, retention, shutdown.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,14 +19,14 @@ fn configure(data: &Path, settings: &str) {
     std::fs::write(data.join("config.toml"), settings).unwrap();
 }
 
-/// Takes one request of a collector, and gives its head and its body.
+/// Reads one request to the collector and returns its head and body.
 async fn collect(listener: &TcpListener) -> (String, Vec<u8>) {
     let (mut stream, _) = listener.accept().await.unwrap();
     let mut received = Vec::new();
     loop {
         let mut part = [0; 16 << 10];
         let count = stream.read(&mut part).await.unwrap();
-        assert_ne!(count, 0, "the request is whole");
+        assert_ne!(count, 0, "the request is complete");
         received.extend_from_slice(&part[..count]);
         let Some(end) = received.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
         let head = String::from_utf8(received[..end].to_vec()).unwrap().to_ascii_lowercase();
@@ -44,7 +44,7 @@ fn attribute<'s>(span: &'s Span, name: &str) -> Option<&'s Any> {
 }
 
 #[tokio::test]
-async fn traces_of_runs_are_sent_to_the_collector_below_the_caller() {
+async fn traces_are_sent_to_the_collector_as_children_of_the_caller() {
     let data = TempDir::new().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -99,17 +99,17 @@ async fn traces_of_runs_are_sent_to_the_collector_below_the_caller() {
 }
 
 #[tokio::test]
-async fn secrets_are_advertised_where_some_are_configured() {
+async fn secrets_are_advertised_if_configured() {
     for configured in [false, true] {
         let data = TempDir::new().unwrap();
         let file = data.path().join("canary");
-        std::fs::write(&file, "a-value-that-nobody-is-told").unwrap();
+        std::fs::write(&file, "a-confidential-value").unwrap();
         let settings = format!("[secrets]\ncanary = \"file:{}\"\n", file.display());
         configure(data.path(), if configured { &settings } else { "" });
         let served = Served::on(data.path(), &examples());
         let discovery = reqwest::get(format!("{}/.well-known/openwop", served.url)).await.unwrap();
         let discovery = discovery.text().await.unwrap();
-        assert!(!discovery.contains("canary") && !discovery.contains("a-value-that-nobody-is-told"));
+        assert!(!discovery.contains("canary") && !discovery.contains("a-confidential-value"));
         let discovery: Value = serde_json::from_str(&discovery).unwrap();
         let said = json!({"supported": true, "scopes": ["tenant"], "resolution": "host-managed"});
         assert_eq!(discovery.get("secrets"), configured.then_some(&said));
@@ -117,7 +117,7 @@ async fn secrets_are_advertised_where_some_are_configured() {
 }
 
 #[tokio::test]
-async fn agents_pretend_in_any_workflow_where_a_suite_is_at_work() {
+async fn mock_agents_work_only_with_conformance_seams() {
     let node = json!({
         "id": "n", "typeId": "core.conformance.mock-agent", "name": "n", "position": {"x": 0, "y": 0}, "config": {},
         "inputs": {},
@@ -128,7 +128,8 @@ async fn agents_pretend_in_any_workflow_where_a_suite_is_at_work() {
     });
     for (seams, said, status) in [("false", json!(null), 400), ("true", json!(true), 201)] {
         let data = TempDir::new().unwrap();
-        let served = Served::told(data.path(), &examples(), &[("OPENWOP_TEST_SEAM_ENABLED", seams)]);
+        let served =
+            Served::with_environment(data.path(), &examples(), &[("OPENWOP_TEST_SEAM_ENABLED", seams)]);
         let (_, discovery) = served.ask("GET", "/.well-known/openwop", None, KEY, None).await;
         assert_eq!(discovery["conformance"]["mockAgent"], said, "{seams}");
         let (answered, answer) = served.ask("POST", "/v1/workflows", Some(mine.clone()), KEY, None).await;
@@ -137,7 +138,7 @@ async fn agents_pretend_in_any_workflow_where_a_suite_is_at_work() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_harms_nobody() {
+async fn an_unavailable_collector_does_not_affect_runs() {
     let data = TempDir::new().unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     configure(data.path(), &format!("otlp.endpoint = \"http://{gone}\"\n"));
@@ -147,7 +148,7 @@ async fn a_collector_that_is_away_harms_nobody() {
 }
 
 #[tokio::test]
-async fn whoever_asks_too_often_is_told_when_to_come_back() {
+async fn rate_limited_requests_get_retry_after() {
     let data = TempDir::new().unwrap();
     configure(data.path(), "[rate_limits]\nkey = { per_second = 1, burst = 3 }\n");
     let served = Served::on(data.path(), &examples());
@@ -163,7 +164,7 @@ async fn whoever_asks_too_often_is_told_when_to_come_back() {
     assert!(seconds >= 1);
     let body: Value = serde_json::from_slice(&refused.bytes().await.unwrap()).unwrap();
     assert_eq!((&body["error"], &body["details"]["scope"]), (&json!("rate_limited"), &json!("key")));
-    // Who is not known by a key is counted for themselves.
+    // Requests without a valid key are counted separately.
     assert_eq!(reqwest::get(format!("{}/healthz", served.url)).await.unwrap().status(), 200);
 
     let mut doctor = interlock(&["doctor", "--json", "--data-dir"]);
@@ -178,7 +179,7 @@ async fn whoever_asks_too_often_is_told_when_to_come_back() {
 }
 
 #[test]
-fn settings_that_cannot_be_kept_stop_the_start() {
+fn invalid_settings_prevent_the_start() {
     let cases = [
         ("retention.answers = \"1h\"\n", "retention.answers"),
         ("retention.finished_runs = \"10s\"\n", "retention.finished_runs"),
@@ -202,7 +203,7 @@ fn settings_that_cannot_be_kept_stop_the_start() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_stopped_leaves_one_file() {
+async fn a_stopped_server_leaves_one_database_file() {
     let data = TempDir::new().unwrap();
     let mut served = Served::on(data.path(), &examples());
     let run_id = served.create("hello", json!({})).await;
@@ -219,9 +220,9 @@ async fn a_server_that_was_stopped_leaves_one_file() {
 }
 
 #[tokio::test]
-async fn two_thousand_readers_of_one_run_hear_its_end() {
+async fn two_thousand_readers_of_one_run_receive_its_end() {
     const READERS: usize = 2000;
-    // A file for each reader here, and one there.
+    // One file descriptor per reader on each side.
     if host::system::raise_open_files() < 4096 {
         return;
     }
@@ -239,7 +240,7 @@ async fn two_thousand_readers_of_one_run_hear_its_end() {
         stream.write_all(request.as_bytes()).await.unwrap();
         readers.push(stream);
     }
-    // Each has begun to read before the run ends.
+    // Each has started to read before the run ends.
     for stream in &mut readers {
         let mut status = [0; 12];
         stream.read_exact(&mut status).await.unwrap();
@@ -255,10 +256,11 @@ async fn two_thousand_readers_of_one_run_hear_its_end() {
     }
 }
 
-/// Findings H2, H3 and H4, through the settings of the real program: a run that records too much fails, a client that holds connections
-/// stops no health check, and a run that was poisoned before a kill neither holds up the next start nor survives it.
+/// Findings H2, H3 and H4, with settings of the real program: a run that records too much fails, a
+/// client that holds connections does not block health checks, and a run that was poisoned before a
+/// kill neither delays the next start nor survives it.
 #[tokio::test]
-async fn limits_of_the_settings_hold_for_runs_and_connections_and_across_a_kill() {
+async fn configured_limits_apply_to_runs_and_connections_across_a_kill() {
     let data = TempDir::new().unwrap();
     configure(
         data.path(),

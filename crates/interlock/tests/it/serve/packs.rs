@@ -1,4 +1,4 @@
-//! What this program gives to packs: judged when one is installed, and when one is served.
+//! Capabilities for packs: checked when a pack is installed and when it is served.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::{KEY, Served, examples};
 use crate::program::{run, text};
 
-/// Runs `interlock pack` on a data directory, and gives its exit code and its JSON.
+/// Runs `interlock pack` on a data directory and returns its exit code and JSON.
 fn pack(data: &Path, arguments: &[&str]) -> (i32, Value) {
     let mut all = vec!["pack"];
     all.extend(arguments);
@@ -19,7 +19,7 @@ fn pack(data: &Path, arguments: &[&str]) -> (i32, Value) {
     (output.status.code().unwrap(), document)
 }
 
-/// The folder of a pack of that kind, with these members of its manifest.
+/// The folder of a pack of this kind, with these members in its manifest.
 fn folder_of(home: &Path, name: &str, kind: &str, members: &Value) -> String {
     let folder = home.join(name).to_str().unwrap().to_owned();
     assert_eq!(pack(home, &["new", name, &folder, "--kind", kind]).0, 0);
@@ -40,7 +40,7 @@ fn merge(into: &mut Value, members: &Value) {
 }
 
 #[test]
-fn a_pack_that_this_host_cannot_use_is_not_installed() {
+fn a_pack_with_missing_capabilities_is_not_installed() {
     let home = TempDir::new().unwrap();
     let data = home.path().join("data");
     let rows = [
@@ -51,17 +51,21 @@ fn a_pack_that_this_host_cannot_use_is_not_installed() {
     ];
     for (place, (kind, members, expected)) in rows.iter().enumerate() {
         let folder = folder_of(home.path(), &format!("vendor.acme.tools{place}"), kind, members);
-        let (code, told) = pack(&data, &["install", &folder]);
-        assert_eq!((code == 0, told["code"].as_str()), (expected.is_none(), *expected), "{members}: {told}");
+        let (code, message) = pack(&data, &["install", &folder]);
+        assert_eq!(
+            (code == 0, message["code"].as_str()),
+            (expected.is_none(), *expected),
+            "{members}: {message}"
+        );
     }
-    // The same plugin, where plugins are served.
+    // The same plugin on a host that serves plugins.
     std::fs::write(data.join("config.toml"), "[plugins]\nlisten = \"127.0.0.1:0\"\n").unwrap();
     let folder = home.path().join("vendor.acme.tools3").to_str().unwrap().to_owned();
     assert_eq!(pack(&data, &["install", &folder]).0, 0);
 }
 
 #[tokio::test]
-async fn a_server_starts_with_packs_that_it_cannot_serve_and_says_which() {
+async fn a_server_starts_without_unusable_packs_and_reports_them() {
     let home = TempDir::new().unwrap();
     let data = home.path().join("data");
     for (name, members) in [
@@ -76,20 +80,20 @@ async fn a_server_starts_with_packs_that_it_cannot_serve_and_says_which() {
         assert_eq!(pack(&data, &["install", &folder]).0, 0, "{name}");
     }
     std::fs::write(data.join("packs/vendor.acme.damaged/0.1.0/.interlock/installed.json"), b"{").unwrap();
-    // Somebody's file is no pack, whatever it is called.
+    // A stray file is not a pack, whatever its name.
     std::fs::write(data.join("packs/vendor.acme.notes"), b"").unwrap();
     let served = Served::on(&data, &examples());
     let (status, listed) = served.ask("GET", "/v1/packs", None, KEY, None).await;
     assert_eq!(status, 200, "{listed}");
     for (name, code) in [("damaged", "pack_load_failure"), ("needs", "pack_peer_dependency_missing")] {
-        let told = json!(format!("vendor.acme.{name}@0.1.0"));
-        let told = listed["unserved"].as_array().unwrap().iter().find(|pack| pack["pack"] == told);
-        assert_eq!(told.map(|pack| &pack["code"]), Some(&json!(code)), "{listed}");
+        let message = json!(format!("vendor.acme.{name}@0.1.0"));
+        let message = listed["unserved"].as_array().unwrap().iter().find(|pack| pack["pack"] == message);
+        assert_eq!(message.map(|pack| &pack["code"]), Some(&json!(code)), "{listed}");
     }
     let uses =
         listed["packs"].as_array().unwrap().iter().find(|pack| pack["name"] == "vendor.acme.uses").unwrap();
     assert_eq!(uses["degraded"], json!(["secrets"]));
-    // A workflow that names a type of one is told what is wrong with the pack, and not that there is no such type.
+    // A workflow that uses a type of a damaged pack gets the pack's error, not "unknown type".
     let manifest = std::fs::read(home.path().join("vendor.acme.needs/pack.json")).unwrap();
     let manifest: Value = serde_json::from_slice(&manifest).unwrap();
     let node = json!({

@@ -1,4 +1,4 @@
-//! The second listener: there when it was asked for, with nothing on it but plugins.
+//! The plugin origin: it exists only if configured, and serves only plugins.
 
 use tempfile::TempDir;
 
@@ -6,7 +6,7 @@ use super::{KEY, Served, examples};
 use crate::program::{interlock, root};
 
 #[tokio::test]
-async fn plugins_have_an_origin_of_their_own_or_are_not_advertised() {
+async fn plugins_have_a_separate_origin_or_are_not_advertised() {
     let data = TempDir::new().unwrap();
     let discover = async |served: &Served| served.ask("GET", "/.well-known/openwop", None, KEY, None).await.1;
     let policy = async |served: &Served| {
@@ -33,20 +33,20 @@ async fn plugins_have_an_origin_of_their_own_or_are_not_advertised() {
 }
 
 #[test]
-fn the_console_and_plugins_do_not_share_an_origin() {
+fn the_console_and_plugins_must_have_different_origins() {
     let data = TempDir::new().unwrap();
     let settings = "[server]\npublic_url = \"https://host.example\"\n[plugins]\nlisten = \"127.0.0.1:0\"\npublic_url = \"https://HOST.example\"\n";
     std::fs::write(data.path().join("config.toml"), settings).unwrap();
     let output =
         interlock(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data.path()).output().unwrap();
     assert!(!output.status.success());
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("CONFIG_INVALID") && told.contains("plugins.public_url"), "{told}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("CONFIG_INVALID") && message.contains("plugins.public_url"), "{message}");
 }
 
-/// Finding H5: a plugin reaches the network through WebRTC, which nothing in its manifest shows.
+/// Finding H5: a plugin can reach the network through WebRTC, which its manifest does not show.
 #[test]
-fn whoever_installs_a_plugin_is_warned_that_it_can_send_data_away() {
+fn installing_a_plugin_warns_about_webrtc() {
     let data = TempDir::new().unwrap();
     std::fs::write(data.path().join("config.toml"), "[plugins]\nlisten = \"127.0.0.1:0\"\n").unwrap();
     let installed = |pack: &str| {
@@ -55,6 +55,6 @@ fn whoever_installs_a_plugin_is_warned_that_it_can_send_data_away() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(installed("plugins/artifact-editor").contains("can send what they read to any address"));
+    assert!(installed("plugins/artifact-editor").contains("can send the data they read to any address"));
     assert!(!installed("packs/word-count").contains("WebRTC"), "a pack without plugins");
 }

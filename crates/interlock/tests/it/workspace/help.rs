@@ -1,4 +1,4 @@
-//! What the help shows, works.
+//! The examples in the help texts work.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use super::site::Site;
 use crate::program::{run, text};
 
-/// In the order of a round trip.
+/// In the order of a complete example.
 const COMMANDS: [&str; 7] = ["plan", "apply", "drift", "snapshot", "restore", "env", "release"];
 
-/// The commands below `Examples:`, lines that go on put together.
+/// The commands below `Examples:`, with continued lines joined.
 fn examples(help: &str) -> Vec<String> {
     let (_, below) = help.split_once("Examples:\n").expect("there are examples");
     let lines = below.lines().take_while(|line| line.is_empty() || line.starts_with("  "));
@@ -31,7 +31,7 @@ fn examples(help: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_examples_of_the_help_work_one_after_the_other() {
+fn the_examples_in_the_help_work() {
     let site = Site::new();
     let programs = Path::new(env!("CARGO_BIN_EXE_interlock")).parent().unwrap();
     let search = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
@@ -39,7 +39,7 @@ fn the_examples_of_the_help_work_one_after_the_other() {
     for command in COMMANDS {
         let help = text(&run(&["help", "workspace", command], b"").stdout);
         for example in examples(&help) {
-            // Not every machine has these.
+            // Not available on every machine.
             if example.contains("| jq") || example.contains("zstd") {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Plans, links and archives that mean harm. Nothing outside the root is ever touched.
+//! Hostile plans, links and archives. Nothing outside the root is ever changed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::site::{Site, tree_of};
 
-/// A folder outside of the workspace, and what it was like before.
+/// A folder outside the workspace, and its original state.
 struct Canary {
     folder: std::path::PathBuf,
     before: (Vec<(String, String)>, SystemTime),
@@ -34,7 +34,7 @@ impl Canary {
 }
 
 #[test]
-fn a_plan_with_an_unsafe_path_is_refused_before_anything_is_made() {
+fn a_plan_with_an_unsafe_path_is_rejected_before_any_change() {
     let site = Site::new();
     let canary = Canary::new(&site);
     let plan = site.plan();
@@ -54,13 +54,13 @@ fn a_plan_with_an_unsafe_path_is_refused_before_anything_is_made() {
         let mut plan = plan.clone();
         plan["entries"][4]["relPath"] = json!(path);
         refused(&site, &plan, "PLAN_UNSAFE_PATH", name);
-        assert!(!site.root().exists(), "{name}: not even the root was made");
+        assert!(!site.root().exists(), "{name}: the root was not created");
         canary.is_untouched(name);
     }
 }
 
 #[test]
-fn plans_that_are_no_plans_are_refused_with_their_code() {
+fn invalid_plans_are_rejected_with_their_code() {
     let site = Site::new();
     let plan = site.plan();
     let with = |pointer: &str, value: Value| {
@@ -80,7 +80,7 @@ fn plans_that_are_no_plans_are_refused_with_their_code() {
     nested["mountKey"] = json!("nested");
     entries.push(nested);
     let cases = [
-        ("no object", json!([]), "VALIDATION_ERROR"),
+        ("not an object", json!([]), "VALIDATION_ERROR"),
         ("the state folder", with("/entries/4/slot", json!("/workspace/.interlock")), "PLAN_UNKNOWN_SLOT"),
         ("writable skills", with("/entries/4/mode", json!("read-write")), "PLAN_MODE_NOT_ALLOWED"),
         ("a new kind", with("/entries/4/source/kind", json!("exec")), "PLAN_INVALID_SOURCE"),
@@ -105,7 +105,7 @@ fn refused(site: &Site, plan: &Value, code: &str, name: &str) {
 
 /// case 40
 #[test]
-fn a_link_that_was_planted_in_the_root_is_never_written_through() {
+fn links_in_the_root_are_never_written_through() {
     for place in
         ["references", "deliverables", "tmp", ".opencode", ".opencode/skills", "AGENTS.md", ".interlock"]
     {
@@ -119,17 +119,17 @@ fn a_link_that_was_planted_in_the_root_is_never_written_through() {
         let envelope = site.apply_json(&[], 1);
         assert_eq!(envelope["code"], "APPLY_UNSAFE_SYMLINK", "{place}: {envelope}");
         canary.is_untouched(place);
-        assert_eq!(tree_of(&site.root(), ".interlock"), before, "{place}: the workspace is as it was");
+        assert_eq!(tree_of(&site.root(), ".interlock"), before, "{place}: the workspace is unchanged");
 
         fs::remove_file(&link).unwrap();
-        assert_eq!(site.apply_json(&[], 0)["status"], "applied", "{place}: with the link gone all is well");
+        assert_eq!(site.apply_json(&[], 0)["status"], "applied", "{place}: without the link it succeeds");
         canary.is_untouched(place);
     }
 }
 
-/// A link that an agent plants after the apply, in place of a slot and inside of one.
+/// A link planted by an agent after the apply, in place of a slot and inside one.
 #[test]
-fn a_link_that_an_agent_plants_is_critical_and_not_followed() {
+fn a_link_planted_by_an_agent_is_critical_and_not_followed() {
     let site = Site::new();
     let canary = Canary::new(&site);
     site.plan();
@@ -138,7 +138,7 @@ fn a_link_that_an_agent_plants_is_critical_and_not_followed() {
     let report = site.drift(1);
     assert_eq!(report["verdict"], "critical");
     assert_eq!(report["drifts"][1]["kind"], "unsafe-symlink", "{report}");
-    assert_eq!(report["scanned"]["files"].as_u64().unwrap(), 24, "what is behind the link is not looked at");
+    assert_eq!(report["scanned"]["files"].as_u64().unwrap(), 24, "the link is not followed");
 
     let snapshot = site.path("s.snapshot");
     let packed = site.json(
@@ -148,12 +148,12 @@ fn a_link_that_an_agent_plants_is_critical_and_not_followed() {
     assert_eq!(packed["excluded"], json!([{"path": "deliverables/out", "why": "unsafe-link"}]));
     site.apply_json(&["--rw", "reset"], 0);
     assert!(!site.root().join("deliverables/out").exists());
-    canary.is_untouched("after all of it");
+    canary.is_untouched("at the end");
 }
 
 /// case 49
 #[test]
-fn a_snapshot_that_was_touched_is_refused_and_nothing_changes() {
+fn a_modified_snapshot_is_rejected_without_changes() {
     let site = Site::new();
     site.plan();
     site.apply_json(&[], 0);

@@ -1,4 +1,4 @@
-//! Processes that meet each other, and processes that are killed.
+//! Concurrent and killed processes.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::site::Site;
 use crate::program::{interlock, text};
 
-/// Enough that an apply takes a while, in a build for tests too.
+/// Enough files that an apply takes a while.
 const PAGES: usize = 2_000;
 
-/// A library whose handbook has many pages that say `word`.
+/// A library whose handbook has many pages that contain `word`.
 fn large_library(site: &Site, word: &str) -> PathBuf {
     let library = if site.path("library").exists() { site.path("library") } else { site.copied_library() };
     let folder = library.join("kb/handbook");
@@ -29,7 +29,7 @@ fn large_library(site: &Site, word: &str) -> PathBuf {
 
 fn spawn(site: &Site, library: &Path) -> Child {
     let mut arguments = site.apply_arguments(&site.path("plan.json"), library);
-    // The library changed under the same plan, so the plan in place is not taken for good.
+    // The library changed under the same plan, so the applied plan must be verified.
     arguments.extend(["--rw", "reset", "--json"].map(str::to_owned));
     interlock(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
         .stdout(Stdio::piped())
@@ -38,7 +38,7 @@ fn spawn(site: &Site, library: &Path) -> Child {
         .unwrap()
 }
 
-/// The words that the pages begin with, each once.
+/// The distinct first words of the pages.
 fn words(site: &Site) -> Vec<String> {
     let folder = site.root().join("references/kb/handbook");
     let mut words: Vec<String> = (0..PAGES)
@@ -51,7 +51,7 @@ fn words(site: &Site) -> Vec<String> {
 }
 
 #[test]
-fn an_apply_that_is_killed_anywhere_is_mended_by_the_next_one() {
+fn a_killed_apply_is_recovered_by_the_next() {
     let site = Site::new();
     site.plan();
     let library = large_library(&site, "old");
@@ -59,7 +59,8 @@ fn an_apply_that_is_killed_anywhere_is_mended_by_the_next_one() {
     assert_eq!(words(&site), ["old"]);
 
     let state = site.root().join(".interlock");
-    // Killed as soon as this is there: while bytes arrive, when much has arrived, while slots change places.
+    // Killed when this condition holds: while files arrive, after many arrived, while slots are
+    // promoted.
     let moments: [&dyn Fn() -> bool; 3] = [
         &|| fs::read_dir(state.join("staging")).is_ok_and(|mut names| names.next().is_some()),
         &|| count_files(&state.join("staging")) > PAGES / 2,
@@ -73,18 +74,18 @@ fn an_apply_that_is_killed_anywhere_is_mended_by_the_next_one() {
         while child.try_wait().unwrap().is_none() && !moment() {
             std::thread::yield_now();
         }
-        // It may have been quicker; then there is nothing to mend, and that is fine too.
+        // If it finished first, there is nothing to recover.
         let _ = child.kill();
         child.wait().unwrap();
         let seen = words(&site);
-        assert!(seen == before || seen == [word.clone()], "a slot is old or new, and whole: {seen:?}");
+        assert!(seen == before || seen == [word.clone()], "a slot is either old or new: {seen:?}");
 
         let output = spawn(&site, &library).wait_with_output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stdout));
         assert_eq!(words(&site), [word]);
         assert_eq!(site.drift(0)["verdict"], "clean");
         let left = |folder: &str| count_files(&state.join(folder));
-        assert_eq!((left("staging"), left("trash")), (0, 0), "nothing is left behind");
+        assert_eq!((left("staging"), left("trash")), (0, 0), "no leftovers");
     }
 }
 
@@ -104,7 +105,7 @@ fn count_files(folder: &Path) -> usize {
 
 /// case 46
 #[test]
-fn two_that_apply_one_plan_at_once_do_the_work_once() {
+fn concurrent_applies_of_one_plan_do_the_work_once() {
     let site = Site::new();
     site.plan();
     let library = large_library(&site, "one");
@@ -131,7 +132,7 @@ fn two_that_apply_one_plan_at_once_do_the_work_once() {
     let applied: Vec<&Value> = reports.iter().filter(|report| report["status"] == "applied").collect();
     assert!(!applied.is_empty());
     for report in &reports {
-        // Whoever came in time has the same report; whoever came later found the plan in place.
+        // Callers in time get the same report; later callers find the plan applied.
         let joined = report == applied[0];
         let late = report["status"] == "cached" && report["upstreamCalls"] == 0;
         assert!(joined || late, "{report}");
@@ -142,13 +143,13 @@ fn two_that_apply_one_plan_at_once_do_the_work_once() {
 }
 
 #[test]
-fn an_agent_may_write_and_drift_may_be_asked_while_a_plan_is_applied() {
+fn drift_and_agent_writes_work_during_an_apply() {
     let site = Site::new();
     site.plan();
     let library = large_library(&site, "first");
     assert!(spawn(&site, &library).wait().unwrap().success());
     let arguments = site.apply_arguments(&site.path("plan.json"), &large_library(&site, "second"));
-    // A page was tampered with, so that there is something to repair.
+    // A page was modified, so that there is something to repair.
     let page = site.root().join("references/kb/handbook/page-7.md");
     super::make_writable(&page);
     fs::write(&page, "tampered").unwrap();

@@ -1,4 +1,4 @@
-//! Roots in which something is mounted. They need a name space of their own, which not every machine gives.
+//! Roots with mounts inside. They need a mount namespace, which not every machine provides.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use super::site::Site;
 use crate::program::text;
 
-/// Runs a script as the root of a name space of its own; nothing where that is not to be had.
+/// Runs a script as root of a new namespace; `None` if that is not possible.
 fn in_name_space(site: &Site, script: &str) -> Option<Output> {
     let unshare = |script: &str| {
         Command::new("unshare")
@@ -35,11 +35,11 @@ fn a_state_folder_on_another_file_system_is_refused() {
     let document = text(&output.stdout);
     assert_eq!(output.status.code(), Some(2), "{document}{}", text(&output.stderr));
     assert!(document.contains("APPLY_STATE_DIR_OTHER_FS"), "{document}");
-    assert_eq!(fs::read_dir(site.root()).unwrap().count(), 1, "nothing else appeared");
+    assert_eq!(fs::read_dir(site.root()).unwrap().count(), 1, "no other files were created");
 }
 
 #[test]
-fn a_slot_that_is_a_mount_point_is_filled_name_by_name() {
+fn a_slot_that_is_a_mount_point_is_filled_entry_by_entry() {
     let site = Site::new();
     site.plan();
     for slot in ["references", "deliverables"] {

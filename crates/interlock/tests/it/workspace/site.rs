@@ -1,4 +1,4 @@
-//! A temporary folder with a workspace in it, and the example that comes with the source.
+//! A temporary folder with a workspace, and the example from the source tree.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -50,7 +50,7 @@ impl Site {
         &self.inputs
     }
 
-    /// A library of its own, to change.
+    /// A writable copy of the library.
     pub(super) fn copied_library(&self) -> PathBuf {
         let target = self.path("library");
         let mut waiting = vec![(self.examples().join("library"), target.clone())];
@@ -73,7 +73,7 @@ impl Site {
         run_command(interlock(arguments).current_dir(self.folder.path()).env_remove("REGISTRY_TOKEN"), input)
     }
 
-    /// Runs, expects this exit code, and gives standard output.
+    /// Runs, expects this exit code, and returns standard output.
     pub(super) fn expect(&self, arguments: &[impl AsRef<str>], code: i32) -> String {
         let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
         let output = self.run_with(&arguments, b"");
@@ -93,7 +93,7 @@ impl Site {
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {out}"))
     }
 
-    /// The words on standard error, with this exit code and nothing on standard output.
+    /// The text on standard error, with this exit code and empty standard output.
     pub(super) fn refused(&self, arguments: &[&str], code: i32) -> String {
         let output = self.run_with(arguments, b"");
         let words = text(&output.stderr);
@@ -137,7 +137,7 @@ impl Site {
         interlock(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Plans the example, into `plan.json`.
+    /// Plans the example into `plan.json`.
     pub(super) fn plan(&self) -> Value {
         let file = self.path("plan.json");
         self.expect(&self.plan_arguments(&["-o", file.to_str().unwrap(), "--force"]), 0);
@@ -152,7 +152,7 @@ impl Site {
             .to_vec()
     }
 
-    /// Applies `plan.json` from the library of the example.
+    /// Applies `plan.json` with the example's library.
     pub(super) fn apply_json(&self, more: &[&str], code: i32) -> Value {
         let arguments = self.apply_arguments(&self.path("plan.json"), Path::new(&self.library()));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(more.iter().copied()).collect();
@@ -163,7 +163,6 @@ impl Site {
         self.json(&["workspace", "drift", "--root", self.root().to_str().unwrap()], code)
     }
 
-    /// Removes the workspace.
     pub(super) fn wipe(&self) {
         unlock(&self.root());
         fs::remove_dir_all(self.root()).unwrap();
@@ -176,7 +175,6 @@ impl Drop for Site {
     }
 }
 
-/// Makes a file writable for its owner.
 pub(super) fn make_writable(path: &Path) {
     let mode = fs::symlink_metadata(path).unwrap().permissions().mode();
     fs::set_permissions(path, fs::Permissions::from_mode(mode | 0o200)).unwrap();
@@ -195,7 +193,8 @@ fn unlock(folder: &Path) {
     }
 }
 
-/// Everything below a folder by path, with mode and content; links with where they lead. `but` is left out at the top.
+/// Everything below a folder by path, with mode and content; links with their targets. `but` is
+/// skipped at the top.
 pub(super) fn tree_of(folder: &Path, but: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut waiting = vec![folder.to_owned()];

@@ -5,10 +5,10 @@ use ai::envelope::Kinds;
 use ai::prompt::PromptKind;
 use ai::prompt::template::{MAX_CHARACTERS, Source};
 use ai::provider::mock::MockId;
-use host::hands::Hands;
-use host::hands::installed::ABI_VERSIONS;
-use host::hands::models::{Models, UNIVERSAL_VERSION};
-use host::hands::modules::Modules;
+use host::executors::Executors;
+use host::executors::installed::ABI_VERSIONS;
+use host::executors::models::{Models, UNIVERSAL_VERSION};
+use host::executors::modules::Modules;
 use sandbox::Limits;
 use serde_json::{Map, Value, json};
 
@@ -28,15 +28,15 @@ const HOST_CALLS: [&str; 8] = [
 ];
 
 fn models(state: &Service) -> Option<&Models> {
-    served(state.runs.hands()).filter(|_| state.runs.capabilities().models)
+    served(state.runs.executors()).filter(|_| state.runs.capabilities().models)
 }
 
-fn served(hands: Option<&Hands>) -> Option<&Models> {
-    hands.and_then(Hands::models).filter(|models| models.is_served())
+fn served(executors: Option<&Executors>) -> Option<&Models> {
+    executors.and_then(Executors::models).filter(|models| models.is_served())
 }
 
 fn modules<'a>(state: &Said<'a>) -> Option<&'a Modules> {
-    state.hands.and_then(Hands::modules)
+    state.executors.and_then(Executors::modules)
 }
 
 /// The kinds of envelopes that are taken, with their versions: those that everybody knows, and those of the settings.
@@ -62,7 +62,7 @@ pub(super) fn schema_rounds(state: &Service) -> u64 {
 
 /// Adds the families.
 pub(super) fn extend(state: &Said<'_>, families: &mut Map<String, Value>) {
-    if let Some(models) = served(state.hands).filter(|_| state.ours.models) {
+    if let Some(models) = served(state.executors).filter(|_| state.ours.models) {
         let supported: Vec<&str> = models.choosable().collect();
         put(families, "aiProviders", json!({"supported": supported}));
         if models.is_mocked()

@@ -9,10 +9,10 @@ use packs::name::PackName;
 use packs::{PackError, PackErrorCode};
 use serde_json::{Map, Value, json};
 
-use super::super::answer;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
-use super::trouble::{self, flat, on_a_thread};
+use super::errors::{self, flat, on_a_thread};
 
 /// The pack that suites ask for.
 const SAMPLE: &str = "vendor.openwop.workflow-chain-sample";
@@ -28,7 +28,7 @@ pub(in super::super) async fn expand(call: Call) -> Answered {
     let manifest = match manifest(&call, pack, text("version")).await? {
         Ok(Some(manifest)) => manifest,
         Ok(None) => return Ok(flat(404, "pack_not_found", "no such pack is installed here", Map::new())),
-        Err(error) => return Ok(trouble::pack(&error)),
+        Err(error) => return Ok(errors::pack(&error)),
     };
     let mut entropy = [0; 2];
     if call.state.entropy.fill(&mut entropy).is_err() {
@@ -45,9 +45,9 @@ pub(in super::super) async fn expand(call: Call) -> Answered {
             let mut body = json!(expansion);
             body["packName"] = pack.into();
             body["packVersion"] = manifest.common.version.to_string().into();
-            Ok(answer::json(200, &body))
+            Ok(response::json(200, &body))
         }
-        Err(error) => Ok(trouble::pack(&error)),
+        Err(error) => Ok(errors::pack(&error)),
     }
 }
 

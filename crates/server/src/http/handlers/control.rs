@@ -1,51 +1,55 @@
 //! Runs: ended, one or many, halted, continued.
 
-use flow::engine::DrainPolicy;
-use host::runs::{ApiCode, Refusal};
-use serde_json::Value;
+use canon::time::Timestamp;
+use flow::id::RunId;
+use flow::run::RunStatus;
+use host::runs::Refusal;
+use host::runs::bulk::MAX_BULK;
+use host::runs::interrupts::PausedRun;
 
-use super::super::answer;
+use super::super::bodies::runs::{Because, CancelRuns, Cancelled, Item, PauseRun, Paused, Results, Resumed};
+use super::super::bodies::written;
 use super::super::exchange::Call;
 use super::super::route::Answered;
 
 /// `POST /v1/runs/{runId}/cancel`, and `:cancel`.
-pub(in super::super) async fn cancel(call: Call) -> Answered {
-    call.only(&["reason"])?;
-    let reason = call.body_text("reason")?;
-    let (runs, run_id) = (&call.state.runs, call.run_id());
-    let reply = runs.cancel(&call.caller, &run_id, reason, call.keyed.as_ref()).await?;
-    Ok(answer::reply(reply, call.keyed.is_some()))
+pub(in super::super) async fn cancel(mut call: Call) -> Answered {
+    let reason = call.read_body::<Because>()?.into_reason();
+    let run_id = &call.run_id();
+    let respond = call.respond(|status: RunStatus| written(200, &Cancelled { run_id, status }));
+    Ok(call.reply(call.state.runs.cancel(&call.caller, run_id, reason, respond).await?))
 }
 
 /// `POST /v1/runs:bulk-cancel`
-pub(in super::super) async fn bulk_cancel(call: Call) -> Answered {
-    let reply = call.state.runs.bulk_cancel(&call.caller, &call.body, call.keyed.as_ref()).await?;
-    Ok(answer::reply(reply, call.keyed.is_some()))
+pub(in super::super) async fn bulk_cancel(mut call: Call) -> Answered {
+    let body: CancelRuns = call.read_body().map_err(|refusal| refusal.detail("maxRunIds", MAX_BULK))?;
+    let items = &body.items();
+    let run_ids: Vec<RunId> = items
+        .iter()
+        .filter_map(|item| match item {
+            Item::Id(run_id) => Some(run_id.clone()),
+            Item::NotAnId => None,
+        })
+        .collect();
+    let reason = body.reason.as_ref().map(|reason| reason.0.as_str());
+    let respond =
+        call.respond(|results: Vec<Result<RunStatus, Refusal>>| written(200, &Results::of(items, results)));
+    Ok(call.reply(call.state.runs.cancel_many(&call.caller, &run_ids, reason, respond).await?))
 }
 
 /// `POST /v1/runs/{runId}:pause`
-pub(in super::super) async fn pause(call: Call) -> Answered {
-    call.only(&["reason", "drainPolicy"])?;
-    let reason = call.body_text("reason")?;
-    let policy = match call.body.get("drainPolicy") {
-        None | Some(Value::Null) => DrainPolicy::default(),
-        Some(Value::String(text)) if text == "immediate" => DrainPolicy::Immediate,
-        Some(Value::String(text)) if text == "drain-current-node" => DrainPolicy::DrainCurrentNode,
-        Some(_) => {
-            let message = "`drainPolicy` is `immediate` or `drain-current-node`";
-            return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "drainPolicy"));
-        }
-    };
-    let (runs, run_id) = (&call.state.runs, call.run_id());
-    let reply = runs.pause(&call.caller, &run_id, reason, policy, call.keyed.as_ref()).await?;
-    Ok(answer::reply(reply, call.keyed.is_some()))
+pub(in super::super) async fn pause(mut call: Call) -> Answered {
+    let body: PauseRun = call.read_body()?;
+    let (run_id, policy) = (&call.run_id(), body.policy());
+    let reason = body.reason.map(|reason| reason.0);
+    let respond = call.respond(|paused: PausedRun| written(202, &Paused::of(run_id, &paused)));
+    Ok(call.reply(call.state.runs.pause(&call.caller, run_id, reason, policy, respond).await?))
 }
 
 /// `POST /v1/runs/{runId}:resume`
-pub(in super::super) async fn resume(call: Call) -> Answered {
-    call.only(&["reason"])?;
-    let reason = call.body_text("reason")?;
-    let (runs, run_id) = (&call.state.runs, call.run_id());
-    let reply = runs.resume(&call.caller, &run_id, reason, call.keyed.as_ref()).await?;
-    Ok(answer::reply(reply, call.keyed.is_some()))
+pub(in super::super) async fn resume(mut call: Call) -> Answered {
+    let reason = call.read_body::<Because>()?.into_reason();
+    let run_id = &call.run_id();
+    let respond = call.respond(|at: Timestamp| written(202, &Resumed::of(run_id, at)));
+    Ok(call.reply(call.state.runs.resume(&call.caller, run_id, reason, respond).await?))
 }

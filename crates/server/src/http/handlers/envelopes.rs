@@ -15,18 +15,18 @@ use ai::redact::{Redactor, Secret};
 use ai::trust::Trust;
 use axum::response::Response;
 use flow::id::RunId;
-use host::hands::Hands;
+use host::executors::Executors;
 use host::runs::{ApiCode, Refusal};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 
-use super::super::answer;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
 use super::super::test_log::TestEvent;
+use super::errors::invalid_argument;
 use super::models::MAX_RUN_ID_BYTES;
 use super::seams;
-use super::trouble::invalid_argument;
 
 /// How many envelopes are remembered.
 const MAX_REMEMBERED: usize = 10_000;
@@ -75,12 +75,12 @@ pub(in super::super) async fn accept_envelope(call: Call) -> Answered {
 /// `GET /schemas/envelopes/{kind}.schema.json`
 pub(in super::super) async fn schema(call: Call) -> Answered {
     let kind = call.param("kind");
-    let models = call.state.runs.hands().and_then(Hands::models);
+    let models = call.state.runs.executors().and_then(Executors::models);
     let own = models.and_then(|models| models.kinds().source(kind).cloned());
     let Some(schema) = own.or_else(|| kind::schema_of(kind)) else {
         return Err(Refusal::new(ApiCode::NotFound, "there is no envelope of this kind with a schema here"));
     };
-    let mut response = answer::json(200, &schema);
+    let mut response = response::json(200, &schema);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/schema+json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
@@ -145,7 +145,7 @@ fn accepted(call: &Call) -> Result<Response, &'static str> {
         let prior = Prior { envelope_type: known.kind.clone(), outcome: outcome.clone() };
         call.state.correlations.keep(call.caller.tenant.as_str(), known.correlation_id.clone(), prior);
     }
-    Ok(answer::json(200, &outcome))
+    Ok(response::json(200, &outcome))
 }
 
 fn texts(body: &Value, name: &str) -> Result<Option<Vec<String>>, &'static str> {

@@ -25,9 +25,9 @@ use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::super::answer;
 use super::super::exchange::Call;
 use super::super::metrics::UnderWay;
+use super::super::response;
 use super::super::route::Answered;
 use super::super::state::Service;
 use super::history::MAX_SEQUENCE;
@@ -142,7 +142,7 @@ fn page(mut following: Following, filter: Option<&StreamModes>, call: &Call, run
     let is_complete = is_last || (status.is_terminal() && following.position() >= next);
     join(&mut body, events.iter().map(|text| text.as_bytes()));
     body.extend_from_slice(format!("],\"isComplete\":{is_complete}}}").as_bytes());
-    Ok(answer::json_bytes(200, body.freeze()))
+    Ok(response::json_bytes(200, body.freeze()))
 }
 
 fn shows(modes: &StreamModes, text: &str) -> bool {

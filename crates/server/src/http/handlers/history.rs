@@ -1,36 +1,44 @@
 //! What is kept besides the run itself: forks, notes, bundles, the audit log.
 
 use flow::store::Cause;
+use host::runs::annotations::Annotation as Kept;
+use host::runs::fork::ForkedRun;
 use host::runs::{ApiCode, Refusal};
 
-use super::super::answer;
+use super::super::bodies::annotations::{Annotate, Annotation, Annotations};
+use super::super::bodies::history::Verified;
+use super::super::bodies::runs::{ForkRun, Forked};
+use super::super::bodies::written;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
 
 /// `POST /v1/runs/{runId}:fork`
-pub(in super::super) async fn fork(call: Call) -> Answered {
+pub(in super::super) async fn fork(mut call: Call) -> Answered {
+    let new = call.read_body::<ForkRun>()?.into_new()?;
     let (runs, run_id) = (&call.state.runs, call.run_id());
-    let reply = runs.fork(&call.caller, &run_id, &call.body, call.keyed.as_ref()).await?;
-    Ok(answer::reply(reply, call.keyed.is_some()))
+    let respond = call.respond(|forked: ForkedRun| written(201, &Forked::of(&forked, runs.public_url())));
+    Ok(call.reply(runs.fork(&call.caller, &run_id, new, respond).await?))
 }
 
 /// `GET /v1/runs/{runId}/annotations`
 pub(in super::super) async fn annotations(call: Call) -> Answered {
-    Ok(answer::json(200, &call.state.runs.annotations(&call.caller, &call.run_id())?))
+    let annotations = call.state.runs.annotations(&call.caller, &call.run_id())?;
+    Ok(response::body_of(200, &Annotations::of(annotations)))
 }
 
 /// `POST /v1/runs/{runId}/annotations`
-pub(in super::super) async fn annotate(call: Call) -> Answered {
-    let (runs, run_id) = (&call.state.runs, call.run_id());
-    let reply = runs.annotate(&call.caller, &run_id, &call.body, call.keyed.as_ref()).await?;
-    Ok(answer::reply(reply, call.keyed.is_some()))
+pub(in super::super) async fn annotate(mut call: Call) -> Answered {
+    let new = call.read_body::<Annotate>()?.into_new()?;
+    let respond = call.respond(|annotation: Kept| written(201, &Annotation::from(annotation)));
+    Ok(call.reply(call.state.runs.annotate(&call.caller, &call.run_id(), new, respond).await?))
 }
 
 /// `GET /v1/runs/{runId}/debug-bundle`
 pub(in super::super) async fn bundle(call: Call) -> Answered {
     let most = call.query.number("maxEvents", 0..=u64::MAX)?;
     let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
-    Ok(answer::json(200, &call.state.runs.debug_bundle(&call.caller, &call.run_id(), most)?))
+    Ok(response::json(200, &call.state.runs.debug_bundle(&call.caller, &call.run_id(), most)?))
 }
 
 /// `GET /v1/audit/verify`
@@ -44,7 +52,7 @@ pub(in super::super) async fn verify(call: Call) -> Answered {
         Refusal::new(ApiCode::InternalError, "the log could not be verified; try again")
             .because(Cause::new(error))
     };
-    Ok(answer::json(200, &verified.map_err(failed)??))
+    Ok(response::body_of(200, &Verified::from(verified.map_err(failed)??)))
 }
 
 /// The greatest sequence that is looked up. The store keeps signed numbers, and no log is as long.

@@ -1,54 +1,58 @@
 //! Answers to what runs wait for.
 
-use host::runs::{ApiCode, Refusal};
+use host::runs::StoredReply;
+use host::runs::interrupts::AnsweredInterrupt;
 use serde_json::Value;
 
-use super::super::answer;
+use super::super::bodies::interrupts::{Answered as Body, Inspected, Resolution};
+use super::super::bodies::written;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
 
-fn resume_value(body: &Value) -> Result<Value, Refusal> {
-    body.get("resumeValue").cloned().ok_or_else(|| {
-        let message = "the body has to be an object with `resumeValue`, the answer";
-        Refusal::new(ApiCode::ValidationError, message).detail("field", "resumeValue")
-    })
-}
-
 /// `POST /v1/runs/{runId}/interrupts/{nodeId}`
-pub(in super::super) async fn resolve(call: Call) -> Answered {
-    let value = resume_value(&call.body)?;
-    resolve_with(call, value).await
+pub(in super::super) async fn resolve(mut call: Call) -> Answered {
+    let Resolution { resume_value } = call.read_body()?;
+    resolve_with(call, resume_value.0).await
 }
 
 /// `GET /v1/runs/{runId}/interrupts/{nodeId}`
 pub(in super::super) async fn inspect(call: Call) -> Answered {
-    Ok(answer::json(200, &call.state.runs.connection(&call.caller, &call.run_id(), &call.node_id())?))
+    Ok(response::json(200, &call.state.runs.connection(&call.caller, &call.run_id(), &call.node_id())?))
 }
 
 /// `POST /v1/runs/{runId}/approvals/{nodeId}`: as before interrupts had a name, with the answer as the body itself.
-pub(in super::super) async fn approve(call: Call) -> Answered {
-    let value = match resume_value(&call.body) {
-        Ok(value) => value,
-        Err(_) if call.body.is_object() => call.body.clone(),
-        Err(refusal) => return Err(refusal),
+pub(in super::super) async fn approve(mut call: Call) -> Answered {
+    let is_bare = call.body.as_object().is_some_and(|body| !body.contains_key("resumeValue"));
+    let value = match is_bare {
+        true => std::mem::take(&mut call.body),
+        false => call.read_body::<Resolution>()?.resume_value.0,
     };
     resolve_with(call, value).await
 }
 
 async fn resolve_with(call: Call, value: Value) -> Answered {
     let (runs, run_id, node_id) = (&call.state.runs, call.run_id(), call.node_id());
-    let reply = runs.resolve(&call.caller, &run_id, &node_id, value, call.keyed.as_ref()).await?;
-    Ok(answer::reply(reply, call.keyed.is_some()))
+    Ok(call.reply(
+        runs.resolve(&call.caller, &run_id, &node_id, value, call.respond(|made| answered(&made))).await?,
+    ))
+}
+
+fn answered(answered: &AnsweredInterrupt) -> StoredReply {
+    written(200, &Body::of(answered))
 }
 
 /// `GET /v1/interrupts/{token}`
 pub(in super::super) async fn inspect_token(call: Call) -> Answered {
-    Ok(answer::json(200, &call.state.runs.inspect_token(call.param("token"))?))
+    let inspected = call.state.runs.inspect_token(call.param("token"))?;
+    Ok(response::body_of(200, &Inspected::of(&inspected)))
 }
 
 /// `POST /v1/interrupts/{token}`
-pub(in super::super) async fn resolve_token(call: Call) -> Answered {
-    let value = resume_value(&call.body)?;
-    let reply = call.state.runs.resolve_token(call.param("token"), value, call.keyed.as_ref()).await?;
-    Ok(answer::reply(reply, call.keyed.is_some()))
+pub(in super::super) async fn resolve_token(mut call: Call) -> Answered {
+    let Resolution { resume_value } = call.read_body()?;
+    let token = call.param("token");
+    Ok(call.reply(
+        call.state.runs.resolve_token(token, resume_value.0, call.respond(|made| answered(&made))).await?,
+    ))
 }

@@ -17,8 +17,8 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
 
-use super::super::answer;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
 use crate::mcp::Mcp;
 use crate::scoped::{Authority, Scoped};
@@ -72,7 +72,7 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
 }
 
 /// The headers of a request, taking every client that takes JSON for one that takes what the protocol wants.
-fn accepting(mut headers: HeaderMap) -> HeaderMap {
+pub(super) fn accepting(mut headers: HeaderMap) -> HeaderMap {
     let accepted: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let media = accepted.iter().flat_map(|value| value.split(','));
     let mut media = media.map(|media| media.split(';').next().unwrap_or_default().trim());
@@ -86,7 +86,7 @@ fn accepting(mut headers: HeaderMap) -> HeaderMap {
 }
 
 /// The answer of the protocol's library, with its refusals in our envelope. Errors of the protocol itself are JSON already.
-async fn ours(response: Response) -> Response {
+pub(super) async fn ours(response: Response) -> Response {
     let status = response.status();
     let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|media| *media == JSON);
     if !status.is_client_error() && !status.is_server_error() || is_json {
@@ -104,7 +104,7 @@ async fn ours(response: Response) -> Response {
     };
     let message = String::from_utf8_lossy(&said);
     let body = json!({"error": code.as_str(), "message": flow::redact::text(&message)});
-    let mut response = answer::json(status.as_u16(), &body);
+    let mut response = response::json(status.as_u16(), &body);
     for (name, value) in &parts.headers {
         if !matches!(*name, CONTENT_TYPE | CONTENT_LENGTH) {
             response.headers_mut().insert(name, value.clone());

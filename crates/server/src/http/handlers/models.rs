@@ -9,21 +9,22 @@ use ai::provider::mock::Program;
 use ai::trust::{Trust, for_prompt};
 use ai::{cache_key, gate, usage};
 use axum::response::Response;
-use host::hands::Hands;
-use host::hands::models::Models;
+use host::executors::Executors;
+use host::executors::models::Models;
 use serde_json::{Value, json};
 
-use super::super::answer;
+use super::super::bodies::packs::Nothing;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
 use super::super::test_log::TestEvent;
-use super::trouble::{invalid_argument, nested};
+use super::errors::{invalid_argument, nested};
 
 /// The longest id of a run that a seam takes.
 pub(super) const MAX_RUN_ID_BYTES: usize = 256;
 
 fn models(call: &Call) -> Option<&Models> {
-    call.state.runs.hands().and_then(Hands::models).filter(|models| models.is_mocked())
+    call.state.runs.executors().and_then(Executors::models).filter(|models| models.is_mocked())
 }
 
 fn not_served() -> Response {
@@ -32,14 +33,14 @@ fn not_served() -> Response {
 
 /// `POST /v1/host/sample/test/reset`
 pub(in super::super) async fn reset(call: Call) -> Answered {
-    call.only(&[])?;
+    let Nothing {} = call.body_as()?;
     call.state.correlations.clear();
     call.state.test_log.clear();
     call.state.runs.withhold(BTreeSet::new());
     if let Some(models) = models(&call) {
         models.programs().reset();
     }
-    Ok(answer::json(200, &json!({"ok": true})))
+    Ok(response::json(200, &json!({"ok": true})))
 }
 
 /// `POST /v1/host/sample/test/mock-ai/program`
@@ -53,7 +54,7 @@ pub(in super::super) async fn program(call: Call) -> Answered {
         Ok(program) => {
             let count = program.len();
             models.programs().program(node, program);
-            Ok(answer::json(200, &json!({"ok": true, "count": count})))
+            Ok(response::json(200, &json!({"ok": true, "count": count})))
         }
         Err(error) => Ok(invalid_argument(&error.to_string())),
     }
@@ -64,7 +65,7 @@ pub(in super::super) async fn last_budget(call: Call) -> Answered {
     let Some(models) = models(&call) else { return Ok(not_served()) };
     let room = call.query.text("nodeId").and_then(|node| models.programs().last_room(node));
     Ok(match room {
-        Some(room) => answer::json(200, &json!({"maxTokens": room})),
+        Some(room) => response::json(200, &json!({"maxTokens": room})),
         None => nested(404, "not_found", "that node has asked no model that was given a program"),
     })
 }
@@ -83,7 +84,7 @@ pub(in super::super) async fn wrap(call: Call) -> Answered {
     let attributes =
         attributes.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
     let prompt = for_prompt(payload, trust, text("eventType"), text("source"), &attributes);
-    Ok(answer::json(200, &json!({"prompt": prompt})))
+    Ok(response::json(200, &json!({"prompt": prompt})))
 }
 
 /// `POST /v1/host/sample/test/emit-envelope-reliability`: checked as what is recorded is, and kept beside the logs of runs.
@@ -127,15 +128,15 @@ fn emitted(call: &Call, kind: &str, payload: &Value) -> Response {
     let run_id = text("runId").unwrap_or_default();
     let event =
         call.state.test_log.append(call.caller.tenant.as_str(), run_id, &event, call.state.runs.now());
-    answer::json(200, &json!({"event": event}))
+    response::json(200, &json!({"event": event}))
 }
 
 /// `POST /v1/host/sample/test/evaluate-model-capability-gate`
 pub(in super::super) async fn evaluate_gate(call: Call) -> Answered {
-    match gate::Question::read(&call.body) {
+    match gate::CapabilityQuery::read(&call.body) {
         Ok(question) => {
             let answered = gate::evaluate(&question, gate::known_capabilities);
-            Ok(answer::json(200, &answered.to_value(&question)))
+            Ok(response::json(200, &answered.to_value(&question)))
         }
         Err(error) => Ok(invalid_argument(&error.to_string())),
     }
@@ -144,7 +145,7 @@ pub(in super::super) async fn evaluate_gate(call: Call) -> Answered {
 /// `POST /v1/host/sample/test/llm-cache-key`
 pub(in super::super) async fn key_of(call: Call) -> Answered {
     match cache_key::cache_key(&call.body) {
-        Ok(key) => Ok(answer::json(200, &json!({"cacheKey": key}))),
+        Ok(key) => Ok(response::json(200, &json!({"cacheKey": key}))),
         Err(error) => Ok(nested(400, error.code(), &error.to_string())),
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! The answer is JSON, or a stream where the client is to be told or asked something before it.
 
+mod newest;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +23,9 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::super::exchange::Call;
 use super::super::route::Answered;
-use super::super::{answer, body};
-use crate::mount::asking::Means;
-use crate::mount::asks::{Client, Said};
+use super::super::{body, response};
+use crate::mount::elicitation::Means;
+use crate::mount::pending_requests::{Client, Said};
 use crate::mount::surface::Places;
 use crate::mount::{ASKING, EDITIONS, Message, Mount, Read, RpcError, progress};
 
@@ -39,13 +41,25 @@ const RUNNING: [&str; 5] =
 pub(in super::super) async fn answer(call: Call) -> Answered {
     check_served(&call)?;
     let message = read(&call)?;
+    if newest::is_meant(&call, &message) {
+        let place = match &message {
+            Read::Request(request) if RUNNING.contains(&request.method.as_str()) => Some(place(&call)?),
+            Read::Request(_) | Read::Notification(_) | Read::Response(..) | Read::Wrong(..) => None,
+        };
+        let id = match &message {
+            Read::Request(request) => request.id.clone(),
+            Read::Wrong(id, _) => id.clone(),
+            Read::Notification(_) | Read::Response(..) => Value::Null,
+        };
+        return newest::answer(call, &id, place).await;
+    }
     if !matches!(&message, Read::Request(request) if request.method == "initialize") {
         check_edition(&call)?;
     }
     let message = match message {
         Read::Request(message) => message,
         Read::Notification(message) => {
-            mount(&call, Told::default()).notified(&message);
+            mount(&call, Reporting::default()).notified(&message);
             return Ok(accepted());
         }
         Read::Response(id, result) => {
@@ -57,15 +71,10 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
                 "there is no request of this id that waits for an answer of this key in this session";
             return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "id"));
         }
-        Read::Wrong(id, error) => return Ok(answer::json(200, &error.answer(&id))),
+        Read::Wrong(id, error) => return Ok(response::json(200, &error.answer(&id))),
     };
     // Each of these holds a connection for as long as its run takes, as a stream does.
-    let place = if RUNNING.contains(&message.method.as_str()) {
-        let full = |_| Refusal::unavailable("as many calls wait for their runs as this host takes", 1);
-        Some(Arc::clone(&call.state.streams).try_acquire_owned().map_err(full)?)
-    } else {
-        None
-    };
+    let place = if RUNNING.contains(&message.method.as_str()) { Some(place(&call)?) } else { None };
     let takes_streams = takes_streams(&call);
     let token = progress::token(&message).filter(|_| takes_streams);
     let can_ask = takes_streams
@@ -76,11 +85,11 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
         place => place,
     };
     let answered = tokio::select! {
-        answered = async { mount(&call, Told::default()).answer(&message).await } => answered?,
+        answered = async { mount(&call, Reporting::default()).answer(&message).await } => answered?,
         refusal = call.key_ended() => return Err(refusal),
     };
     let body = document(&message, answered);
-    let mut response = answer::json(200, &body);
+    let mut response = response::json(200, &body);
     if message.method == "initialize" {
         // It tells the calls of this client from those of another with the same key, and what the client can do.
         response
@@ -88,6 +97,12 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
             .extend(new_session(&call, elicits(&message)).map(|session| (SESSION, session)));
     }
     Ok(response)
+}
+
+/// A place for a call that waits for its run.
+fn place(call: &Call) -> Result<OwnedSemaphorePermit, Refusal> {
+    let full = |_| Refusal::unavailable("Too many calls are waiting for their runs. Retry later.", 1);
+    Arc::clone(&call.state.streams).try_acquire_owned().map_err(full)
 }
 
 /// Where the mount is not served, nothing of it is there; and where it is, it is not there for pages of others.
@@ -114,7 +129,7 @@ pub(super) fn check_edition(call: &Call) -> Result<(), Refusal> {
 
 /// What a client is told before its answer.
 #[derive(Default)]
-struct Told {
+struct Reporting {
     progress: Option<(Value, mpsc::Sender<Value>)>,
     means: Option<Means>,
 }
@@ -141,7 +156,7 @@ fn client(call: &Call) -> Client {
     }
 }
 
-fn mount(call: &Call, told: Told) -> Mount<'_> {
+fn mount(call: &Call, told: Reporting) -> Mount<'_> {
     Mount {
         runs: &call.state.runs,
         caller: &call.caller,
@@ -192,7 +207,7 @@ fn told(
         entropy: Arc::clone(&call.state.entropy),
         to: to.clone(),
     });
-    let told = Told { progress: token.map(|token| (token, to.clone())), means };
+    let told = Reporting { progress: token.map(|token| (token, to.clone())), means };
     tokio::spawn(async move {
         let _place = place;
         let answered = tokio::select! {

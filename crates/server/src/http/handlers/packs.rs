@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use host::hands::Hands;
-use host::hands::installed::{Unserved, host_facts};
+use host::executors::Executors;
+use host::executors::installed::{Unserved, host_facts};
 use packs::PackError;
 use packs::agents::{CatalogueEntry, catalogue};
 use packs::install::{HostFacts, InstalledPacks};
@@ -12,14 +12,14 @@ use serde_json::{Map, Value, json};
 
 use super::super::exchange::Call;
 use super::super::route::Answered;
-use super::super::{answer, discovery};
-use super::trouble::{self, on_a_thread};
+use super::super::{discovery, response};
+use super::errors::{self, on_a_thread};
 
 /// `GET /v1/packs`
 pub(in super::super) async fn list(call: Call) -> Answered {
     let facts = facts(&call);
     // What was found when the nodes were loaded, and what is wrong by now.
-    let modules = call.state.runs.hands().and_then(Hands::modules);
+    let modules = call.state.runs.executors().and_then(Executors::modules);
     let mut unserved: Vec<Unserved> = modules.map(|modules| modules.unserved().to_vec()).unwrap_or_default();
     let listed = installed(&call, move |installed| {
         let (manifests, damaged) = installed.look()?;
@@ -46,8 +46,8 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         Ok((packs, unserved.iter().map(told).collect::<Vec<Value>>()))
     });
     match listed.await? {
-        Ok((packs, unserved)) => Ok(answer::json(200, &json!({"packs": packs, "unserved": unserved}))),
-        Err(error) => Ok(trouble::pack(&error)),
+        Ok((packs, unserved)) => Ok(response::json(200, &json!({"packs": packs, "unserved": unserved}))),
+        Err(error) => Ok(errors::pack(&error)),
     }
 }
 
@@ -63,16 +63,16 @@ pub(in super::super) async fn export(call: Call) -> Answered {
         Ok(installed.manifests()?.iter().map(document).collect::<Vec<Value>>())
     };
     match installed(&call, documents).await? {
-        Ok(manifests) => Ok(answer::json(200, &json!({"manifests": manifests}))),
-        Err(error) => Ok(trouble::pack(&error)),
+        Ok(manifests) => Ok(response::json(200, &json!({"manifests": manifests}))),
+        Err(error) => Ok(errors::pack(&error)),
     }
 }
 
 /// `GET /v1/agents`
 pub(in super::super) async fn agents(call: Call) -> Answered {
     match entries(&call).await? {
-        Ok(agents) => Ok(answer::json(200, &json!({"total": agents.len(), "agents": agents}))),
-        Err(error) => Ok(trouble::pack(&error)),
+        Ok(agents) => Ok(response::json(200, &json!({"total": agents.len(), "agents": agents}))),
+        Err(error) => Ok(errors::pack(&error)),
     }
 }
 
@@ -81,13 +81,13 @@ pub(in super::super) async fn agent(call: Call) -> Answered {
     let id = call.param("agentId");
     match entries(&call).await? {
         Ok(agents) => match agents.iter().find(|agent| agent.agent_id == id) {
-            Some(agent) => Ok(answer::json(200, &json!(agent))),
+            Some(agent) => Ok(response::json(200, &json!(agent))),
             None => {
                 let message = "no installed pack brings such an agent; see GET /v1/agents";
-                Ok(trouble::flat(404, "agent_not_found", message, Map::new()))
+                Ok(errors::flat(404, "agent_not_found", message, Map::new()))
             }
         },
-        Err(error) => Ok(trouble::pack(&error)),
+        Err(error) => Ok(errors::pack(&error)),
     }
 }
 

@@ -5,8 +5,8 @@ use host::plugins::{Allowed, dispatch};
 use host::runs::{ApiCode, Refusal};
 use serde_json::Value;
 
-use super::super::answer;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
 
 /// `POST /v1/host/sample/ui-plugin/rpc`: one message, from a plugin that may use everything and sees one artifact.
@@ -22,5 +22,5 @@ pub(in super::super) async fn rpc(call: Call) -> Answered {
         Err(malformed) => return Err(invalid(&format!("`message`: {malformed}"))),
     };
     let answered = dispatch(&request, &Allowed::everything(), canary).await;
-    Ok(answer::json(200, &answered.response))
+    Ok(response::json(200, &answered.response))
 }

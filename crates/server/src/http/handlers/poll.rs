@@ -7,8 +7,8 @@ use bytes::BytesMut;
 use host::runs::{Batch, Refusal};
 use tokio::time::{Instant, timeout_at};
 
-use super::super::answer;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
 use super::history::MAX_SEQUENCE;
 use super::runs::join;
@@ -61,7 +61,7 @@ pub(in super::super) async fn poll(call: Call) -> Answered {
     let mut body = BytesMut::from(&b"{\"events\":["[..]);
     join(&mut body, page.events.iter().map(|text| text.as_bytes()));
     body.extend_from_slice(format!("],\"isComplete\":{is_complete}}}").as_bytes());
-    Ok(answer::json_bytes(200, body.freeze()))
+    Ok(response::json_bytes(200, body.freeze()))
 }
 
 #[derive(Default)]

@@ -6,14 +6,14 @@ use ai::prompt::resolve::{Agent, ByKind, Layers, Slot, by_kind, resolve};
 use ai::prompt::{PromptKind, PromptRef};
 use ai::trust::Trust;
 use axum::response::Response;
-use host::hands::Hands;
-use host::hands::models::Models;
+use host::executors::Executors;
+use host::executors::models::Models;
 use serde_json::{Map, Value, json};
 
-use super::super::answer;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
-use super::trouble::{invalid_argument, nested};
+use super::errors::{invalid_argument, nested};
 
 /// The node of those who name none.
 const NODE: &str = "node";
@@ -21,7 +21,7 @@ const NODE: &str = "node";
 const MAX_SLOT: u64 = 31;
 
 fn models(call: &Call) -> Option<&Models> {
-    call.state.runs.hands().and_then(Hands::models).filter(|models| models.is_served())
+    call.state.runs.executors().and_then(Executors::models).filter(|models| models.is_served())
 }
 
 fn not_served() -> Response {
@@ -53,7 +53,7 @@ fn compose_for(call: &Call, models: &Models) -> Result<Response, Box<Response>> 
     let composed = compose(template, &template.reference(), &bindings)
         .map_err(|error| Box::new(nested(400, error.code().as_str(), &error.to_string())))?;
     let event = composed.event(text("nodeId").unwrap_or(NODE), observability);
-    Ok(answer::json(200, &Value::Object(event.map(|event| event.payload).unwrap_or_default())))
+    Ok(response::json(200, &Value::Object(event.map(|event| event.payload).unwrap_or_default())))
 }
 
 /// The values that were sent. Secrets are named, and taken from those of the caller's tenant.
@@ -115,5 +115,5 @@ fn resolve_for(body: &Value, models: &Models) -> Result<Response, &'static str> 
     };
     let slot = Slot { kind, index: usize::try_from(index).unwrap_or(0) };
     let resolution = resolve(slot, &layers, models.library());
-    Ok(answer::json(200, &resolution.to_value(node_id)))
+    Ok(response::json(200, &resolution.to_value(node_id)))
 }

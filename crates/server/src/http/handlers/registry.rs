@@ -18,13 +18,15 @@ use packs::version::Version;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::super::answer;
+use super::super::bodies::packs::{Deprecate, Nothing, RotateKey};
+use super::super::bodies::runs::Because;
 use super::super::exchange::Call;
 use super::super::openapi::ARCHIVE;
+use super::super::pack_registries::PackRegistry;
+use super::super::response;
 use super::super::route::Answered;
-use super::super::shelves::Shelf;
 use super::super::state::Service;
-use super::trouble::{self, on_a_thread};
+use super::errors::{self, on_a_thread};
 
 /// How many archives are received at once. Each is in memory as a whole, packed and unpacked, until it is published.
 pub(in super::super) const MAX_ARCHIVES: usize = 4;
@@ -42,27 +44,27 @@ type Written = Result<Response, Response>;
 
 /// `GET /.well-known/openwop-registry`
 pub(in super::super) async fn well_known(call: Call) -> Answered {
-    Ok(answer::json(200, &packs::registry::well_known(call.state.shelves.rules())))
+    Ok(response::json(200, &packs::registry::well_known(call.state.shelves.rules())))
 }
 
 /// `GET /v1/index.json`
 pub(in super::super) async fn index(call: Call) -> Answered {
     let index = call.state.shelves.offered().index(now(&call), |name| is_for_reader(&call, name));
-    Ok(answer::json(200, &index))
+    Ok(response::json(200, &index))
 }
 
 /// `GET /v1/packs/-/search`
 pub(in super::super) async fn search(call: Call) -> Answered {
     let query = call.query.text("q").unwrap_or_default();
     let found = call.state.shelves.offered().search(query, |name| is_for_reader(&call, name));
-    Ok(answer::json(200, &found))
+    Ok(response::json(200, &found))
 }
 
 /// `GET /v1/packs/-/by-type/{typeId}`
 pub(in super::super) async fn by_type(call: Call) -> Answered {
     let type_id = call.param("typeId");
     let found = call.state.shelves.offered().by_type(type_id, |name| is_for_reader(&call, name));
-    Ok(answer::json(200, &found))
+    Ok(response::json(200, &found))
 }
 
 /// `GET /keys/{keyId}.pub`
@@ -71,7 +73,7 @@ pub(in super::super) async fn public_key(call: Call) -> Answered {
     let known = call.state.shelves.rules().keys.iter().find(|key| key.id == id).map(|key| key.key.to_pem());
     match known.or_else(|| call.state.shelves.offered().public_key(id)) {
         Some(pem) => Ok(bytes(pem, HeaderValue::from_static("application/x-pem-file"))),
-        None => Ok(trouble::flat(
+        None => Ok(errors::flat(
             404,
             "key_not_found",
             "no pack here was signed with such a key",
@@ -171,10 +173,10 @@ fn address(call: &Call) -> Result<(PackName, Version), Response> {
 
 fn addressed(call: &Call, version: &str) -> Result<(PackName, Version), Response> {
     let (name, version) =
-        read_address(call.param("name"), version).map_err(|error| trouble::publish(&error))?;
+        read_address(call.param("name"), version).map_err(|error| errors::publish(&error))?;
     if !is_for_reader(call, &name) {
         let message = "there is no such pack here";
-        return Err(trouble::flat(404, "pack_not_found", message, Default::default()));
+        return Err(errors::flat(404, "pack_not_found", message, Default::default()));
     }
     Ok((name, version))
 }
@@ -186,24 +188,24 @@ fn bytes(body: impl Into<Body>, media: HeaderValue) -> Response {
     response
 }
 
-async fn read_pack(call: &Call, shelf: Arc<Shelf>) -> Answered {
+async fn read_pack(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     let written = || {
-        let document = shelf.pack(&name(call)?).map_err(|error| trouble::registry(&error))?;
-        Ok(answer::json(200, &document))
+        let document = shelf.pack(&name(call)?).map_err(|error| errors::registry(&error))?;
+        Ok(response::json(200, &document))
     };
     whole(written())
 }
 
-async fn read_manifest(call: &Call, shelf: Arc<Shelf>) -> Answered {
+async fn read_manifest(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     let written = || {
         let (name, version) = address(call)?;
-        let document = shelf.version_manifest(&name, &version).map_err(|error| trouble::registry(&error))?;
-        Ok(answer::json(200, &document))
+        let document = shelf.version_manifest(&name, &version).map_err(|error| errors::registry(&error))?;
+        Ok(response::json(200, &document))
     };
     whole(written())
 }
 
-async fn read_archive(call: &Call, shelf: Arc<Shelf>) -> Answered {
+async fn read_archive(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     let (name, version) = match address(call) {
         Ok(address) => address,
         Err(refused) => return Ok(refused),
@@ -216,20 +218,20 @@ async fn read_archive(call: &Call, shelf: Arc<Shelf>) -> Answered {
             }
             Ok(response)
         }
-        Err(error) => Ok(trouble::registry(&error)),
+        Err(error) => Ok(errors::registry(&error)),
     }
 }
 
-async fn read_signature(call: &Call, shelf: Arc<Shelf>) -> Answered {
+async fn read_signature(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     let written = || {
         let (name, version) = address(call)?;
-        let signature = shelf.signature(&name, &version).map_err(|error| trouble::registry(&error))?;
+        let signature = shelf.signature(&name, &version).map_err(|error| errors::registry(&error))?;
         Ok(bytes(signature.to_vec(), HeaderValue::from_static("application/octet-stream")))
     };
     whole(written())
 }
 
-async fn put_archive(call: &Call, shelf: Arc<Shelf>) -> Answered {
+async fn put_archive(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     let busy = |_| Refusal::unavailable("the registry is being stopped", 1);
     let place = Arc::clone(&call.state.shelves.unpacking).acquire_owned().await.map_err(busy)?;
     let header = |name: &str| call.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -263,9 +265,9 @@ async fn put_archive(call: &Call, shelf: Arc<Shelf>) -> Answered {
             let body = json!({
                 "name": call.param("name"), "version": call.param("version"), "integrity": integrity.to_string(),
             });
-            Ok(answer::json(status, &body))
+            Ok(response::json(status, &body))
         }
-        Err(refused) => Ok(trouble::refusal(&refused)),
+        Err(refused) => Ok(errors::refusal(&refused)),
     }
 }
 
@@ -299,7 +301,7 @@ async fn changed(
             note(call, action, &Value::Null).await?;
             Ok(success())
         }
-        Err(error) => Ok(trouble::registry(&error)),
+        Err(error) => Ok(errors::registry(&error)),
     }
 }
 
@@ -310,10 +312,10 @@ fn nothing() -> Response {
 }
 
 fn state(name: &'static str, value: bool) -> impl FnOnce() -> Response {
-    move || answer::json(200, &json!({name: value}))
+    move || response::json(200, &json!({name: value}))
 }
 
-async fn take_back(call: &Call, shelf: Arc<Shelf>) -> Answered {
+async fn take_back(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     let now = now(call);
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
         shelf.unpublish(name, version, publisher, now)
@@ -321,79 +323,70 @@ async fn take_back(call: &Call, shelf: Arc<Shelf>) -> Answered {
     changed(call, "pack.unpublished", change, nothing).await
 }
 
-async fn mark_deprecated(call: &Call, shelf: Arc<Shelf>) -> Answered {
-    call.only(&["reason", "supersededBy"])?;
-    let told = Deprecation {
-        reason: call.body_text("reason")?.unwrap_or_default(),
-        superseded_by: call.body_text("supersededBy")?,
-    };
+async fn mark_deprecated(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
+    let told = Deprecation::from(call.body_as::<Deprecate>()?);
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
         shelf.deprecate(name, version, publisher, Some(told))
     };
     changed(call, "pack.deprecated", change, state("deprecated", true)).await
 }
 
-async fn unmark_deprecated(call: &Call, shelf: Arc<Shelf>) -> Answered {
+async fn unmark_deprecated(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
         shelf.deprecate(name, version, publisher, None)
     };
     changed(call, "pack.undeprecated", change, state("deprecated", false)).await
 }
 
-async fn mark_yanked(call: &Call, shelf: Arc<Shelf>) -> Answered {
-    call.only(&["reason"])?;
-    let told = Yank { reason: call.body_text("reason")?.unwrap_or_default() };
+async fn mark_yanked(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
+    let told = Yank::from(call.body_as::<Because>()?);
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
         shelf.yank(name, version, publisher, Some(told))
     };
     changed(call, "pack.yanked", change, state("yanked", true)).await
 }
 
-async fn unmark_yanked(call: &Call, shelf: Arc<Shelf>) -> Answered {
+async fn unmark_yanked(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
         shelf.yank(name, version, publisher, None)
     };
     changed(call, "pack.unyanked", change, state("yanked", false)).await
 }
 
-async fn read_keychain(call: &Call, shelf: Arc<Shelf>) -> Answered {
+async fn read_keychain(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     let written = || {
         let name = name(call)?;
-        let keys = shelf.keychain(&name).map_err(|error| trouble::registry(&error))?;
-        Ok(answer::json(200, &json!({"name": name, "keys": keys})))
+        let keys = shelf.keychain(&name).map_err(|error| errors::registry(&error))?;
+        Ok(response::json(200, &json!({"name": name, "keys": keys})))
     };
     whole(written())
 }
 
-async fn rotate_key(call: &Call, shelf: Arc<Shelf>) -> Answered {
+async fn rotate_key(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     let name = match name(call) {
         Ok(name) => name,
         Err(refused) => return Ok(refused),
     };
-    let request: RotateRequest = serde_json::from_value(call.body.clone()).map_err(|_| {
-        let message =
-            "`kid`, `publicKey`, `validFrom` and `rotationProof` are texts, and nothing else is read";
-        Refusal::new(ApiCode::ValidationError, message)
-    })?;
+    let request = RotateRequest::from(call.body_as::<RotateKey>()?);
     let tenant = call.caller.tenant.clone();
     let may_publish_core = call.caller.may(Scope::Admin);
     let work = move || shelf.rotate(&name, &request, Publisher { id: tenant.as_str(), may_publish_core });
     match on_a_thread(work).await? {
         Ok(key) => {
             note(call, "pack.key_rotated", &json!({"kid": key.kid})).await?;
-            Ok(answer::json(200, &json!({"key": key})))
+            Ok(response::json(200, &json!({"key": key})))
         }
-        Err(error) => Ok(trouble::registry(&error)),
+        Err(error) => Ok(errors::registry(&error)),
     }
 }
 
-async fn reset_shelf(call: &Call, shelf: Arc<Shelf>) -> Answered {
-    call.only(&[])?;
+async fn reset_shelf(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
+    let Nothing {} = call.body_as()?;
     match on_a_thread(move || shelf.reset()).await? {
         Ok(cleared) => {
             call.state.runs.note(&call.caller, "pack.tests_reset", &json!({"cleared": cleared})).await?;
-            Ok(answer::json(200, &json!({"cleared": cleared})))
+            Ok(response::json(200, &json!({"cleared": cleared})))
         }
-        Err(error) => Ok(trouble::registry(&error)),
+        Err(error) => Ok(errors::registry(&error)),
     }
 }

@@ -9,14 +9,17 @@ use flow::store::RunFilter;
 use flow::trace::TraceParent;
 use host::runs::create::Creation;
 use host::runs::read::MAX_LISTED;
-use host::runs::{ApiCode, Refusal};
+use host::runs::{ApiCode, CreatedRun, Refusal};
 use http::header::{CACHE_CONTROL, ETAG, VARY};
 use http::{HeaderName, HeaderValue, StatusCode};
 
+use super::super::bodies::history::{Ancestry, Difference};
+use super::super::bodies::runs::{CreateRun, Created};
+use super::super::bodies::{check_tenant, written};
 use super::super::exchange::Call;
 use super::super::route::Answered;
 use super::super::trace::TRACEPARENT;
-use super::super::{answer, encoding};
+use super::super::{encoding, response};
 
 const DEDUP: HeaderName = HeaderName::from_static("x-dedup");
 const FORCED_VERSION: HeaderName = HeaderName::from_static("x-force-engine-version");
@@ -24,7 +27,7 @@ const FORCED_VERSION: HeaderName = HeaderName::from_static("x-force-engine-versi
 const DEFAULT_LISTED: u64 = 50;
 
 /// `POST /v1/runs`
-pub(in super::super) async fn create(call: Call) -> Answered {
+pub(in super::super) async fn create(mut call: Call) -> Answered {
     let exclusive = match call.headers.get(DEDUP).map(HeaderValue::as_bytes) {
         None => false,
         Some(value) if value.eq_ignore_ascii_case(b"enforce") => true,
@@ -48,8 +51,10 @@ pub(in super::super) async fn create(call: Call) -> Answered {
     };
     let trace = call.headers.get(TRACEPARENT).and_then(|value| TraceParent::parse(value.to_str().ok()?).ok());
     let creation = Creation { exclusive, forced_engine_version, trace };
-    let reply = call.state.runs.create(&call.caller, &call.body, creation, call.keyed.as_ref()).await?;
-    Ok(answer::reply(reply, call.keyed.is_some()))
+    let new = call.read_body::<CreateRun>()?.into_new(&call.caller)?;
+    let runs = &call.state.runs;
+    let respond = call.respond(|created: CreatedRun| written(201, &Created::of(&created, runs.public_url())));
+    Ok(call.reply(runs.create(&call.caller, new, creation, respond).await?))
 }
 
 /// `GET /v1/runs/{runId}`
@@ -63,7 +68,7 @@ pub(in super::super) async fn read(call: Call) -> Answered {
         response.headers_mut().insert(VARY, HeaderValue::from_static("accept-encoding"));
         return Ok(response);
     }
-    let mut response = answer::json_bytes(200, answer::shared(snapshot));
+    let mut response = response::json_bytes(200, response::shared(snapshot));
     // Kept by its reader, and asked about every time.
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     response.headers_mut().extend(HeaderValue::from_str(&tag).ok().map(|tag| (ETAG, tag)));
@@ -80,9 +85,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
             Refusal::new(ApiCode::ValidationError, message).detail("field", "status")
         })?),
     };
-    if call.query.text("tenantId").is_some_and(|tenant| call.caller.tenant != tenant) {
-        return Err(Refusal::new(ApiCode::Forbidden, "the key is of another tenant; leave `tenantId` out"));
-    }
+    check_tenant(&call.caller, call.query.text("tenantId"))?;
     let limit = call.query.number("limit", 1..=u64::MAX)?.unwrap_or(DEFAULT_LISTED);
     let limit = usize::try_from(limit).unwrap_or(MAX_LISTED).min(MAX_LISTED);
     let (cursors, tenant) = (call.state.cursors, &call.caller.tenant);
@@ -102,7 +105,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         body.extend_from_slice(format!(",\"nextCursor\":\"{}\"", cursors.encode(tenant, next)).as_bytes());
     }
     body.put_u8(b'}');
-    Ok(answer::json_bytes(200, body.freeze()))
+    Ok(response::json_bytes(200, body.freeze()))
 }
 
 /// Texts with commas between, as the inside of a list.
@@ -119,12 +122,14 @@ pub(super) fn join<'a>(body: &mut BytesMut, texts: impl IntoIterator<Item = &'a 
 pub(in super::super) async fn artifact(call: Call) -> Answered {
     let artifact_id = ArtifactId::new(call.param("artifactId"));
     let document = call.state.runs.artifact(&call.caller, &call.run_id(), &artifact_id)?;
-    Ok(answer::json_bytes(200, answer::shared(document)))
+    Ok(response::json_bytes(200, response::shared(document)))
 }
 
 /// `GET /v1/runs/{runId}/ancestry`
 pub(in super::super) async fn ancestry(call: Call) -> Answered {
-    Ok(answer::json(200, &call.state.runs.ancestry(&call.caller, &call.run_id())?))
+    let run_id = call.run_id();
+    let parent = call.state.runs.parent(&call.caller, &run_id)?;
+    Ok(response::body_of(200, &Ancestry::of(&run_id, parent.as_ref())))
 }
 
 /// `GET /v1/runs/{runId}:diff`
@@ -134,5 +139,7 @@ pub(in super::super) async fn diff(call: Call) -> Answered {
         return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "against"));
     };
     let against = RunId::new(against);
-    Ok(answer::json(200, &call.state.runs.difference(&call.caller, &call.run_id(), &against)?))
+    let run_id = call.run_id();
+    let difference = call.state.runs.difference(&call.caller, &run_id, &against)?;
+    Ok(response::body_of(200, &Difference::of(&run_id, &against, &difference)))
 }

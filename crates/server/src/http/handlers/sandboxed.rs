@@ -5,10 +5,10 @@ use packs::manifest::Manifest;
 use sandbox::{Grants, Sandbox, conformance};
 use serde_json::{Map, Value, json};
 
-use super::super::answer;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
-use super::trouble::{flat, on_a_thread};
+use super::errors::{flat, on_a_thread};
 
 /// The pack that a module for tests belongs to, as suites name it.
 fn pack_of(type_id: &str) -> String {
@@ -35,7 +35,7 @@ pub(in super::super) async fn load(call: Call) -> Answered {
     if !call.state.settings.test_sandbox || !known {
         return Ok(flat(404, "sandbox_pack_not_found", "there is no such pack for tests", Map::new()));
     }
-    Ok(answer::json(200, &json!({"ok": true, "packId": id})))
+    Ok(response::json(200, &json!({"ok": true, "packId": id})))
 }
 
 /// `POST /v1/host/sample/test/sandbox-invoke`
@@ -76,7 +76,7 @@ pub(in super::super) async fn invoke(call: Call) -> Answered {
             ));
         }
     };
-    Ok(answer::json(200, &body))
+    Ok(response::json(200, &body))
 }
 
 /// `POST /v1/host/sample/packs/install-gate`
@@ -94,7 +94,7 @@ pub(in super::super) async fn install_gate(call: Call) -> Answered {
     match facts.judge(&manifest) {
         Ok(_) => {
             let requires = manifest.runtime().map(|runtime| runtime.requires.clone()).unwrap_or_default();
-            Ok(answer::json(200, &json!({"outcome": "installed", "requiresProjected": requires})))
+            Ok(response::json(200, &json!({"outcome": "installed", "requiresProjected": requires})))
         }
         Err(error) => {
             let mut body = json!({"error": error.code().as_str(), "message": error.message()});
@@ -102,7 +102,7 @@ pub(in super::super) async fn install_gate(call: Call) -> Answered {
             if let Value::Object(members) = &mut body {
                 members.extend(error.details().clone());
             }
-            Ok(answer::json(error.http_status(), &body))
+            Ok(response::json(error.http_status(), &body))
         }
     }
 }

@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use canon::digest::Digest;
 use flow::event::EventKind;
-use flow::id::RunId;
+use flow::id::{RunId, WorkflowId};
 use flow::trace::{Attribute, Span};
 use host::runs::create::Creation;
-use host::runs::{ApiCode, Refusal};
+use host::runs::{ApiCode, CreatedRun, Direct, NewRun, Refusal};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use super::super::answer;
+use super::super::bodies::runs::{Assigned, RunReference, SetVariables};
+use super::super::bodies::written;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
 
 /// The most children of a fan-out that is asked for here.
@@ -46,7 +48,7 @@ pub(in super::super) async fn events(call: Call) -> Answered {
             events.retain(|event| event[member] == wanted);
         }
     }
-    Ok(answer::json(200, &json!({"events": events})))
+    Ok(response::json(200, &json!({"events": events})))
 }
 
 /// `GET /v1/host/sample/test/otel/spans`: those of a run that is over, and those of envelopes.
@@ -66,7 +68,7 @@ pub(in super::super) async fn spans(call: Call) -> Answered {
         Err(refusal) => return Err(refusal),
     };
     spans.extend(beside);
-    Ok(answer::json(200, &json!({"spans": spans})))
+    Ok(response::json(200, &json!({"spans": spans})))
 }
 
 fn span(span: &Span) -> Value {
@@ -90,30 +92,25 @@ fn span(span: &Span) -> Value {
 pub(in super::super) async fn variables(call: Call) -> Answered {
     let (snapshot, _) = call.state.runs.read(&call.caller, &call.run_id())?;
     let snapshot: Value = serde_json::from_slice(&snapshot).unwrap_or_default();
-    Ok(answer::json(200, &json!({"variables": snapshot["variables"]})))
+    Ok(response::json(200, &json!({"variables": snapshot["variables"]})))
 }
 
 /// `POST /v1/host/sample/test/runs/{runId}/variables`
-pub(in super::super) async fn set_variables(call: Call) -> Answered {
-    call.only(&["variables"])?;
-    let Some(Value::Object(variables)) = call.body.get("variables") else {
-        let message = "`variables`, an object of names and values, is required";
-        return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "variables"));
-    };
-    let (runs, run_id) = (&call.state.runs, call.run_id());
-    let reply = runs.assign(&call.caller, &run_id, variables.clone(), call.keyed.as_ref()).await?;
-    Ok(answer::reply(reply, call.keyed.is_some()))
+pub(in super::super) async fn set_variables(mut call: Call) -> Answered {
+    let SetVariables { variables } = call.read_body()?;
+    let run_id = &call.run_id();
+    let updated: &[String] = &variables.0.keys().cloned().collect::<Vec<_>>();
+    let respond = call.respond(|()| written(200, &Assigned { run_id, updated }));
+    Ok(call.reply(call.state.runs.assign(&call.caller, run_id, variables.0, respond).await?))
 }
 
 /// `POST /v1/host/sample/test/debug-bundle/export`
-pub(in super::super) async fn bundle(call: Call) -> Answered {
-    let Some(run_id) = call.body.get("runId").and_then(Value::as_str) else {
-        return Err(Refusal::new(ApiCode::ValidationError, "`runId`, a text, is required"));
-    };
-    let mut bundle = call.state.runs.debug_bundle(&call.caller, &RunId::new(run_id), None)?;
+pub(in super::super) async fn bundle(mut call: Call) -> Answered {
+    let RunReference { run_id } = call.read_body()?;
+    let mut bundle = call.state.runs.debug_bundle(&call.caller, &RunId::new(run_id.0), None)?;
     // Some readers look one level deeper.
     bundle["bundle"] = bundle.clone();
-    Ok(answer::json(200, &bundle))
+    Ok(response::json(200, &bundle))
 }
 
 /// `POST /v1/host/sample/dispatch/fanout`: a real run with a real dispatch and children that do nothing but take their time.
@@ -152,13 +149,12 @@ pub(in super::super) async fn fan_out(call: Call) -> Answered {
         {"id": "back", "sourceNodeId": "dispatch", "targetNodeId": "decide"},
     ]);
     call.state.runs.register(&call.caller, &workflow(&parent, &nodes, &edges)).await?;
-    let body = json!({"workflowId": parent});
-    let created = call.state.runs.create(&call.caller, &body, Creation::default(), None).await?;
-    let created: Value = serde_json::from_slice(&created.body).unwrap_or_default();
-    let run_id = RunId::new(created["runId"].as_str().unwrap_or_default());
+    let new = NewRun::of(WorkflowId::new(parent));
+    let CreatedRun { run_id, .. } =
+        call.state.runs.create(&call.caller, new, Creation::default(), Direct).await?;
     let late = |_| Refusal::unavailable("the children did not end in time", 1);
     let (events, run) = timeout(LONGEST, ended(&call, &run_id)).await.map_err(late)??;
-    Ok(answer::json(200, &joined(&events, &run, &ids, &children)))
+    Ok(response::json(200, &joined(&events, &run, &ids, &children)))
 }
 
 /// What came of the children, under the names that the caller gave them.

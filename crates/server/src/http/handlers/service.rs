@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::super::exchange::Call;
 use super::super::route::Answered;
-use super::super::{answer, discovery, encoding, openapi};
+use super::super::{discovery, encoding, openapi, response};
 
 /// What changes only with the program may be kept for five minutes.
 const FIVE_MINUTES: HeaderValue = HeaderValue::from_static("public, max-age=300");
@@ -29,7 +29,7 @@ pub(in super::super) async fn discovery(call: Call) -> Answered {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         }
-        None => answer::json_bytes(200, document),
+        None => response::json_bytes(200, document),
     };
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         response.headers_mut().insert(ETAG, tag.clone());
@@ -42,14 +42,14 @@ pub(in super::super) async fn discovery(call: Call) -> Answered {
 /// `GET /v1/openapi.json`
 pub(in super::super) async fn openapi(call: Call) -> Answered {
     let document = openapi::document(call.state.runs.public_url(), call.state.gates());
-    let mut response = answer::json(200, &document);
+    let mut response = response::json(200, &document);
     response.headers_mut().insert(CACHE_CONTROL, FIVE_MINUTES);
     Ok(response)
 }
 
 /// `GET /healthz`: the process answers.
 pub(in super::super) async fn health(_: Call) -> Answered {
-    Ok(answer::json(200, &json!({"status": "ok"})))
+    Ok(response::json(200, &json!({"status": "ok"})))
 }
 
 /// `GET /readyz`: requests can be served.
@@ -64,7 +64,7 @@ pub(in super::super) async fn readiness(call: Call) -> Answered {
     }
     call.state.runs.check_store()?;
     if call.state.runs.is_ready() {
-        Ok(answer::json(200, &json!({"status": "ready"})))
+        Ok(response::json(200, &json!({"status": "ready"})))
     } else {
         Err(Refusal::unavailable("the host is being stopped", 5))
     }

@@ -8,19 +8,20 @@ use axum::body::Body;
 use axum::response::Response;
 use canon::time::Timestamp;
 use flow::id::SubscriptionId;
-use host::runs::{ApiCode, Caller, Refusal, RefusalKind};
+use host::runs::{ApiCode, Caller, Direct, Refusal, RefusalKind};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use serde_json::{Map, Value, json};
 use surfaces::blob::Object;
-use surfaces::{Call as SurfaceCall, Code, Surface, SurfaceError, Tenant};
+use surfaces::{Code, Surface, SurfaceCall, SurfaceError, Tenant};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::super::answer;
+use super::super::bodies::webhooks::{Subscribe, Webhooks};
 use super::super::exchange::Call;
 use super::super::route::Answered;
 use super::super::state::Service;
-use super::trouble::{flat, nested};
+use super::super::{bodies, response};
+use super::errors::{flat, nested};
 
 /// What is called like a surface, and is one of this host itself.
 const WEBHOOKS: &str = "webhooks";
@@ -64,23 +65,25 @@ async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Val
     let caller = Caller { tenant: flow::id::Tenant::new(tenant.as_str()), ..call.caller.clone() };
     let done = match op {
         "register" => {
-            let body = Value::Object(args.clone());
-            runs.register_webhook(&caller, &body, None).await.map(|reply| {
-                let told: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-                json!({"webhookId": told["webhookId"]})
-            })
+            let new = bodies::read::<Subscribe>(Value::Object(args.clone()));
+            match new.and_then(|new| new.into_new(&caller)) {
+                Ok(new) => {
+                    let registered = runs.register_webhook(&caller, new, Direct).await;
+                    registered.map(|webhook| json!({"webhookId": webhook.id}))
+                }
+                Err(refusal) => Err(refusal),
+            }
         }
-        "list" => runs.webhooks(&caller),
+        "list" => runs.webhooks(&caller).map(|webhooks| json!(Webhooks::of(webhooks))),
         "unregister" => {
             let id = args.get("webhookId").and_then(Value::as_str).unwrap_or_default();
-            runs.delete_webhook(&caller, &SubscriptionId::new(id), None, None)
-                .await
-                .map(|_| json!({"ok": true}))
+            let deleted = runs.delete_webhook(&caller, &SubscriptionId::new(id), Direct).await;
+            deleted.map(|()| json!({"ok": true}))
         }
         _ => return Ok(invalid("`op` is one of register, list, unregister")),
     };
     Ok(match done {
-        Ok(told) => answer::json(200, &told),
+        Ok(told) => response::json(200, &told),
         Err(refusal) if refusal.code.kind() == RefusalKind::NotFound => {
             nested(404, refusal.code.as_str(), &refusal.message)
         }
@@ -106,8 +109,8 @@ async fn carry_out(
     tenant: Tenant,
     args: Map<String, Value>,
 ) -> Answered {
-    let Some(surfaces) = call.state.runs.hands().and_then(host::hands::Hands::surfaces) else {
-        return Ok(answer::json(
+    let Some(surfaces) = call.state.runs.executors().and_then(host::executors::Executors::surfaces) else {
+        return Ok(response::json(
             503,
             &json!({"error": "host_capability_missing", "message": "no surface is served here"}),
         ));
@@ -115,14 +118,14 @@ async fn carry_out(
     let now = Timestamp(call.state.runs.now().0);
     let asked = SurfaceCall { tenant, surface, op: op.to_owned(), args, effect: None, now };
     Ok(match surfaces.call(asked).await {
-        Ok(value) => answer::json(200, &value),
+        Ok(value) => response::json(200, &value),
         Err(error) => refused(&error),
     })
 }
 
 /// What is wrong with the request itself, in the flat form.
 fn invalid(message: &str) -> Response {
-    answer::json(400, &json!({"error": Code::InvalidArgument.as_str(), "message": message}))
+    response::json(400, &json!({"error": Code::InvalidArgument.as_str(), "message": message}))
 }
 
 /// What the surface refused, in the nested form that its callers read.
@@ -139,7 +142,7 @@ fn refused(error: &SurfaceError) -> Response {
 
 /// `GET /v1/blobs/{token}`: bytes, for whoever holds an address that was made for them.
 pub(in super::super) async fn blob(call: Call) -> Answered {
-    let Some(surfaces) = call.state.runs.hands().and_then(host::hands::Hands::surfaces) else {
+    let Some(surfaces) = call.state.runs.executors().and_then(host::executors::Executors::surfaces) else {
         return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
     };
     let now = Timestamp(call.state.runs.now().0);
@@ -168,7 +171,7 @@ pub(in super::super) fn room_for_object(
     params: &[(&'static str, String)],
 ) -> Result<Result<usize, Box<Response>>, Refusal> {
     let token = params.iter().find(|(name, _)| *name == "token").map_or("", |(_, token)| token.as_str());
-    let Some(surfaces) = state.runs.hands().and_then(host::hands::Hands::surfaces) else {
+    let Some(surfaces) = state.runs.executors().and_then(host::executors::Executors::surfaces) else {
         return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
     };
     let blobs = surfaces.blobs();
@@ -186,7 +189,7 @@ pub(in super::super) fn place_for_object(state: &Service) -> Result<OwnedSemapho
 
 /// `PUT /v1/blobs/{token}`: bytes, from whoever holds an address that was made for them.
 pub(in super::super) async fn put_blob(mut call: Call) -> Answered {
-    let Some(surfaces) = call.state.runs.hands().and_then(host::hands::Hands::surfaces) else {
+    let Some(surfaces) = call.state.runs.executors().and_then(host::executors::Executors::surfaces) else {
         return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
     };
     let kind = call.headers.get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or_default());
@@ -195,7 +198,7 @@ pub(in super::super) async fn put_blob(mut call: Call) -> Answered {
     let object = Object { content: std::mem::take(&mut call.message).into(), content_type };
     let now = Timestamp(call.state.runs.now().0);
     Ok(match surfaces.blobs().redeem_put(call.param("token"), now, object).await {
-        Ok(()) => answer::json(200, &json!({"ok": true})),
+        Ok(()) => response::json(200, &json!({"ok": true})),
         Err(error) => not_redeemed(&error),
     })
 }
@@ -209,5 +212,5 @@ fn not_redeemed(error: &SurfaceError) -> Response {
         Code::InvalidArgument => 400,
         _ => 503,
     };
-    answer::json(status, &json!({"error": error.code.as_str(), "message": error.message}))
+    response::json(status, &json!({"error": error.code.as_str(), "message": error.message}))
 }

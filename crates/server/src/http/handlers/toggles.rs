@@ -6,10 +6,10 @@ use axum::response::Response;
 use flow::definition::Capabilities;
 use serde_json::{Map, Value, json};
 
-use super::super::answer;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
-use super::trouble::invalid_argument;
+use super::errors::invalid_argument;
 
 /// `POST /v1/host/sample/test/capability-toggle`
 pub(in super::super) async fn toggle(call: Call) -> Answered {
@@ -20,7 +20,7 @@ fn toggled(call: &Call) -> Result<Response, String> {
     let runs = &call.state.runs;
     if call.body.get("reset").and_then(Value::as_bool) == Some(true) {
         runs.withhold(BTreeSet::new());
-        return Ok(answer::json(200, &json!({"overlay": {}, "reset": true})));
+        return Ok(response::json(200, &json!({"overlay": {}, "reset": true})));
     }
     let name = call.body.get("name").and_then(Value::as_str).ok_or("`name` is missing")?;
     let flag = Capabilities::FLAGS.iter().find(|flag| **flag == name);
@@ -35,5 +35,5 @@ fn toggled(call: &Call) -> Result<Response, String> {
     runs.withhold(withheld.clone());
     let overlay: Map<String, Value> =
         withheld.iter().map(|flag| ((*flag).to_owned(), false.into())).collect();
-    Ok(answer::json(200, &json!({"overlay": overlay, "set": {name: call.body["value"]}})))
+    Ok(response::json(200, &json!({"overlay": overlay, "set": {name: call.body["value"]}})))
 }

@@ -2,15 +2,15 @@
 //!
 //! A tool is a workflow, begun with `POST /v1/runs`, or what a workflow exposes to clients of MCP. Only the caller's own are there.
 
-use flow::definition::{CalledType, Definition, ExposedType, Family, NodeType, VariableKind};
+use flow::definition::{CalledType, Definition, ExposedType, Family, NodeType, Surface, VariableKind};
 use flow::id::WorkflowId;
-use host::hands::Hands;
+use host::executors::Executors;
 use host::runs::exposed::Exposure;
 use host::runs::{ApiCode, Refusal, Scope};
 use serde_json::{Map, Value, json};
 
-use super::super::answer;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
 use super::super::state::Service;
 
@@ -71,7 +71,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
     if let Some(next) = next {
         body["nextCursor"] = next;
     }
-    Ok(answer::json(200, &body))
+    Ok(response::json(200, &body))
 }
 
 /// `GET /v1/tools/{toolId}`
@@ -90,7 +90,7 @@ pub(in super::super) async fn read(call: Call) -> Answered {
         }
         _ => None,
     };
-    Ok(answer::json(200, &tool.ok_or_else(none)?))
+    Ok(response::json(200, &tool.ok_or_else(none)?))
 }
 
 fn mcp_id(name: &str) -> String {
@@ -162,7 +162,7 @@ struct Reach {
 
 impl Reach {
     fn of(state: &Service) -> Self {
-        let surfaces = state.runs.hands().and_then(Hands::surfaces);
+        let surfaces = state.runs.executors().and_then(Executors::surfaces);
         let advertised = surfaces.map(|surfaces| surfaces.advertise()).unwrap_or_default();
         let is_there = |pointer: &str, local: &str| {
             let named = advertised.pointer(pointer).and_then(Value::as_array);
@@ -188,8 +188,8 @@ fn egress(kind: NodeType, reach: Reach) -> Egress {
     match kind {
         NodeType::Called(called) => match called.family() {
             Family::Model | Family::Agent | Family::Mcp { .. } => Egress::Mediated,
-            Family::Surface { surface: "sql", .. } if reach.sql => Egress::Mediated,
-            Family::Surface { surface: "queueBus", .. } if reach.queue => Egress::Mediated,
+            Family::Surface { surface: Surface::Sql, .. } if reach.sql => Egress::Mediated,
+            Family::Surface { surface: Surface::QueueBus, .. } if reach.queue => Egress::Mediated,
             Family::Surface { .. } | Family::Host => Egress::None,
         },
         // Children may be any workflow; whoever asks for a model gets one.

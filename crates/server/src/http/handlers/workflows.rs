@@ -1,11 +1,13 @@
 //! Workflows: registered, listed, read.
 
 use flow::id::WorkflowId;
+use host::runs::definitions::RegisteredWorkflow;
 use host::runs::read::MAX_LISTED;
-use serde_json::{Value, json};
 
-use super::super::answer;
+use super::super::bodies::workflows::{Registered, Workflows};
+use super::super::bodies::written;
 use super::super::exchange::Call;
+use super::super::response;
 use super::super::route::Answered;
 
 /// How many workflows a list shows where nobody says.
@@ -13,8 +15,11 @@ const DEFAULT_LISTED: u64 = 100;
 
 /// `POST /v1/workflows`
 pub(in super::super) async fn register(call: Call) -> Answered {
-    let reply = call.state.runs.register_for(&call.caller, &call.body, call.keyed.as_ref()).await?;
-    Ok(answer::reply(reply, call.keyed.is_some()))
+    let respond = call.respond(|workflow: RegisteredWorkflow| {
+        let RegisteredWorkflow { workflow_id, digest, is_new } = workflow;
+        written(if is_new { 201 } else { 200 }, &Registered::of(workflow_id, digest))
+    });
+    Ok(call.reply(call.state.runs.register_for(&call.caller, &call.body, respond).await?))
 }
 
 /// `GET /v1/workflows`
@@ -24,18 +29,13 @@ pub(in super::super) async fn list(call: Call) -> Answered {
     let after = call.query.text("cursor").map(WorkflowId::new);
     let page = call.state.runs.workflow_page(&call.caller, after.as_ref(), limit)?;
     // Ids of the caller's own workflows are nothing to hide: the last one says where the next page begins.
-    let next = page.last().filter(|_| page.len() == limit).map(|(id, _)| id.clone());
-    let workflows: Vec<Value> =
-        page.into_iter().map(|(id, digest)| json!({"workflowId": id, "digest": digest.to_hex()})).collect();
-    let mut body = json!({"workflows": workflows});
-    if let Some(next) = next {
-        body["nextCursor"] = next.as_str().into();
-    }
-    Ok(answer::json(200, &body))
+    let next_cursor = page.last().filter(|_| page.len() == limit).map(|(id, _)| id.clone());
+    let workflows = page.into_iter().map(|(id, digest)| Registered::of(id, digest)).collect();
+    Ok(response::body_of(200, &Workflows { next_cursor, workflows }))
 }
 
 /// `GET /v1/workflows/{workflowId}`
 pub(in super::super) async fn read(call: Call) -> Answered {
     let document = call.state.runs.workflow(&call.caller, &WorkflowId::new(call.param("workflowId")))?;
-    Ok(answer::json_bytes(200, answer::shared(document)))
+    Ok(response::json_bytes(200, response::shared(document)))
 }

@@ -1,12 +1,33 @@
-//! The bodies, as JSON Schema. Requests are closed where unknown members are refused; answers may grow.
+//! Every schema of the document: those that are derived from the types of bodies, and those of documents that are passed on as they
+//! are. Requests are closed where unknown members are refused; replies may grow.
 
-use flow::run::RunStatus;
+use std::sync::LazyLock;
+
 use host::runs::ApiCode;
-use host::runs::bulk::MAX_BULK;
 use serde_json::{Map, Value, json};
 
+use super::super::routes::{Gates, served};
+use super::shapes;
+use super::source::{Derived, PATH};
+
 /// Every schema, by name.
-pub(super) fn schemas() -> Map<String, Value> {
+pub(super) fn schemas() -> &'static Map<String, Value> {
+    // They are the same for the life of the process, and deriving them is work.
+    static SCHEMAS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+        let mut derived = Derived::new();
+        for shape in served(Gates::ALL).filter_map(|route| shapes::of(route.operation)) {
+            shape.request.into_iter().for_each(|request| derived.add_request(request));
+            shape.answer.into_iter().for_each(|reply| derived.add_reply(reply));
+        }
+        let mut schemas = derived.into_schemas();
+        schemas.extend(documents());
+        schemas
+    });
+    &SCHEMAS
+}
+
+/// The schemas of documents.
+fn documents() -> impl Iterator<Item = (String, Value)> {
     let all = [
         ("Error", error()),
         ("Document", json!({"type": "object", "description": "Any JSON object."})),
@@ -24,38 +45,12 @@ pub(super) fn schemas() -> Map<String, Value> {
                 }),
             ),
         ),
-        ("Workflows", list("workflows", "Registered")),
-        ("Registered", object(&["workflowId", "digest"], &json!({"workflowId": text(), "digest": digest()}))),
-        ("RunStatus", json!({"enum": RunStatus::ALL.map(RunStatus::as_str)})),
-        ("RunRequest", run_request()),
-        ("Created", created()),
         ("Run", run()),
         ("Runs", runs()),
-        ("Reason", closed(&[], &json!({"reason": reason()}))),
-        ("Pause", pause()),
-        ("Status", object(&["runId", "status"], &json!({"runId": text(), "status": refer("RunStatus")}))),
-        ("Many", many()),
-        (
-            "Results",
-            json!({"type": "object", "required": ["results"], "properties": {"results": array(&result())}}),
-        ),
-        ("Fork", fork()),
-        ("Difference", difference()),
-        ("Ancestry", ancestry()),
         ("Event", event()),
         ("Events", events()),
-        ("AnnotationRequest", annotation_request()),
-        ("Annotation", annotation()),
-        ("Annotations", list("annotations", "Annotation")),
         ("Bundle", bundle()),
-        ("RunReference", object(&["runId"], &json!({"runId": text()}))),
-        ("Resolution", object(&["resumeValue"], &json!({"resumeValue": {"description": "The answer."}}))),
         ("Interrupt", interrupt()),
-        ("Webhook", webhook()),
-        ("Webhooks", list("webhooks", "Webhook")),
-        ("WebhookRequest", webhook_request()),
-        ("Subscribed", subscribed()),
-        ("Verified", verified()),
         (
             "Message",
             object(
@@ -115,14 +110,6 @@ pub(super) fn schemas() -> Map<String, Value> {
                 &json!({"agentId": text(), "persona": text(), "modelClass": text(), "packName": text(), "packVersion": text()}),
             ),
         ),
-        ("Deprecation", closed(&[], &json!({"reason": reason(), "supersededBy": reason()}))),
-        (
-            "KeyRotation",
-            closed(
-                &["kid", "publicKey", "validFrom", "rotationProof"],
-                &json!({"kid": text(), "publicKey": text(), "validFrom": text(), "rotationProof": text()}),
-            ),
-        ),
         (
             "SeamError",
             json!({"anyOf": [
@@ -132,8 +119,6 @@ pub(super) fn schemas() -> Map<String, Value> {
                 object(&["error", "message"], &json!({"error": text(), "message": text()})),
             ]}),
         ),
-        ("Nothing", closed(&[], &json!({}))),
-        ("Variables", closed(&["variables"], &json!({"variables": {"type": "object"}}))),
         (
             "FanOut",
             object(
@@ -142,12 +127,12 @@ pub(super) fn schemas() -> Map<String, Value> {
             ),
         ),
     ];
-    all.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect()
+    all.into_iter().map(|(name, schema)| (name.to_owned(), schema))
 }
 
 /// A reference to a schema of the document.
-pub(super) fn refer(name: &str) -> Value {
-    json!({"$ref": format!("#/components/schemas/{name}")})
+fn refer(name: &str) -> Value {
+    json!({"$ref": format!("{PATH}{name}")})
 }
 
 fn object(required: &[&str], properties: &Value) -> Value {
@@ -189,14 +174,6 @@ fn plugin_message() -> Value {
     )
 }
 
-fn reason() -> Value {
-    json!({"type": ["string", "null"], "maxLength": 1024})
-}
-
-fn digest() -> Value {
-    json!({"type": "string", "pattern": "^[0-9a-f]{64}$"})
-}
-
 fn integrity() -> Value {
     json!({"type": "string", "pattern": "^sha256-[A-Za-z0-9+/]{43}=$"})
 }
@@ -211,10 +188,6 @@ fn count() -> Value {
 
 fn any_object() -> Value {
     json!({"type": "object"})
-}
-
-fn optional_object() -> Value {
-    json!({"type": ["object", "null"]})
 }
 
 fn error() -> Value {
@@ -269,33 +242,6 @@ fn workflow() -> Value {
     )
 }
 
-fn run_request() -> Value {
-    closed(
-        &["workflowId"],
-        &json!({
-            "workflowId": {"type": "string", "minLength": 1},
-            "inputs": optional_object(),
-            "tenantId": {"type": ["string", "null"], "minLength": 1, "maxLength": 1024, "description": "The tenant of the key, for those who want to be sure."},
-            "scopeId": {"type": ["string", "null"], "minLength": 1, "maxLength": 1024},
-            "callbackUrl": {"type": ["string", "null"], "format": "uri", "minLength": 1, "maxLength": 1024},
-            "configurable": optional_object(),
-            "tags": {"type": ["array", "null"], "items": text()},
-            "metadata": optional_object(),
-        }),
-    )
-}
-
-fn created() -> Value {
-    object(
-        &["runId", "status", "eventsUrl"],
-        &json!({
-            "runId": text(), "status": refer("RunStatus"), "eventsUrl": {"type": "string", "format": "uri"},
-            "statusUrl": {"type": "string", "format": "uri"}, "sourceRunId": text(), "fromSeq": count(),
-            "mode": {"enum": ["replay", "branch"]},
-        }),
-    )
-}
-
 fn run() -> Value {
     object(
         &["runId", "workflowId", "status", "owner", "inputs", "variables", "nodeStates", "tags", "metadata"],
@@ -331,78 +277,6 @@ fn runs() -> Value {
     object(&["runs"], &json!({"runs": array(&refer("Run")), "nextCursor": text()}))
 }
 
-fn pause() -> Value {
-    closed(
-        &[],
-        &json!({"reason": reason(), "drainPolicy": {"enum": ["immediate", "drain-current-node", null]}}),
-    )
-}
-
-fn many() -> Value {
-    object(
-        &["runIds"],
-        &json!({
-            "runIds": {"type": "array", "items": {}, "minItems": 1, "maxItems": MAX_BULK},
-            "reason": {"type": ["string", "null"], "maxLength": 4096},
-        }),
-    )
-}
-
-fn result() -> Value {
-    object(
-        &["runId", "ok"],
-        &json!({
-            "runId": {"type": ["string", "null"]}, "ok": {"type": "boolean"}, "status": refer("RunStatus"),
-            "error": object(&["code", "message"], &json!({"code": text(), "message": text()})),
-        }),
-    )
-}
-
-fn fork() -> Value {
-    let overlay = json!({
-        "type": ["object", "null"],
-        "additionalProperties": false,
-        "properties": {
-            "configurable": optional_object(), "metadata": optional_object(),
-            "tags": {"type": ["array", "null"], "items": text()},
-        },
-    });
-    // A replay has the options of its source.
-    let nothing = json!({"type": ["object", "null"], "maxProperties": 0});
-    let from = json!({"type": ["integer", "null"], "minimum": 0});
-    json!({"oneOf": [
-        closed(
-            &["mode"],
-            &json!({"mode": {"const": "replay"}, "fromSeq": from, "runOptionsOverlay": nothing}),
-        ),
-        closed(
-            &["mode", "fromSeq"],
-            &json!({"mode": {"const": "branch"}, "fromSeq": count(), "runOptionsOverlay": overlay}),
-        ),
-    ]})
-}
-
-fn difference() -> Value {
-    object(
-        &["a", "b", "divergedAtSeq", "eventDiffs", "stateDiff"],
-        &json!({
-            "a": text(), "b": text(), "divergedAtSeq": {"type": ["integer", "null"], "minimum": 0},
-            "eventDiffs": array(&object(
-                &["seq", "op"],
-                &json!({"seq": count(), "op": {"enum": ["changed", "removed", "added"]}}),
-            )),
-            "stateDiff": any_object(), "truncated": {"type": "boolean"},
-        }),
-    )
-}
-
-fn ancestry() -> Value {
-    object(
-        &["runId", "hostId", "parent"],
-        &json!({"runId": text(), "hostId": text(), "parent": {"type": ["object", "null"]}}),
-    )
-}
-
 fn event() -> Value {
     object(
         &["eventId", "runId", "type", "payload", "timestamp", "sequence"],
@@ -415,39 +289,6 @@ fn event() -> Value {
 
 fn events() -> Value {
     object(&["events"], &json!({"events": array(&refer("Event")), "isComplete": {"type": "boolean"}}))
-}
-
-fn annotation_request() -> Value {
-    let of =
-        |kind: &str, value: Value| closed(&["kind", kind], &json!({"kind": {"const": kind}, kind: value}));
-    closed(
-        &["signal"],
-        &json!({
-            "target": {
-                "type": ["object", "null"], "additionalProperties": false,
-                "properties": {"eventId": text_within(256), "nodeId": text_within(256)},
-            },
-            "signal": {"oneOf": [
-                of("rating", json!({"type": "integer", "minimum": 1, "maximum": 5})),
-                of("correction", text_within(16 << 10)),
-                of("label", text_within(16 << 10)),
-                closed(&["kind"], &json!({"kind": {"const": "flag"}})),
-            ]},
-            "note": {"type": ["string", "null"], "minLength": 1, "maxLength": 16 << 10},
-        }),
-    )
-}
-
-fn annotation() -> Value {
-    object(
-        &["annotationId", "target", "signal", "actor", "createdAt"],
-        &json!({
-            "annotationId": text(), "target": object(&["runId"], &json!({"runId": text()})),
-            "signal": object(&["kind"], &json!({"kind": text()})),
-            "actor": object(&["principalRef"], &json!({"principalRef": text()})),
-            "createdAt": moment(), "note": text(),
-        }),
-    )
 }
 
 fn bundle() -> Value {
@@ -465,54 +306,5 @@ fn interrupt() -> Value {
     object(
         &["kind", "key", "resolved", "expiresAt"],
         &json!({"kind": text(), "key": text(), "resolved": {"type": "boolean"}, "expiresAt": moment()}),
-    )
-}
-
-fn webhook() -> Value {
-    object(
-        &["webhookId", "url", "events", "tags", "secretFingerprint", "status"],
-        &json!({
-            "webhookId": text(), "url": text(), "events": array(&text()), "tags": array(&text()),
-            "secretFingerprint": text(), "status": {"enum": ["active", "failed"]},
-        }),
-    )
-}
-
-fn webhook_request() -> Value {
-    let names = |least: usize| {
-        json!({
-            "type": "array", "items": text_within(256), "minItems": least, "maxItems": 200,
-        })
-    };
-    object(
-        &["url", "events"],
-        &json!({
-            "url": {"type": "string", "format": "uri", "maxLength": 2048}, "events": names(1), "tags": names(0),
-            "secret": {"type": ["string", "null"], "minLength": 16, "maxLength": 256},
-            "tenantId": {"type": ["string", "null"]},
-        }),
-    )
-}
-
-fn subscribed() -> Value {
-    object(
-        &["webhookId", "subscriptionId", "secret", "secretFingerprint", "signatureAlgorithm"],
-        &json!({
-            "webhookId": text(), "subscriptionId": text(), "secret": text(), "secretFingerprint": text(),
-            "signatureAlgorithm": {"const": "v1"}, "url": text(),
-            "eventTypes": {"type": "array", "items": text()},
-            "createdAt": {"type": "string", "format": "date-time"},
-        }),
-    )
-}
-
-fn verified() -> Value {
-    object(
-        &["fromSeq", "toSeq", "chainValid", "checkpointsValid", "checkpoints", "anomalies"],
-        &json!({
-            "fromSeq": count(), "toSeq": count(), "chainValid": {"type": "boolean"},
-            "checkpointsValid": {"type": "boolean"}, "checkpoints": array(&any_object()),
-            "anomalies": array(&any_object()),
-        }),
     )
 }

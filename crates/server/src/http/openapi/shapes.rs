@@ -1,14 +1,25 @@
 //! What each operation takes and gives, besides what its row in the table of routes says.
 
+use super::super::bodies::annotations::{Annotate, Annotation, Annotations};
+use super::super::bodies::history::{Ancestry, Difference, Verified};
+use super::super::bodies::interrupts::{Answered, Inspected, Resolution};
+use super::super::bodies::packs::{Deprecate, Nothing, RotateKey};
+use super::super::bodies::runs::{
+    Assigned, Because, CancelRuns, Cancelled, CreateRun, Created, ForkRun, Forked, PauseRun, Paused, Results,
+    Resumed, RunReference, SetVariables,
+};
+use super::super::bodies::webhooks::{Subscribe, Subscribed, Webhooks};
+use super::super::bodies::workflows::{Registered, Workflows};
 use super::super::route::{Access, Body, Method, Route};
+use super::source::Source;
 
-/// The bodies of an operation, by the names of their schemas, and its statuses.
+/// The bodies of an operation, and its statuses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shape {
     /// What is sent.
-    pub(super) request: Option<&'static str>,
+    pub(super) request: Option<Source>,
     /// What is answered, where it is JSON.
-    pub(super) answer: Option<&'static str>,
+    pub(super) answer: Option<Source>,
     /// Whether the answer may be a stream of events instead.
     pub(super) streams: bool,
     /// Further statuses of success.
@@ -16,17 +27,25 @@ pub(super) struct Shape {
     /// The statuses of refusals that are its own.
     refusals: &'static [u16],
     /// The schema of its refusals, where it is another one than that of the protocol.
-    pub(super) trouble: Option<&'static str>,
+    pub(super) trouble: Option<Source>,
     /// The headers that it reads, by name.
     pub(super) headers: &'static [&'static str],
 }
 
 /// The shape of an operation; nothing for one that is not in the table.
 pub(super) fn of(operation: &str) -> Option<Shape> {
-    let shape = |request: &'static str, answer: &'static str, refusals: &'static [u16]| {
-        let named = |name: &'static str| (!name.is_empty()).then_some(name);
-        Shape { request: named(request), answer: named(answer), refusals, ..Shape::default() }
+    let typed = |request: Option<Source>, answer: Option<Source>, refusals: &'static [u16]| Shape {
+        request,
+        answer,
+        refusals,
+        ..Shape::default()
     };
+    // By the names of documents, or nothing.
+    let shape = |request: &'static str, answer: &'static str, refusals: &'static [u16]| {
+        let named = |name: &'static str| (!name.is_empty()).then_some(Source::Document(name));
+        typed(named(request), named(answer), refusals)
+    };
+    let document = |name: &'static str| Some(Source::Document(name));
     Some(match operation {
         "discover" => Shape { also: &[304], headers: &["If-None-Match"], ..shape("", "Capabilities", &[]) },
         "readHealth" => shape("", "Health", &[]),
@@ -34,36 +53,46 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "readMetrics" => shape("", "", &[]),
         "listTools" => shape("", "Tools", &[]),
         "readTool" => shape("", "Tool", &[404]),
-        "listWorkflows" => shape("", "Workflows", &[]),
+        "listWorkflows" => typed(None, Some(Source::of::<Workflows>()), &[]),
         "registerWorkflow" | "seedWorkflow" => {
-            Shape { also: &[200], ..shape("Workflow", "Registered", &[409]) }
+            Shape { also: &[200], ..typed(document("Workflow"), Some(Source::of::<Registered>()), &[409]) }
         }
         "readWorkflow" => shape("", "Workflow", &[404]),
         "listRuns" => shape("", "Runs", &[400]),
         "createRun" => Shape {
             headers: &["X-Dedup", "X-Force-Engine-Version"],
-            ..shape("RunRequest", "Created", &[404, 409])
+            ..typed(Some(Source::of::<CreateRun>()), Some(Source::of::<Created<'_>>()), &[404, 409])
         },
         "readRun" => Shape { also: &[304], headers: &["If-None-Match"], ..shape("", "Run", &[404]) },
-        "cancelRun" | "resumeRun" => shape("Reason", "Status", &[404, 409]),
-        "pauseRun" => shape("Pause", "Status", &[404, 409]),
-        "cancelRuns" => shape("Many", "Results", &[409]),
-        "forkRun" => shape("Fork", "Created", &[404, 409, 422]),
-        "compareRuns" => shape("", "Difference", &[404]),
-        "readAncestry" => shape("", "Ancestry", &[404]),
+        "cancelRun" => typed(Some(Source::of::<Because>()), Some(Source::of::<Cancelled<'_>>()), &[404, 409]),
+        "resumeRun" => typed(Some(Source::of::<Because>()), Some(Source::of::<Resumed<'_>>()), &[404, 409]),
+        "pauseRun" => typed(Some(Source::of::<PauseRun>()), Some(Source::of::<Paused<'_>>()), &[404, 409]),
+        "cancelRuns" => typed(Some(Source::of::<CancelRuns>()), Some(Source::of::<Results>()), &[409]),
+        "forkRun" => typed(Some(Source::of::<ForkRun>()), Some(Source::of::<Forked<'_>>()), &[404, 409, 422]),
+        "compareRuns" => typed(None, Some(Source::of::<Difference<'_>>()), &[404]),
+        "readAncestry" => typed(None, Some(Source::of::<Ancestry<'_>>()), &[404]),
         "streamEvents" => Shape { headers: &["Last-Event-ID"], ..shape("", "Events", &[404]) },
         "pollEvents" | "readRecordedEvents" => shape("", "Events", &[404]),
-        "listAnnotations" => shape("", "Annotations", &[404]),
-        "annotateRun" => shape("AnnotationRequest", "Annotation", &[404, 409]),
+        "listAnnotations" => typed(None, Some(Source::of::<Annotations>()), &[404]),
+        "annotateRun" => typed(Some(Source::of::<Annotate>()), Some(Source::of::<Annotation>()), &[404, 409]),
         "readDebugBundle" => shape("", "Bundle", &[404]),
-        "exportDebugBundle" => shape("RunReference", "Bundle", &[404]),
-        "resolveInterrupt" => shape("Resolution", "Status", &[404, 409, 410, 422]),
-        "approve" => shape("Document", "Status", &[404, 409, 410, 422]),
-        "inspectInterrupt" | "inspectToken" => shape("", "Interrupt", &[404, 409, 410]),
-        "resolveToken" => shape("Resolution", "Status", &[403, 404, 409, 410, 422]),
-        "listWebhooks" => shape("", "Webhooks", &[]),
-        "registerWebhook" => shape("WebhookRequest", "Subscribed", &[409]),
-        "verifyAuditLog" => shape("", "Verified", &[]),
+        "exportDebugBundle" => typed(Some(Source::of::<RunReference>()), document("Bundle"), &[404]),
+        "resolveInterrupt" => {
+            typed(Some(Source::of::<Resolution>()), Some(Source::of::<Answered<'_>>()), &[404, 409, 410, 422])
+        }
+        "approve" => typed(document("Document"), Some(Source::of::<Answered<'_>>()), &[404, 409, 410, 422]),
+        "inspectInterrupt" => shape("", "Interrupt", &[404, 409, 410]),
+        "inspectToken" => typed(None, Some(Source::of::<Inspected<'_>>()), &[404, 409, 410]),
+        "resolveToken" => typed(
+            Some(Source::of::<Resolution>()),
+            Some(Source::of::<Answered<'_>>()),
+            &[403, 404, 409, 410, 422],
+        ),
+        "listWebhooks" => typed(None, Some(Source::of::<Webhooks>()), &[]),
+        "registerWebhook" => {
+            typed(Some(Source::of::<Subscribe>()), Some(Source::of::<Subscribed<'_>>()), &[409])
+        }
+        "verifyAuditLog" => typed(None, Some(Source::of::<Verified>()), &[]),
         "callMount" | "callSampleMount" => Shape {
             also: &[202],
             streams: true,
@@ -72,11 +101,15 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         },
         "listenMount" => Shape { headers: &["MCP-Protocol-Version"], ..shape("", "", &[404]) },
         "callMcp" => Shape { also: &[202], ..shape("Message", "Document", &[404, 406]) },
-        "setVariables" => shape("Variables", "Document", &[404, 409, 422]),
+        "setVariables" => {
+            typed(Some(Source::of::<SetVariables>()), Some(Source::of::<Assigned<'_>>()), &[404, 409, 422])
+        }
         "readBlob" => shape("", "", &[403, 404]),
         "writeBlob" => shape("", "Document", &[403, 404, 413]),
-        "callSurface" => Shape { trouble: Some("SeamError"), ..shape("SurfaceCall", "Document", &[404]) },
-        "readSurfaceFile" => Shape { trouble: Some("SeamError"), ..shape("SurfaceFile", "Document", &[]) },
+        "callSurface" => Shape { trouble: document("SeamError"), ..shape("SurfaceCall", "Document", &[404]) },
+        "readSurfaceFile" => {
+            Shape { trouble: document("SeamError"), ..shape("SurfaceFile", "Document", &[]) }
+        }
         "callAsPlugin" => shape("PluginCall", "Document", &[404]),
         "fanOut" => shape("FanOut", "Document", &[404, 409]),
         // Packs: a registry, and what is installed.
@@ -100,8 +133,12 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
             headers: &["X-Pack-Sha256", "X-Pack-Signing-Method"],
             ..shape("", "PublishedPack", &[409])
         },
-        "deprecatePack" | "deprecateTestPack" => shape("Deprecation", "Document", &[404, 409]),
-        "yankPack" | "yankTestPack" => shape("Reason", "Document", &[404, 409]),
+        "deprecatePack" | "deprecateTestPack" => {
+            typed(Some(Source::of::<Deprecate>()), document("Document"), &[404, 409])
+        }
+        "yankPack" | "yankTestPack" => {
+            typed(Some(Source::of::<Because>()), document("Document"), &[404, 409])
+        }
         "readArtifact"
         | "readEnvelopeSchema"
         | "readVariables"
@@ -112,10 +149,12 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         | "unyankTestPack"
         | "readPackKeys"
         | "readTestPackKeys" => shape("", "Document", &[404]),
-        "rotatePackKey" | "rotateTestPackKey" => shape("KeyRotation", "Document", &[404, 409]),
+        "rotatePackKey" | "rotateTestPackKey" => {
+            typed(Some(Source::of::<RotateKey>()), document("Document"), &[404, 409])
+        }
         // Models, the sandbox, chains.
-        "resetSeams" | "resetTestPacks" => shape("Nothing", "Document", &[]),
-        "readMockBudget" => Shape { trouble: Some("SeamError"), ..shape("", "Document", &[404]) },
+        "resetSeams" | "resetTestPacks" => typed(Some(Source::of::<Nothing>()), document("Document"), &[]),
+        "readMockBudget" => Shape { trouble: document("SeamError"), ..shape("", "Document", &[404]) },
         "programMock"
         | "acceptEnvelope"
         | "wrapForPrompt"
@@ -127,8 +166,12 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         | "resolvePrompt"
         | "toggleCapability"
         | "loadSandboxed"
-        | "invokeSandboxed" => Shape { trouble: Some("SeamError"), ..shape("Document", "Document", &[404]) },
-        "judgeInstall" => Shape { trouble: Some("SeamError"), ..shape("Document", "Document", &[403, 422]) },
+        | "invokeSandboxed" => {
+            Shape { trouble: document("SeamError"), ..shape("Document", "Document", &[404]) }
+        }
+        "judgeInstall" => {
+            Shape { trouble: document("SeamError"), ..shape("Document", "Document", &[403, 422]) }
+        }
         "expandChain" => shape("Document", "Document", &[404, 422]),
         _ => return None,
     })
@@ -169,19 +212,20 @@ mod tests {
         let schemas = schemas();
         let known = |name: &str| schemas.contains_key(name);
         let text = serde_json::Value::from(schemas.clone()).to_string();
-        let mut used = vec!["Error"];
+        let mut used = vec!["Error".to_owned()];
         for route in served(Gates::ALL) {
             let shape = of(route.operation).unwrap_or_else(|| panic!("{} has no shape", route.operation));
             let is_json = !matches!(route.body, Body::None | Body::Archive | Body::Object);
             assert_eq!(shape.request.is_some(), is_json, "{}", route.operation);
-            for name in [shape.request, shape.answer, shape.trouble].into_iter().flatten() {
-                assert!(known(name), "{}: {name}", route.operation);
+            for source in [shape.request, shape.answer, shape.trouble].into_iter().flatten() {
+                let name = source.name().into_owned();
+                assert!(known(&name), "{}: {name}", route.operation);
                 used.push(name);
             }
         }
         for name in schemas.keys() {
             let referred = text.contains(&format!("#/components/schemas/{name}\""));
-            assert!(used.contains(&name.as_str()) || referred, "{name} is used by nobody");
+            assert!(used.contains(name) || referred, "{name} is used by nobody");
         }
     }
 }

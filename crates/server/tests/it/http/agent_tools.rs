@@ -11,10 +11,10 @@ use ai::provider::http::BaseUrl;
 use ai::provider::mock::Program;
 use axum::body::Body;
 use canon::time::Timestamp;
-use host::hands::installed::{host_facts, load_agents};
-use host::hands::mcp::Servers;
-use host::hands::models::{Models, Options as ModelOptions, Provider, Wire};
-use host::hands::{Hands, Options};
+use host::executors::installed::{host_facts, load_agents};
+use host::executors::mcp::Servers;
+use host::executors::models::{Models, Options as ModelOptions, Provider, Wire};
+use host::executors::{Executors, Options};
 use host::runs::secrets::NoSecrets;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -175,7 +175,7 @@ async fn equipped(provider: Option<SocketAddr>, mcp: SocketAddr) -> Host {
     });
     let servers = Servers::new(Arc::new(NoSecrets));
     let servers = servers.with("library", &format!("http://{mcp}/mcp"), None, Vec::new()).unwrap();
-    host.runs.equip(Hands::new(Options {
+    host.runs.equip(Executors::new(Options {
         agents: Some(load_agents(&installed, &host_facts(false)).unwrap().0),
         models: Some(models),
         mcp: Some(servers),
@@ -241,7 +241,13 @@ async fn the_provider_that_pretends_can_be_told_to_want_tools() {
         {"toolCalls": [{"name": "mcp_library_echo", "arguments": {"text": "one"}}, {"name": "other"}], "reasoning": "hm"},
         {"content": "done"},
     ]);
-    host.runs.hands().unwrap().models().unwrap().programs().program("n", Program::read(&program).unwrap());
+    host.runs
+        .executors()
+        .unwrap()
+        .models()
+        .unwrap()
+        .programs()
+        .program("n", Program::read(&program).unwrap());
     let (run, events) = ran(&host).await;
     assert_eq!(run["status"], "completed", "{run}");
     assert_eq!(*echo.0.lock().unwrap(), [json!({"text": "one"})]);

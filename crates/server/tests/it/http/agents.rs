@@ -7,9 +7,9 @@ use std::sync::Arc;
 use ai::provider::mock::Program;
 use canon::time::Timestamp;
 use flow::definition::Capabilities;
-use host::hands::installed::{host_facts, load_agents};
-use host::hands::models::{Models, Options as ModelOptions};
-use host::hands::{Hands, Options};
+use host::executors::installed::{host_facts, load_agents};
+use host::executors::models::{Models, Options as ModelOptions};
+use host::executors::{Executors, Options};
 use host::runs::rates::RateLimits;
 use host::runs::secrets::NoSecrets;
 use packs::archive::Limits;
@@ -129,7 +129,11 @@ fn equip(host: &Host, replies: &[&str]) {
     });
     let replies: Vec<Value> = replies.iter().map(|text| json!({"content": text})).collect();
     models.programs().program("n", Program::read(&json!(replies)).unwrap());
-    host.runs.equip(Hands::new(Options { agents: Some(agents), models: Some(models), ..Options::default() }));
+    host.runs.equip(Executors::new(Options {
+        agents: Some(agents),
+        models: Some(models),
+        ..Options::default()
+    }));
 }
 
 async fn events(host: &Host, run_id: &str) -> Vec<Value> {

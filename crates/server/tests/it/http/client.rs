@@ -97,7 +97,10 @@ pub(crate) fn unchunked(mut body: &[u8]) -> Vec<u8> {
 
 /// The text of a request that closes its connection.
 pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<&[u8]>) -> Vec<u8> {
-    let mut text = format!("{method} {path} HTTP/1.1\r\nhost: host.test\r\nconnection: close\r\n");
+    let mut text = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        text.push_str("host: host.test\r\n");
+    }
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
     }

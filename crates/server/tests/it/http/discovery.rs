@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow::id::WorkflowId;
-use host::hands::agents::Agents;
+use host::executors::agents::Agents;
 use serde_json::Value;
 use server::http::{Settings, capability_names};
 
@@ -307,8 +307,8 @@ async fn what_packs_may_ask_for_is_what_is_advertised() {
     for (host, settings) in [(full, all), (Host::start_with(seams).await, seams)] {
         let document = open(&host, "/.well-known/openwop").await.expect(200);
         let families = document["capabilities"].as_object().unwrap();
-        let (runs, hands) = (&host.runs, host.runs.hands().unwrap());
-        let names = capability_names(runs, hands, &settings, runs.is_traced());
+        let (runs, executors) = (&host.runs, host.runs.executors().unwrap());
+        let names = capability_names(runs, executors, &settings, runs.is_traced());
         // The catalogue for tests is nothing that a pack could use.
         for (family, value) in families.iter().filter(|(family, _)| *family != "packs") {
             assert_eq!(names.contains(family), value["supported"] != false, "{family}: {value}");

@@ -14,10 +14,10 @@ use server::http::Settings;
 use super::client::Answer;
 use super::service::{Host, KEY, OTHER, READER, noop, workflow};
 
-const PATH: &str = "/v1/mcp";
+pub(super) const PATH: &str = "/v1/mcp";
 
 /// A workflow that exposes one thing, and gives back what it is told of its inputs.
-fn exposing(id: &str, kind: &str, config: Value, gives: &Value) -> Value {
+pub(super) fn exposing(id: &str, kind: &str, config: Value, gives: &Value) -> Value {
     let type_id = format!("core.openwop.mcp.{kind}");
     let variables = json!([
         {"name": "text", "type": "string"}, {"name": "uri", "type": "string"}, {"name": "arguments", "type": "object"},
@@ -28,7 +28,7 @@ fn exposing(id: &str, kind: &str, config: Value, gives: &Value) -> Value {
     workflow
 }
 
-fn variable(name: &str) -> Value {
+pub(super) fn variable(name: &str) -> Value {
     json!({"type": "variable", "variableName": name})
 }
 
@@ -47,18 +47,18 @@ fn tool(id: &str, type_id: &str, config: Value) -> Value {
     workflow(id, &[says, ("work", type_id, config)], &json!([]))
 }
 
-async fn send(host: &Host, key: &str, headers: &[(&str, &str)], message: &Value) -> Answer {
+pub(super) async fn send(host: &Host, key: &str, headers: &[(&str, &str)], message: &Value) -> Answer {
     let key = format!("Bearer {key}");
     let mut all = vec![("authorization", key.as_str())];
     all.extend(headers);
     host.post_with(PATH, &all, message).await
 }
 
-fn request(method: &str, params: &Value) -> Value {
+pub(super) fn request(method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-async fn ask(host: &Host, method: &str, params: Value) -> Value {
+pub(super) async fn ask(host: &Host, method: &str, params: Value) -> Value {
     send(host, KEY, &[], &request(method, &params)).await.expect(200)
 }
 
@@ -101,9 +101,7 @@ async fn the_handshake_and_the_small_methods_are_answered() {
     assert_eq!(ask(&host, "ping", json!({})).await["result"], json!({}));
     assert_eq!(ask(&host, "logging/setLevel", json!({"level": "info"})).await["result"], json!({}));
     assert_eq!(ask(&host, "logging/setLevel", json!({"level": "loud"})).await["error"]["code"], -32602);
-    for method in
-        ["sampling/createMessage", "completion/complete", "resources/subscribe", "elicitation/create", "x"]
-    {
+    for method in ["sampling/createMessage", "resources/subscribe", "elicitation/create", "x"] {
         assert_eq!(ask(&host, method, json!({})).await["error"]["code"], -32601, "{method}");
     }
     let notified = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
@@ -397,7 +395,11 @@ async fn arguments_of_a_prompt_are_values_and_never_a_template() {
     assert_eq!(message["role"], "user", "{got}");
     assert!(message["content"]["text"].as_str().unwrap().contains(hostile), "{got}");
     let got = ask(&host, "prompts/get", json!({"name": "plain", "arguments": {"name": hostile}})).await;
-    assert_eq!(got["result"]["messages"][0]["content"]["text"], "Hello, {{name}}.", "{got}");
+    let text = &got["result"]["messages"][0]["content"]["text"];
+    assert_eq!(
+        text, "Hello, {{secret}} ${7*7} <UNTRUSTED>.",
+        "put in once, and never read as a template: {got}"
+    );
     let before = runs(&host).await.len();
     for params in [
         json!({"name": "greet"}),
@@ -477,7 +479,9 @@ async fn what_is_no_message_is_refused_and_nothing_is_too_much() {
     let large = request("ping", &json!({"x": "x".repeat(5000)}));
     send(&host, KEY, &[], &large).await.refused(413, "payload_too_large");
     let old = [("mcp-protocol-version", "1999-01-01")];
-    send(&host, KEY, &old, &ping).await.refused(400, "validation_error");
+    let refused = send(&host, KEY, &old, &ping).await.expect(400);
+    assert_eq!(refused["jsonrpc"], "2.0", "finding G1: {refused}");
+    assert!(refused["error"]["code"].is_i64(), "{refused}");
     send(&host, KEY, &[("mcp-protocol-version", "2025-06-18")], &ping).await.expect(200);
     for (message, code) in [
         (json!({"id": 1, "method": "ping"}), -32600),
@@ -533,7 +537,7 @@ async fn the_librarys_client_uses_tools_resources_and_prompts() {
     let url = format!("http://{}{PATH}", host.address);
     let config = StreamableHttpClientTransportConfig::with_uri(url).auth_header(KEY);
     let client = ().serve(StreamableHttpClientTransport::from_config(config)).await.unwrap();
-    assert_eq!(client.peer_info().unwrap().protocol_version.as_str(), "2025-06-18");
+    assert_eq!(client.peer_info().unwrap().protocol_version.as_str(), "2025-11-25");
     assert_eq!(client.list_all_tools().await.unwrap().len(), 1);
     let arguments = json!({"text": "hi"}).as_object().unwrap().clone();
     let called =

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use flow::id::Tenant;
-use host::hands::mcp::{Invocation, Servers, invoke};
-use host::hands::{Hands, Options};
+use host::executors::mcp::{Invocation, Servers, invoke};
+use host::executors::{Executors, Options};
 use host::runs::secrets::{SecretError, SecretValue, Secrets};
 use hyper_util::rt::TokioIo;
 use rmcp::ErrorData;
@@ -95,7 +95,7 @@ async fn a_node_uses_the_tools_resources_and_prompts_of_another_host() {
         .and_then(|all| all.with("keyless", &url, Some("none".to_owned()), Vec::new()))
         .and_then(|all| all.with("nowhere", "http://127.0.0.1:1/mcp", None, Vec::new()))
         .unwrap();
-    host.runs.equip(Hands::new(Options { mcp: Some(all), ..Options::default() }));
+    host.runs.equip(Executors::new(Options { mcp: Some(all), ..Options::default() }));
     let discovered = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
     assert_eq!(discovered["mcp"]["supported"], true);
 
@@ -105,7 +105,7 @@ async fn a_node_uses_the_tools_resources_and_prompts_of_another_host() {
     let state = used(&host, "invoke-tool", tool.clone(), args).await;
     let given = &state["outputs"];
     assert_eq!((&given["isError"], &given["untrustedContent"]), (&json!(false), &json!(true)), "{state}");
-    assert_eq!(given["result"], json!({"said": hostile}).to_string());
+    assert_eq!(given["result"], json!({"said": hostile}), "the structured result is preferred to its text");
     let marked = given["markedContent"].as_str().unwrap();
     assert!(marked.starts_with("<UNTRUSTED tool=\"echo\">") && marked.ends_with("</UNTRUSTED>"), "{marked}");
     assert_eq!(marked.matches("</UNTRUSTED").count(), 1, "{marked}");

@@ -8,7 +8,7 @@ use packs::path::EntryPath;
 use packs::registry::{FolderStore, MemoryStore};
 use packs::signature::{PUBLIC_KEY_PATH, PrivateKey, SIGNATURE_PATH};
 use serde_json::{Value, json};
-use server::http::{Settings, Shelves};
+use server::http::{PackRegistries, Settings};
 
 use super::service::{Host, OTHER, READER};
 
@@ -258,8 +258,8 @@ async fn the_catalogue_for_tests_is_another_one() {
 async fn the_catalogue_for_tests_is_not_there_unless_it_was_asked_for() {
     let seams = Settings { test_seams: true, ..Settings::default() };
     for (shelves, is_there) in [
-        (Shelves::in_memory().unwrap(), false),
-        (Shelves::in_memory().unwrap().with_tests(MemoryStore::default()).unwrap(), true),
+        (PackRegistries::in_memory().unwrap(), false),
+        (PackRegistries::in_memory().unwrap().with_tests(MemoryStore::default()).unwrap(), true),
     ] {
         // Other seams do not open it.
         let host = Host::start_offering(seams, shelves).await;
@@ -280,7 +280,7 @@ async fn the_catalogue_for_tests_is_not_there_unless_it_was_asked_for() {
 async fn a_registry_for_everybody_takes_and_shows_nothing_private() {
     const PRIVATE: &str = "private.acme.nodes";
     let folder = tempfile::tempdir().unwrap();
-    let shelves = || Shelves::open(FolderStore::open(folder.path()).unwrap()).unwrap();
+    let shelves = || PackRegistries::open(FolderStore::open(folder.path()).unwrap()).unwrap();
     let tgz = |version: &str| format!("/v1/packs/{PRIVATE}/-/{version}.tgz");
     let mut closed = Host::start_offering(Settings::default(), shelves()).await;
     closed.put(&tgz("1.0.0"), &[], &archive(PRIVATE, "1.0.0")).await.expect(201);

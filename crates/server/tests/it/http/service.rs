@@ -11,11 +11,11 @@ use flow::definition::Capabilities;
 use flow::engine::Limits;
 use flow::id::Tenant;
 use host::catalogue::{Catalogue, CatalogueOptions};
+use host::executors::agents::Agents;
+use host::executors::models::{Models, Options as ModelOptions};
+use host::executors::modules::Modules;
+use host::executors::{Executors, Options as ExecutorOptions};
 use host::guided::{Tenants, WorkspaceRoots};
-use host::hands::agents::Agents;
-use host::hands::models::{Models, Options as ModelOptions};
-use host::hands::modules::Modules;
-use host::hands::{Hands, Options as HandOptions};
 use host::runs::keys::{self, ApiKey};
 use host::runs::rates::{RateLimiter, RateLimits};
 use host::runs::secrets::{NoSecrets, SecretError, SecretValue, Secrets};
@@ -24,7 +24,7 @@ use host::system::{ManualClock, SystemClock, SystemEntropy};
 use packs::install::InstalledPacks;
 use packs::registry::MemoryStore;
 use serde_json::{Value, json};
-use server::http::{Fixtures, Guides, HttpState, Options, Settings, Shelves, serve};
+use server::http::{Fixtures, Guides, HttpState, Options, PackRegistries, Settings, serve};
 use storage::disk::RealDisk;
 use storage::sqlite::SqliteRuns;
 use tempfile::TempDir;
@@ -77,13 +77,14 @@ impl Host {
         limits: RateLimits,
         capabilities: Capabilities,
     ) -> Self {
-        let hands = |_: &Path| {
+        let executors = |_: &Path| {
             let models = Models::new(mock_models(Arc::new(NoSecrets)));
-            Hands::new(HandOptions { models: Some(models), ..HandOptions::default() })
+            Executors::new(ExecutorOptions { models: Some(models), ..ExecutorOptions::default() })
         };
         let folder = TempDir::new().unwrap();
-        let hands = settings.test_seams.then(|| hands(folder.path()));
-        Self::start_in(folder, settings, limits, capabilities, (Arc::new(NoSecrets), hands), None, None).await
+        let executors = settings.test_seams.then(|| executors(folder.path()));
+        Self::start_in(folder, settings, limits, capabilities, (Arc::new(NoSecrets), executors), None, None)
+            .await
     }
 
     /// A host with pages of people beside the protocol.
@@ -94,7 +95,7 @@ impl Host {
     }
 
     /// A host that offers these packs.
-    pub(crate) async fn start_offering(settings: Settings, shelves: Shelves) -> Self {
+    pub(crate) async fn start_offering(settings: Settings, shelves: PackRegistries) -> Self {
         let (folder, limits) = (TempDir::new().unwrap(), RateLimits::default());
         let without = (Arc::new(NoSecrets) as Arc<dyn Secrets>, None);
         Self::start_in(folder, settings, limits, Capabilities::OURS, without, Some(shelves), None).await
@@ -116,14 +117,14 @@ impl Host {
         let secrets: Arc<dyn Secrets> = Arc::new(Canary);
         let options = surfaces::Options::new(folder.path().join("surfaces"));
         let mcp = servers.iter().enumerate().fold(
-            host::hands::mcp::Servers::new(Arc::clone(&secrets)),
+            host::executors::mcp::Servers::new(Arc::clone(&secrets)),
             |known, (place, address)| {
                 let url = format!("http://{address}/v1/mcp");
                 known.with(&format!("server-{place}"), &url, Some("mcp-key".to_owned()), Vec::new()).unwrap()
             },
         );
         let modules = Modules::new(sandbox::Sandbox::new().unwrap(), BTreeMap::new());
-        let hands = Hands::new(HandOptions {
+        let executors = Executors::new(ExecutorOptions {
             surfaces: Some(Arc::new(surfaces::Surfaces::open(&options).unwrap())),
             modules: Some(modules.with_examples().unwrap()),
             agents,
@@ -131,7 +132,8 @@ impl Host {
             mcp: Some(mcp),
         });
         let limits = RateLimits::default();
-        Self::start_in(folder, settings, limits, Capabilities::OURS, (secrets, Some(hands)), None, None).await
+        Self::start_in(folder, settings, limits, Capabilities::OURS, (secrets, Some(executors)), None, None)
+            .await
     }
 
     async fn start_in(
@@ -139,8 +141,8 @@ impl Host {
         settings: Settings,
         limits: RateLimits,
         capabilities: Capabilities,
-        (secrets, hands): (Arc<dyn Secrets>, Option<Hands>),
-        shelves: Option<Shelves>,
+        (secrets, executors): (Arc<dyn Secrets>, Option<Executors>),
+        shelves: Option<PackRegistries>,
         pages: Option<Router>,
     ) -> Self {
         super::logs::log();
@@ -161,8 +163,8 @@ impl Host {
             secrets,
             outbound: outbound::Client::new(outbound::Reach::Public),
         });
-        if let Some(hands) = hands {
-            runs.equip(hands);
+        if let Some(executors) = executors {
+            runs.equip(executors);
         }
         put_keys(&runs).await;
         let clock = runs.clone();
@@ -184,7 +186,9 @@ impl Host {
                 allowed_origins: vec!["https://app.example".to_owned()],
             },
             shelves: shelves
-                .unwrap_or_else(|| Shelves::in_memory().unwrap().with_tests(MemoryStore::default()).unwrap())
+                .unwrap_or_else(|| {
+                    PackRegistries::in_memory().unwrap().with_tests(MemoryStore::default()).unwrap()
+                })
                 .with_installed(InstalledPacks::open(&folder.path().join("packs")).unwrap()),
             pages,
         });

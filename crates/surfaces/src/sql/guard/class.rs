@@ -1,4 +1,4 @@
-//! What a parsed statement does, and whether a tenant may do such things.
+//! Classifies a parsed statement and checks whether tenants may run it.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +12,7 @@ use crate::error::SurfaceError;
 /// The class of the statement.
 pub(super) fn of(statement: &Statement, dialect: Dialect) -> Result<Class, SurfaceError> {
     let class = top(statement, dialect)?;
-    let mut walk = Walk { dialect, changes: false, statements: 0 };
+    let mut walk = ClassVisitor { dialect, changes: false, statements: 0 };
     if let ControlFlow::Break(refusal) = statement.visit(&mut walk) {
         return Err(refusal);
     }
@@ -22,7 +22,7 @@ pub(super) fn of(statement: &Statement, dialect: Dialect) -> Result<Class, Surfa
     }
 }
 
-/// The class by its first word.
+/// The class of the outermost statement.
 fn top(statement: &Statement, dialect: Dialect) -> Result<Class, SurfaceError> {
     let postgres = dialect == Dialect::Postgres;
     let class = match statement {
@@ -44,21 +44,21 @@ fn top(statement: &Statement, dialect: Dialect) -> Result<Class, SurfaceError> {
         }
         _ => {
             return Err(denied(
-                "statements of this kind are not for workflows; they read, change and define tables",
+                "this kind of statement is not allowed; workflows can read, change and define tables",
             ));
         }
     };
     Ok(class)
 }
 
-struct Walk {
+struct ClassVisitor {
     dialect: Dialect,
-    /// Whether something inside changes or locks rows.
+    /// Whether a nested part changes or locks rows.
     changes: bool,
     statements: usize,
 }
 
-impl Visitor for Walk {
+impl Visitor for ClassVisitor {
     type Break = SurfaceError;
 
     fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<SurfaceError> {
@@ -69,7 +69,7 @@ impl Visitor for Walk {
                 Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => self.changes = true,
                 _ => {
                     return ControlFlow::Break(denied(
-                        "only queries and changes of rows may stand inside a statement",
+                        "only queries and row changes are allowed inside a statement",
                     ));
                 }
             }
@@ -89,7 +89,7 @@ impl Visitor for Walk {
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SurfaceError> {
         if select.into.is_some() {
-            return ControlFlow::Break(denied("`SELECT … INTO` makes a table; say `CREATE TABLE … AS`"));
+            return ControlFlow::Break(denied("`SELECT … INTO` is not supported; use `CREATE TABLE … AS`"));
         }
         ControlFlow::Continue(())
     }
@@ -115,11 +115,11 @@ impl Visitor for Walk {
     }
 }
 
-impl Walk {
-    /// What a query is made of. The parser keeps changes in `WITH` as bodies of queries, and the name of `TABLE name` as a text that is no
-    /// relation to it, so nobody else would judge that name.
+impl ClassVisitor {
+    /// Checks the body of a query. The parser keeps changes in `WITH` as query bodies, and the name in `TABLE name` as
+    /// plain text that no relation visitor sees.
     fn body(&mut self, body: &SetExpr) -> ControlFlow<SurfaceError> {
-        // Chains of `UNION` lean to the left, and are as long as a statement may have words.
+        // `UNION` chains are left-deep and as long as the word limit allows.
         let mut waiting = vec![body];
         while let Some(body) = waiting.pop() {
             match body {
@@ -129,7 +129,7 @@ impl Walk {
                 }
                 SetExpr::Table(_) => {
                     return ControlFlow::Break(denied(
-                        "`TABLE name` is not read here; say `SELECT * FROM name`",
+                        "`TABLE name` is not supported; use `SELECT * FROM name`",
                     ));
                 }
                 SetExpr::Select(_) | SetExpr::Query(_) | SetExpr::Values(_) => {}
@@ -138,7 +138,7 @@ impl Walk {
         ControlFlow::Continue(())
     }
 
-    /// Refuses tables that are not the tenant's.
+    /// Rejects system tables.
     fn relation(&self, name: &ObjectName) -> ControlFlow<SurfaceError> {
         for part in parts(name) {
             let system = match self.dialect {
@@ -151,7 +151,7 @@ impl Walk {
             };
             if system || part.starts_with(RESERVED_PREFIX) {
                 return ControlFlow::Break(denied(format!(
-                    "`{}` belongs to the database, not to workflows",
+                    "`{}` is reserved for the database",
                     short(&part)
                 )));
             }
@@ -159,7 +159,7 @@ impl Walk {
         ControlFlow::Continue(())
     }
 
-    /// Refuses functions that reach out of the data: files, other servers, settings, other sessions, SQL given as a text.
+    /// Rejects functions that reach beyond the data: files, other servers, settings, other sessions, dynamic SQL.
     fn function(&self, name: &ObjectName) -> ControlFlow<SurfaceError> {
         for part in parts(name) {
             let refused = match self.dialect {
@@ -167,20 +167,17 @@ impl Walk {
                 Dialect::Postgres => is_refused_in_postgres(&part),
             };
             if refused {
-                return ControlFlow::Break(denied(format!(
-                    "the function `{}` is not for workflows",
-                    short(&part)
-                )));
+                return ControlFlow::Break(denied(format!("the function `{}` is not allowed", short(&part))));
             }
         }
         ControlFlow::Continue(())
     }
 }
 
-/// Tables of SQLite that show its insides.
+/// SQLite tables with internals.
 const SQLITE_TABLES: [&str; 4] = ["dbstat", "bytecode", "tables_used", "temp"];
 
-/// Whether the function reaches out of the data of a SQLite file. The authorizer asks the same question when it compiles the statement.
+/// Whether an SQLite function reaches beyond the data. The authorizer checks the same when it compiles the statement.
 pub(in crate::sql) fn is_refused_in_sqlite(name: &str) -> bool {
     name.starts_with("sqlite_")
         || name.starts_with("pragma_")
@@ -223,7 +220,7 @@ fn is_refused_in_postgres(name: &str) -> bool {
         )
 }
 
-/// The parts of a name, as the database compares them.
+/// The parts of a name, folded as the database does.
 fn parts(name: &ObjectName) -> impl Iterator<Item = String> {
     name.0.iter().map(|part| match part.as_ident() {
         Some(ident) => ident.value.to_ascii_lowercase(),

@@ -1,4 +1,4 @@
-//! Whether each literal of a statement stands where nothing can be bound.
+//! Checks that literals appear only where parameters are impossible.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -13,14 +13,14 @@ use sqlparser::tokenizer::Tokenizer;
 use super::{Class, Dialect, non_parametric, short, tokens};
 use crate::error::SurfaceError;
 
-/// Refuses literals in places that can be bound, and conditions that are always true.
+/// Rejects literals in bindable positions, and conditions that are always true.
 pub(super) fn check(
     statement: &Statement,
     class: Class,
     mut literals: BTreeMap<String, usize>,
     dialect: Dialect,
 ) -> Result<(), SurfaceError> {
-    let mut walk = Walk { dialect, allowed: Vec::new(), queries: 0 };
+    let mut walk = LiteralVisitor { dialect, allowed: Vec::new(), queries: 0 };
     if let ControlFlow::Break(refusal) = statement.visit(&mut walk) {
         return Err(refusal);
     }
@@ -34,7 +34,7 @@ pub(super) fn check(
     }
     match literals.into_iter().find(|(_, count)| *count > 0) {
         None => Ok(()),
-        // The literal itself is not shown: it may be somebody's password.
+        // The literal is not quoted: it may be a password.
         Some((text, _)) => {
             let kind = if text.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
                 "number"
@@ -42,20 +42,20 @@ pub(super) fn check(
                 "text"
             };
             Err(non_parametric(format!(
-                "the statement holds a {kind} where a placeholder belongs; put the value in `params`"
+                "the statement contains a {kind} literal; use a placeholder and put the value in `params`"
             )))
         }
     }
 }
 
-struct Walk {
+struct LiteralVisitor {
     dialect: Dialect,
-    /// The literals that stand where nothing can be bound.
+    /// The literals in positions that cannot be bound.
     allowed: Vec<String>,
     queries: usize,
 }
 
-impl Visitor for Walk {
+impl Visitor for LiteralVisitor {
     type Break = SurfaceError;
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SurfaceError> {
@@ -96,7 +96,7 @@ impl Visitor for Walk {
                 if is_always_true(left) || is_always_true(right) =>
             {
                 return ControlFlow::Break(non_parametric(
-                    "one side of an `OR` is always true, which switches the condition off",
+                    "one side of an `OR` is always true, which disables the condition",
                 ));
             }
             Expr::BinaryOp {
@@ -105,7 +105,7 @@ impl Visitor for Walk {
                 right,
             } if left == right && !is_placeholder(left) => {
                 return ControlFlow::Break(non_parametric(
-                    "a condition compares something with itself, which is always true",
+                    "a condition compares a value with itself, which is always true",
                 ));
             }
             _ => {}
@@ -114,8 +114,8 @@ impl Visitor for Walk {
     }
 }
 
-impl Walk {
-    /// Allows a whole number that stands alone.
+impl LiteralVisitor {
+    /// Allows a lone integer.
     fn count(&mut self, expression: Option<&Expr>) {
         if let Some(Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. })) = expression
             && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -143,7 +143,7 @@ fn is_placeholder(expression: &Expr) -> bool {
     matches!(expression, Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. }))
 }
 
-/// Whether the expression is true whatever the rows are.
+/// Whether the expression is true for all rows.
 fn is_always_true(expression: &Expr) -> bool {
     match expression {
         Expr::Value(value) => value.value == Value::Boolean(true),

@@ -1,4 +1,4 @@
-//! What can be seen on the tokens of a statement, before it is parsed.
+//! Checks on the tokens of a statement, before it is parsed.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use sqlparser::tokenizer::{Token, Tokenizer, Whitespace, Word};
 use super::{MAX_OPEN, MAX_WORDS, RESERVED_PREFIX, denied, non_parametric, short, stacked, syntax};
 use crate::error::SurfaceError;
 
-/// The words with which a statement that may run begins.
+/// The first words of allowed statements.
 const BEGINNINGS: [&str; 11] = [
     "SELECT", "WITH", "VALUES", "INSERT", "REPLACE", "UPDATE", "DELETE", "TRUNCATE", "CREATE", "ALTER",
     "DROP",
 ];
 
-/// The words with which a statement begins that no tenant may run. A statement that begins with any other word is no SQL that is known here.
+/// The first words of forbidden statements. Any other first word is a syntax error.
 const FORBIDDEN: [&str; 54] = [
     "ABORT",
     "ANALYZE",
@@ -76,17 +76,15 @@ const FORBIDDEN: [&str; 54] = [
 pub(super) fn read(sql: &str, dialect: &dyn Dialect) -> Result<Vec<Token>, SurfaceError> {
     if let Some(odd) = sql.chars().find(|&letter| is_odd(letter)) {
         return Err(syntax(format!(
-            "the statement holds the character U+{:04X}, which databases read differently",
+            "the statement contains the character U+{:04X}, which databases interpret differently",
             u32::from(odd)
         )));
     }
     let read = Tokenizer::new(dialect, sql).tokenize();
     let tokens =
-        read.map_err(|why| syntax(format!("the statement cannot be read: {}", short(&why.to_string()))))?;
+        read.map_err(|why| syntax(format!("cannot parse the statement: {}", short(&why.to_string()))))?;
     if tokens.iter().any(is_comment) {
-        return Err(non_parametric(
-            "the statement holds a comment, which may hide a part of it; leave comments out",
-        ));
+        return Err(non_parametric("comments are not allowed in statements; remove the comment"));
     }
     let mut tokens: Vec<Token> =
         tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
@@ -101,12 +99,12 @@ pub(super) fn read(sql: &str, dialect: &dyn Dialect) -> Result<Vec<Token>, Surfa
     Ok(tokens)
 }
 
-/// Refuses names that belong to the host or to the server, wherever they stand. A parsed statement has names in more places than a walk
-/// over its relations sees, such as what a table is renamed to; and parser and server may differ on what is a name: `FROM ONLY pg_authid`
-/// is a table `only` to the one, and a catalogue to the other.
+/// Rejects names of the host and the server in every position. A parsed statement has names that a relation visitor
+/// does not see, such as the new name in a rename, and parser and server may disagree on what is a name: `FROM ONLY
+/// pg_authid` is a table `only` for the parser and a catalog for the server.
 ///
-/// SQLite takes a text in single quotes for a name where it expects one. A definition is the only statement in which texts may stand at all,
-/// so they are names there, unless they are directly behind the word `DEFAULT`, where SQLite expects a value.
+/// SQLite accepts a single-quoted string as a name. Strings are allowed only in definitions, so they count as names
+/// there, except directly after `DEFAULT`, where SQLite expects a value.
 pub(super) fn check_names(tokens: &[Token], is_postgres: bool) -> Result<(), SurfaceError> {
     let defines = ["CREATE", "ALTER", "DROP"].iter().any(|word| is_keyword(tokens.first(), word));
     for (place, token) in tokens.iter().enumerate() {
@@ -125,21 +123,21 @@ pub(super) fn check_names(tokens: &[Token], is_postgres: bool) -> Result<(), Sur
             && (name.starts_with("pg_") && !OPEN_NAMES.contains(&name.as_str())
                 || name == "information_schema");
         if of_server || name.starts_with(RESERVED_PREFIX) {
-            return Err(denied(format!("`{}` belongs to the database, not to workflows", short(&name))));
+            return Err(denied(format!("`{}` is reserved for the database", short(&name))));
         }
     }
     Ok(())
 }
 
-/// Whether it is that word of the language, and no name in quotes.
+/// Whether the token is that unquoted keyword.
 fn is_keyword(token: Option<&Token>, word: &str) -> bool {
     matches!(token, Some(Token::Word(Word { value, quote_style: None, .. })) if value.eq_ignore_ascii_case(word))
 }
 
-/// Names of the server that say nothing but a type, or where one is.
+/// Server names that only denote a type or its schema.
 const OPEN_NAMES: [&str; 2] = ["pg_typeof", "pg_catalog"];
 
-/// White space that one reader skips and another takes for a letter, and whatever is not to be seen.
+/// White space that some parsers skip and others treat as a letter, and invisible characters.
 fn is_odd(letter: char) -> bool {
     (letter.is_whitespace() || letter.is_control()) && !matches!(letter, ' ' | '\t' | '\n' | '\r')
         || letter == '\u{feff}'
@@ -149,25 +147,25 @@ fn is_comment(token: &Token) -> bool {
     matches!(token, Token::Whitespace(Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_)))
 }
 
-/// Refuses statements of which the first word says enough.
+/// Rejects statements by their first word.
 fn beginning(tokens: &[Token]) -> Result<(), SurfaceError> {
     let word = match tokens.iter().find(|token| **token != Token::LParen) {
         None => return Err(syntax("the statement is empty")),
         Some(Token::Word(Word { value, quote_style: None, .. })) => value.to_ascii_uppercase(),
         Some(other) => {
-            return Err(syntax(format!("no statement begins with `{}`", short(&other.to_string()))));
+            return Err(syntax(format!("a statement cannot start with `{}`", short(&other.to_string()))));
         }
     };
     if BEGINNINGS.contains(&word.as_str()) {
         return Ok(());
     }
     if FORBIDDEN.contains(&word.as_str()) {
-        return Err(denied(format!("`{word}` is not for workflows; they read, change and define tables")));
+        return Err(denied(format!("`{word}` is not allowed; workflows can read, change and define tables")));
     }
-    Err(syntax(format!("no statement begins with `{}`", short(&word))))
+    Err(syntax(format!("a statement cannot start with `{}`", short(&word))))
 }
 
-/// Refuses what would need too deep a stack or too long a search in the parser, and in whatever walks the tree.
+/// Rejects statements that would need too much stack or time in the parser and the visitors.
 fn bounded(tokens: &[Token]) -> Result<(), SurfaceError> {
     let (mut open, mut words) = (0_usize, 0_usize);
     for token in tokens {
@@ -178,18 +176,18 @@ fn bounded(tokens: &[Token]) -> Result<(), SurfaceError> {
             _ => words += 1,
         }
         if open > MAX_OPEN {
-            return Err(syntax(format!("more than {MAX_OPEN} parentheses are open at once")));
+            return Err(syntax(format!("more than {MAX_OPEN} parentheses are nested")));
         }
     }
     if words > MAX_WORDS {
         return Err(syntax(format!(
-            "the statement has {words} words and operators; at most {MAX_WORDS} are read"
+            "the statement has {words} words and operators; the limit is {MAX_WORDS}"
         )));
     }
     Ok(())
 }
 
-/// How often each literal stands among the tokens.
+/// How often each literal occurs among the tokens.
 pub(super) fn literals<'a>(tokens: impl IntoIterator<Item = &'a Token>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for token in tokens {

@@ -1,14 +1,14 @@
-//! Values on their way back: from the bytes of the protocol to JSON.
+//! Result values: from wire bytes to JSON.
 //!
 //! | Type | JSON |
 //! |---|---|
-//! | `int2`, `int4`, `int8`, `oid`, `float4`, `float8` | a number; `NaN` and the infinities by name |
-//! | `numeric` | a text, since a number would round it |
-//! | `bool`, `json`, `jsonb` | themselves |
+//! | `int2`, `int4`, `int8`, `oid`, `float4`, `float8` | a number; `NaN` and infinities by name |
+//! | `numeric` | a string, because a number would round it |
+//! | `bool`, `json`, `jsonb` | the same value |
 //! | `timestamptz`, `timestamp`, `date`, `time` | ISO 8601, the first in UTC |
-//! | `uuid`, `text`, `varchar`, `char`, `name`, enumerations | a text |
+//! | `uuid`, `text`, `varchar`, `char`, `name`, enums | a string |
 //! | `bytea` | base64 |
-//! | arrays of these | a list, of lists where there are several dimensions |
+//! | arrays of these | a list, nested for several dimensions |
 
 use std::error::Error;
 
@@ -54,7 +54,7 @@ fn read(of: &Type, raw: &[u8]) -> Result<Value, Unreadable> {
         Type::OID => u32::from_sql(of, raw)?.into(),
         Type::FLOAT4 => {
             let single = f32::from_sql(of, raw)?;
-            // Through its shortest text, so that 0.1 stays 0.1.
+            // Through the shortest text, so that 0.1 stays 0.1.
             real(single.to_string().parse().unwrap_or(f64::from(single)))
         }
         Type::FLOAT8 => real(f64::from_sql(of, raw)?),
@@ -63,7 +63,7 @@ fn read(of: &Type, raw: &[u8]) -> Result<Value, Unreadable> {
             std::str::from_utf8(raw)?.into()
         }
         Type::JSON => serde_json::from_slice(raw)?,
-        Type::JSONB => serde_json::from_slice(raw.strip_prefix(&[1]).ok_or("a jsonb of another version")?)?,
+        Type::JSONB => serde_json::from_slice(raw.strip_prefix(&[1]).ok_or("unsupported jsonb version")?)?,
         Type::UUID => uuid(raw)?.into(),
         Type::BYTEA => STANDARD.encode(raw).into(),
         Type::TIMESTAMPTZ => calendar::moment(i64::from_sql(&Type::INT8, raw)?, "Z").into(),
@@ -72,7 +72,7 @@ fn read(of: &Type, raw: &[u8]) -> Result<Value, Unreadable> {
         Type::TIME => calendar::time(i64::from_sql(&Type::INT8, raw)?).into(),
         Type::VOID => Value::Null,
         _ if of.name() == "citext" => std::str::from_utf8(raw)?.into(),
-        _ => return Err("a type without a form in JSON".into()),
+        _ => return Err("the type has no JSON form".into()),
     })
 }
 
@@ -93,17 +93,17 @@ fn uuid(raw: &[u8]) -> Result<String, Unreadable> {
     Ok(text)
 }
 
-/// The header says how many dimensions there are and how long each is; the elements follow, each with its length.
+/// The header has the number of dimensions and their lengths; the elements follow, each with its length.
 fn list(element: &Type, raw: &[u8]) -> Result<Value, Unreadable> {
     let mut raw = Raw(raw);
     let dimensions = raw.integer()?;
     raw.integer()?;
     raw.integer()?;
-    // The server knows at most 6.
+    // The server supports at most 6.
     let dimensions = usize::try_from(dimensions)
         .ok()
         .filter(|count| *count <= 6)
-        .ok_or("an array of too many dimensions")?;
+        .ok_or("the array has too many dimensions")?;
     let mut lengths = Vec::with_capacity(dimensions);
     for _ in 0..dimensions {
         lengths.push(usize::try_from(raw.integer()?)?);
@@ -126,12 +126,12 @@ fn elements(element: &Type, lengths: &[usize], raw: &mut Raw<'_>) -> Result<Valu
     Ok(Value::Array(items))
 }
 
-/// Bytes that are read from the front.
+/// A byte reader.
 struct Raw<'a>(&'a [u8]);
 
 impl<'a> Raw<'a> {
     fn bytes(&mut self, count: usize) -> Result<&'a [u8], Unreadable> {
-        let (front, rest) = self.0.split_at_checked(count).ok_or("an array that ends too early")?;
+        let (front, rest) = self.0.split_at_checked(count).ok_or("the array is truncated")?;
         self.0 = rest;
         Ok(front)
     }

@@ -1,4 +1,4 @@
-//! How a server is reached.
+//! Connecting to a server.
 
 use std::fmt;
 use std::str::FromStr as _;
@@ -13,28 +13,27 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::sql::SqlLimits;
 
-/// How long connecting may take, and waiting for a connection that others use.
+/// The timeout for connecting and for a pooled connection.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Where a server is, and what the host may do there.
+/// How to reach a server, and what the host may do there.
 #[derive(Clone)]
 pub struct PostgresOptions {
-    /// The address with its password, as `postgres://…` or in key-value form: a secret, already resolved. `sslmode=require` wants an
-    /// encrypted connection to a server whose certificate the system trusts; `prefer`, which counts where none is given, takes one where the
-    /// server offers it.
+    /// The URL with its password, as `postgres://…` or in key-value form: a resolved secret. `sslmode=require` demands
+    /// TLS with a certificate that the system trusts; `prefer`, the default, uses TLS if the server offers it.
     pub url: String,
-    /// Whether the identities of effects are kept in the database.
+    /// Whether effect ids are stored in the database.
     pub records_effects: bool,
 }
 
 impl PostgresOptions {
-    /// The database at that address, with the identities of effects.
+    /// A datasource that stores effect ids.
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), records_effects: true }
     }
 }
 
-/// The address is a secret, so it is not shown.
+/// Hides the URL, which is a secret.
 impl fmt::Debug for PostgresOptions {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -44,28 +43,25 @@ impl fmt::Debug for PostgresOptions {
     }
 }
 
-/// Why a server cannot be reached, ever. The address is in none of these.
+/// Why a datasource cannot be created. The URL is never included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// The address.
-    #[error("the address of the database cannot be read; it begins with postgres://")]
+    #[error("the database URL is invalid; it must start with postgres://")]
     Address,
-    /// What encryption needs.
-    #[error("encryption to the database cannot be set up")]
+    #[error("cannot set up TLS for the database")]
     Encryption,
-    /// What keeps the connections.
-    #[error("the connections to the database cannot be kept")]
+    #[error("cannot create the connection pool")]
     Pool,
 }
 
-/// The connections to the server, none of which is made yet.
+/// The connection pool; connects lazily.
 pub(super) fn pool(options: &PostgresOptions, limits: &SqlLimits) -> Result<Pool, ConnectError> {
     let mut config = Config::from_str(&options.url).map_err(|_| ConnectError::Address)?;
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(WAIT);
     }
     config.application_name("interlock");
-    // Cleaned between two uses: no setting, temporary table or lock of one call is there in the next.
+    // Reset between uses: settings, temporary tables and locks of a call do not leak into the next.
     let manager = ManagerConfig { recycling_method: RecyclingMethod::Clean };
     let manager = if is_plain(&config) {
         Manager::from_config(config, NoTls, manager)
@@ -82,7 +78,7 @@ pub(super) fn pool(options: &PostgresOptions, limits: &SqlLimits) -> Result<Pool
         .map_err(|_| ConnectError::Pool)
 }
 
-/// Whether there is nothing to encrypt: it was said so, or the server is a socket of this machine.
+/// Whether TLS is not needed: it is disabled, or the server is a local socket.
 fn is_plain(config: &Config) -> bool {
     let local =
         !config.get_hosts().is_empty() && config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
@@ -107,18 +103,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_address_is_ever_shown() {
+    fn errors_hide_the_url() {
         let options = PostgresOptions::new("postgres://me:hunter2@db.example/app");
         assert!(!format!("{options:?}").contains("hunter2"));
         let wrong =
             pool(&PostgresOptions::new("postgres://me:hunter2@db.example:nine/app"), &SqlLimits::default());
-        let why = wrong.expect_err("the port is no number");
+        let why = wrong.expect_err("the port is not a number");
         assert_eq!(why, ConnectError::Address);
         assert!(!format!("{why} {why:?}").contains("hunter2"));
     }
 
     #[test]
-    fn only_what_stays_on_the_machine_goes_unencrypted_by_itself() {
+    fn only_local_sockets_default_to_plain() {
         for (url, plain) in [
             ("host=/run/postgresql user=a", true),
             ("host=/run/postgresql user=a sslmode=require", false),

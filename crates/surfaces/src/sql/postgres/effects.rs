@@ -1,4 +1,4 @@
-//! The identities of effects, in the database of the change.
+//! Effect ids in the database of the change.
 
 use deadpool_postgres::{Client, Transaction};
 use tokio_postgres::Error;
@@ -7,12 +7,12 @@ use crate::args::refuse;
 use crate::call::Scope;
 use crate::embedded::RETENTION_MS;
 use crate::error::{Code, SurfaceError};
-use crate::sql::Outcome;
+use crate::sql::StatementResult;
 
-/// A number that is only ours, so that two hosts that start at once make the table one after the other.
+/// An arbitrary key, so that two hosts that start together create the table one after the other.
 const LOCK: i64 = 0x0069_6e74_6572_6c6b;
 
-/// Makes the table where it is missing.
+/// Creates the table if it does not exist.
 pub(super) async fn make_table(client: &mut Client) -> Result<(), Error> {
     let transaction = client.transaction().await?;
     transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
@@ -32,13 +32,14 @@ pub(super) async fn make_table(client: &mut Client) -> Result<(), Error> {
     transaction.commit().await
 }
 
-/// Takes the identity for this transaction, or says what was answered under it. Whoever comes second waits here until the first has ended.
+/// Claims the effect id for this transaction, or returns its stored result. A concurrent transaction waits here until
+/// the first ends.
 pub(super) async fn claim(
     transaction: &Transaction<'_>,
     scope: &Scope,
     effect: &str,
     op: &str,
-) -> Result<Option<Result<Vec<Outcome>, SurfaceError>>, Error> {
+) -> Result<Option<Result<Vec<StatementResult>, SurfaceError>>, Error> {
     let tenant = scope.tenant.as_str();
     let taken = transaction
         .execute(
@@ -57,26 +58,24 @@ pub(super) async fn claim(
         .await?;
     let (by, answer): (String, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
     if by != op {
-        let message = format!(
-            "the effect `{effect}` was made by {by}, and {op} cannot have it too; use another identity"
-        );
+        let message = format!("effect id `{effect}` was already used by {by}; use a different id for {op}");
         return Ok(Some(Err(refuse(message))));
     }
     let stored = answer.and_then(|answer| serde_json::from_str(&answer).ok());
     Ok(Some(stored.ok_or_else(|| {
         SurfaceError::new(
             Code::SurfaceUnavailable,
-            format!("the answer stored for the effect `{effect}` cannot be read"),
+            format!("the stored result of effect `{effect}` is unreadable"),
         )
     })))
 }
 
-/// Keeps the outcome under the identity, and forgets some that are old.
+/// Stores the result and removes some expired ids.
 pub(super) async fn keep(
     transaction: &Transaction<'_>,
     scope: &Scope,
     effect: &str,
-    outcomes: &[Outcome],
+    outcomes: &[StatementResult],
 ) -> Result<(), Error> {
     let answer = serde_json::to_string(outcomes).unwrap_or_default();
     let tenant = scope.tenant.as_str();

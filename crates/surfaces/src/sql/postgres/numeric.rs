@@ -1,11 +1,11 @@
-//! Decimal numbers of any length, as the protocol writes them: digits to the base of ten thousand.
+//! `numeric` values on the wire: base-10000 digits.
 
 use std::error::Error;
 
-/// The text of a `numeric`, exactly.
+/// The exact decimal text of a `numeric`.
 pub(super) fn text(raw: &[u8]) -> Result<String, Box<dyn Error + Sync + Send>> {
     let mut fields = raw.chunks_exact(2).map(|pair| i16::from_be_bytes([pair[0], pair[1]]));
-    let mut field = || fields.next().ok_or("a number that ends too early");
+    let mut field = || fields.next().ok_or("the number is truncated");
     let (count, weight, sign, scale) = (field()?, field()?, field()?, field()?);
     let name = match sign.cast_unsigned() {
         0x0000 => "",
@@ -13,7 +13,7 @@ pub(super) fn text(raw: &[u8]) -> Result<String, Box<dyn Error + Sync + Send>> {
         0xC000 => return Ok("NaN".to_owned()),
         0xD000 => return Ok("Infinity".to_owned()),
         0xF000 => return Ok("-Infinity".to_owned()),
-        _ => return Err("a number of an unknown sign".into()),
+        _ => return Err("unknown sign".into()),
     };
     let digits: Vec<i16> = (0..count).map(|_| field()).collect::<Result<_, _>>()?;
     let digit =
@@ -27,7 +27,7 @@ pub(super) fn text(raw: &[u8]) -> Result<String, Box<dyn Error + Sync + Send>> {
         let groups = i32::try_from(scale.div_ceil(4))?;
         let behind: String = (1..=groups).map(|place| format!("{:04}", digit(weight + place))).collect();
         text.push('.');
-        text.push_str(behind.get(..scale).ok_or("a number with odd digits")?);
+        text.push_str(behind.get(..scale).ok_or("invalid digits")?);
     }
     Ok(text)
 }
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn every_digit_is_there() {
+    fn decodes_every_digit() {
         let table = [
             (raw(0, 0, 0, &[]), "0"),
             (raw(0, 0, 2, &[]), "0.00"),

@@ -1,4 +1,4 @@
-//! Values on their way to the server: as texts, which the server reads as the types that it inferred.
+//! Parameters: sent as text, which the server parses as the inferred types.
 
 use std::error::Error;
 
@@ -8,16 +8,16 @@ use bytes::BytesMut;
 use serde_json::{Number, Value};
 use tokio_postgres::types::{Format, IsNull, Kind, ToSql, Type, to_sql_checked};
 
-/// A value that does not fit the type of its placeholder.
+/// A value that does not match its placeholder's type.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Unfit(String);
+pub(super) struct InvalidParameter(String);
 
 /// A value of `params`.
 #[derive(Debug)]
-pub(super) struct Bound<'a>(pub(super) &'a Value);
+pub(super) struct Parameter<'a>(pub(super) &'a Value);
 
-impl ToSql for Bound<'_> {
+impl ToSql for Parameter<'_> {
     fn to_sql(&self, of: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         if self.0.is_null() {
             return Ok(IsNull::Yes);
@@ -37,8 +37,8 @@ impl ToSql for Bound<'_> {
     to_sql_checked!();
 }
 
-/// The text from which the server reads the value.
-fn text_of(value: &Value, of: &Type) -> Result<String, Unfit> {
+/// The text form of a value.
+fn text_of(value: &Value, of: &Type) -> Result<String, InvalidParameter> {
     match of.kind() {
         Kind::Domain(of) => return text_of(value, of),
         Kind::Array(element) => return list_of(value, element),
@@ -51,27 +51,27 @@ fn text_of(value: &Value, of: &Type) -> Result<String, Unfit> {
         (_, Value::String(text)) => Ok(text.clone()),
         (_, Value::Number(number)) => Ok(number.to_string()),
         (_, Value::Bool(flag)) => Ok(flag.to_string()),
-        (of, Value::Null | Value::Array(_) | Value::Object(_)) => Err(Unfit(format!(
-            "a list or an object was given where the statement needs {of}; cast the placeholder to jsonb or to an array"
+        (of, Value::Null | Value::Array(_) | Value::Object(_)) => Err(InvalidParameter(format!(
+            "a list or object was given for type {of}; cast the placeholder to jsonb or to an array"
         ))),
     }
 }
 
-/// `2.0` is 2.
+/// `2.0` becomes 2.
 fn whole(number: &Number) -> String {
     let text = number.to_string();
     text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
 }
 
-fn bytes_of(text: &str) -> Result<String, Unfit> {
-    let bytes = STANDARD.decode(text).map_err(|_| Unfit("bytes are given as base64".to_owned()))?;
+fn bytes_of(text: &str) -> Result<String, InvalidParameter> {
+    let bytes = STANDARD.decode(text).map_err(|_| InvalidParameter("bytes must be base64".to_owned()))?;
     Ok(format!("\\x{}", canon::encoding::hex(&bytes)))
 }
 
-/// A list as the server writes it: every element in quotes, null without.
-fn list_of(value: &Value, element: &Type) -> Result<String, Unfit> {
+/// A list as a PostgreSQL array literal: elements in quotes, null without.
+fn list_of(value: &Value, element: &Type) -> Result<String, InvalidParameter> {
     let Value::Array(items) = value else {
-        return Err(Unfit(format!("the statement needs a list of {element}")));
+        return Err(InvalidParameter(format!("a list of {element} is required")));
     };
     let nests = !matches!(*element, Type::JSON | Type::JSONB);
     let mut text = String::from("{");
@@ -104,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_become_the_texts_that_the_server_reads() {
+    fn encodes_values_as_text() {
         let table = [
             (json!(7), Type::INT4, Some("7")),
             (json!(2.0), Type::INT8, Some("2")),

@@ -1,7 +1,7 @@
-//! What SQLite itself refuses when it compiles a statement of a workflow.
+//! The SQLite authorizer for workflow statements.
 //!
-//! The guard has judged the text already. This is the second judgement, by the program that will run it: what the two understand differently
-//! is refused here.
+//! The guard has already checked the text. This is a second check by the engine that runs the statement: anything that
+//! the two parse differently is denied here.
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
@@ -11,13 +11,13 @@ use crate::sql::guard::{RESERVED_PREFIX, is_refused_in_sqlite};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Mode {
-    /// For the host, which may do everything.
+    /// The host: everything is allowed.
     Host = 0,
-    /// For a workflow that reads.
+    /// A workflow that reads.
     Read = 1,
-    /// For a workflow that changes rows.
+    /// A workflow that changes rows.
     Write = 2,
-    /// For a workflow that changes tables.
+    /// A workflow that changes tables.
     Define = 3,
 }
 
@@ -54,12 +54,12 @@ fn may(mode: Mode, action: &AuthAction<'_>) -> bool {
             mode == Mode::Define && is_open(mode, table_name) && is_open(mode, index_name)
         }
         AuthAction::Reindex { index_name } => mode == Mode::Define && is_open(mode, index_name),
-        // Attaching, settings, transactions, triggers, virtual and temporary tables, and whatever a later version may add.
+        // Attach, pragmas, transactions, triggers, virtual and temporary tables, and future actions.
         _ => false,
     }
 }
 
-/// Whether a workflow may touch the table. The list of tables is read and written by SQLite itself when a table is changed.
+/// Whether a workflow may access the table. SQLite itself reads and writes the schema table when a table is changed.
 fn is_open(mode: Mode, table: &str) -> bool {
     let table = table.to_ascii_lowercase();
     !table.starts_with(RESERVED_PREFIX) && (mode == Mode::Define || !table.starts_with("sqlite_"))

@@ -1,4 +1,4 @@
-//! Which file belongs to whom, and which are open.
+//! File paths and open connections.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::run::Connected;
 use crate::call::Tenant;
 
-/// A place for one connection. Whoever holds it has the file to itself.
+/// Holds one connection. The lock gives exclusive access to the file.
 type Slot = Arc<tokio::sync::Mutex<Option<Connected>>>;
 
 pub(super) struct Files {
@@ -30,13 +30,12 @@ impl Files {
         Self { directory, most: most.max(1), open: Mutex::default() }
     }
 
-    /// Where the file is.
     pub(super) fn path(&self, tenant: &Tenant, datasource: &str) -> PathBuf {
         self.directory.join(encoded(tenant.as_str())).join(format!("{}.sqlite3", encoded(datasource)))
     }
 
-    /// The place of the file's connection, and places that are in nobody's use and too many: those first that were not used for the
-    /// longest. Whoever drops them closes their files, which takes a while.
+    /// The slot of the file, and the least recently used idle slots above the limit. Dropping those closes their files,
+    /// which takes time.
     pub(super) fn slot(&self, tenant: &Tenant, datasource: &str) -> (Slot, Vec<Slot>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.uses += 1;
@@ -60,7 +59,7 @@ impl Files {
     }
 }
 
-/// A name as one part of a path: different names give different parts, on file systems that do not know capital letters too.
+/// Encodes a name as a path component: unique, also on case-insensitive file systems.
 fn encoded(name: &str) -> String {
     const LONGEST: usize = 200;
     let mut text = String::with_capacity(name.len());
@@ -72,7 +71,7 @@ fn encoded(name: &str) -> String {
         }
     }
     if text.len() > LONGEST {
-        // No name is encoded so: `=s` is no byte.
+        // Names are never encoded like this: `=s` is not a byte escape.
         text = format!("=sha256-{}", canon::encoding::hex(&Sha256::digest(name.as_bytes())));
     }
     text
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_parts_of_a_path_that_nobody_else_has() {
+    fn encoded_names_are_unique() {
         let names =
             ["acme", "Acme", "a:b", "a.b", "a=b", "a_b", "a/b", "..", &"A".repeat(128), &"B".repeat(128), ""];
         let parts: std::collections::BTreeSet<String> =
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_files_stay_open_than_may() {
+    fn limits_open_files() {
         let files = Files::new(PathBuf::from("/nowhere"), 2);
         let tenant = |name: &str| Tenant::new(name).unwrap();
         let (held, _) = files.slot(&tenant("a"), "d");
@@ -102,7 +101,7 @@ mod tests {
         }
         let open = files.open.lock().unwrap();
         assert_eq!(open.slots.len(), 2);
-        assert!(open.slots.contains_key(&(tenant("a"), "d".to_owned())), "what is used stays");
+        assert!(open.slots.contains_key(&(tenant("a"), "d".to_owned())), "slots in use stay open");
         assert!(Arc::ptr_eq(&open.slots[&(tenant("a"), "d".to_owned())].0, &held));
     }
 }

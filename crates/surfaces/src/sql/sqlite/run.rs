@@ -1,4 +1,4 @@
-//! One file, open, and the work on it.
+//! An open file and its statements.
 
 use std::ffi::c_int;
 use std::io::ErrorKind;
@@ -17,25 +17,25 @@ use crate::args::refuse;
 use crate::call::Scope;
 use crate::embedded::{MAX_EFFECT_BYTES, RETENTION_MS};
 use crate::error::{Code, SurfaceError};
-use crate::outlook::{AGAIN, CLOSED, outlook};
-use crate::sql::answer::{self, Gathered};
+use crate::retry_advice::{AGAIN, CLOSED, retry_advice};
+use crate::sql::answer::{self, RowCollector};
 use crate::sql::guard::{MAX_PARAMETERS, MAX_SQL_BYTES};
-use crate::sql::{Class, Outcome, SqlLimits, Statement, Work, blamed};
+use crate::sql::{Class, SqlLimits, Statement, StatementResult, Work, in_transaction};
 
-/// How often, in steps, the budget is looked at.
+/// How often, in steps, the budget is checked.
 const TICK: c_int = 100;
-/// The pages of a file, in bytes.
+/// The page size, in bytes.
 const PAGE: u64 = 4096;
-/// A text, a blob or a row of a statement with few columns and calls.
+/// The maximum size of a value or row, for statements with few columns and calls.
 const MAX_VALUE_BYTES: usize = 8 << 20;
-/// The same of a statement that has very many.
+/// The same for statements with very many.
 const MIN_VALUE_BYTES: usize = 1 << 20;
-/// What the values of a statement have together, about. SQLite has all columns of a row and all arguments of a call in memory at once, and
-/// nobody sees the row before it is whole.
+/// The approximate total size of a statement's values. SQLite holds all columns of a row and all arguments of a call in
+/// memory before the row is visible.
 const MAX_VALUES_BYTES: usize = 256 << 20;
-/// The answer of an effect, as the host stores it. As JSON an answer may have some times the bytes it is counted with.
+/// The maximum stored result of an effect. The JSON form may be several times larger than the counted bytes.
 const MAX_STORED_BYTES: usize = 64 << 20;
-/// A row of the host: an answer, with its identity and its operation.
+/// The maximum size of a host row: a result with its id and operation.
 const MAX_HOST_BYTES: usize = MAX_STORED_BYTES + (1 << 20);
 
 const EFFECTS: &str = "
@@ -51,15 +51,15 @@ const EFFECTS: &str = "
 pub(super) struct Connected {
     connection: Connection,
     mode: Arc<AtomicU8>,
-    /// Ticks that are left.
+    /// Remaining ticks.
     budget: Arc<AtomicU64>,
-    /// When the statement has to end, in milliseconds since the file was opened.
+    /// The deadline of the statement, in milliseconds since the file was opened.
     until: Arc<AtomicU64>,
     opened: Instant,
 }
 
 impl Connected {
-    /// Opens the file, which is made where it is not there.
+    /// Opens the file and creates it if it does not exist.
     pub(super) fn open(path: &Path, limits: &SqlLimits) -> Result<Self, SurfaceError> {
         create_private(path).map_err(|cause| unopened(&cause))?;
         Self::prepare(path, limits).map_err(|cause| unavailable(&cause))
@@ -78,7 +78,7 @@ impl Connected {
             (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
             (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
             (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
-            // A text in double quotes is a name, and never a value that the guard has not seen.
+            // A double-quoted string is a name, never a value that the guard missed.
             (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
             (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
         ] {
@@ -118,7 +118,7 @@ impl Connected {
         Ok(Self { connection, mode, budget, until, opened })
     }
 
-    /// Whether no transaction was left open.
+    /// Whether no transaction is open.
     pub(super) fn is_settled(&self) -> bool {
         self.connection.is_autocommit()
     }
@@ -128,7 +128,7 @@ impl Connected {
         scope: &Scope,
         work: &Work,
         limits: &SqlLimits,
-    ) -> Result<Vec<Outcome>, SurfaceError> {
+    ) -> Result<Vec<StatementResult>, SurfaceError> {
         match work {
             Work::Query(statement) => Ok(vec![self.one(statement, limits)?]),
             Work::Execute(statement) => self.change(scope, work, std::slice::from_ref(statement), limits),
@@ -136,26 +136,26 @@ impl Connected {
         }
     }
 
-    /// All statements in one transaction, with the identity of the effect.
+    /// Runs all statements in one transaction with the effect id.
     fn change(
         &mut self,
         scope: &Scope,
         work: &Work,
         statements: &[Statement],
         limits: &SqlLimits,
-    ) -> Result<Vec<Outcome>, SurfaceError> {
+    ) -> Result<Vec<StatementResult>, SurfaceError> {
         if let Some(effect) = &scope.effect {
             check_effect(effect)?;
         }
         self.host("BEGIN IMMEDIATE")?;
         let done = self.inside(scope, work, statements, limits);
         let ended = match &done {
-            // What a constraint leaves to the end is checked here.
+            // Deferred constraints are checked here.
             Ok(_) => self.connection.execute_batch("COMMIT").map_err(|cause| unfinished(&cause, limits)),
             Err(_) => Ok(()),
         };
         if !self.is_settled() {
-            // Whatever stopped it, nothing stays. A connection on which this fails is not used again.
+            // Rolls back whatever failed. If this fails, the connection is dropped.
             let _ = self.host("ROLLBACK");
         }
         ended.and(done)
@@ -167,13 +167,13 @@ impl Connected {
         work: &Work,
         statements: &[Statement],
         limits: &SqlLimits,
-    ) -> Result<Vec<Outcome>, SurfaceError> {
+    ) -> Result<Vec<StatementResult>, SurfaceError> {
         if let Some(stored) = self.stored(scope, work.op())? {
             return Ok(stored);
         }
         let (mut outcomes, mut bytes) = (Vec::with_capacity(statements.len()), 0);
         for (place, statement) in statements.iter().enumerate() {
-            let outcome = self.one(statement, limits).map_err(|why| blamed(work, place, why))?;
+            let outcome = self.one(statement, limits).map_err(|why| in_transaction(work, place, why))?;
             bytes = answer::together(bytes, &outcome, limits)?;
             outcomes.push(outcome);
         }
@@ -181,8 +181,8 @@ impl Connected {
         Ok(outcomes)
     }
 
-    /// One statement of a workflow.
-    fn one(&mut self, statement: &Statement, limits: &SqlLimits) -> Result<Outcome, SurfaceError> {
+    /// Runs one workflow statement.
+    fn one(&mut self, statement: &Statement, limits: &SqlLimits) -> Result<StatementResult, SurfaceError> {
         let mode = match statement.class {
             Class::Read => Mode::Read,
             Class::Insert | Class::Write => Mode::Write,
@@ -196,7 +196,7 @@ impl Connected {
         self.until.store(u64::MAX, Ordering::Relaxed);
         self.budget.store(u64::MAX, Ordering::Relaxed);
         self.mode.store(Mode::Host as u8, Ordering::Relaxed);
-        // What binds the values of workflows does not bind what the host stores of their answers.
+        // The value limits of workflows do not apply to stored results.
         let released = self.bound_values(MAX_HOST_BYTES);
         done.and_then(|outcome| released.map(|()| outcome))
     }
@@ -206,13 +206,13 @@ impl Connected {
         set.map(drop).map_err(|cause| unavailable(&cause))
     }
 
-    fn step_through(&self, given: &Statement, limits: &SqlLimits) -> Result<Outcome, SurfaceError> {
+    fn step_through(&self, given: &Statement, limits: &SqlLimits) -> Result<StatementResult, SurfaceError> {
         let prepared = self.connection.prepare(&given.sql);
         let mut statement = prepared.map_err(|cause| explain(&cause, limits, MAX_VALUE_BYTES))?;
         if given.class == Class::Read && !statement.readonly() {
             return Err(SurfaceError::new(
                 Code::DatasourceAccessDenied,
-                "the statement reads, says its text, but it would change something",
+                "the statement looks read-only, but it would change data",
             ));
         }
         let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
@@ -221,13 +221,13 @@ impl Connected {
         let failed = |cause: rusqlite::Error| explain(&cause, limits, value_bytes);
         self.bound_values(value_bytes)?;
         values::bind(&mut statement, &given.params, value_bytes)?;
-        let mut gathered = Gathered::new(limits, names)?;
+        let mut gathered = RowCollector::new(limits, names)?;
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next().map_err(failed)? {
             let values: rusqlite::Result<Vec<_>> = (0..columns).map(|column| row.get_ref(column)).collect();
             let values = values.map_err(failed)?;
             gathered.admit(values.iter().map(values::size_of).sum())?;
-            gathered.push(values.into_iter().map(values::told))?;
+            gathered.push(values.into_iter().map(values::to_json))?;
         }
         drop(rows);
         let changes = match given.class {
@@ -235,15 +235,15 @@ impl Connected {
             Class::Read | Class::Define => 0,
         };
         let added = given.class == Class::Insert && changes > 0;
-        Ok(Outcome {
+        Ok(StatementResult {
             rows: (columns > 0).then(|| gathered.into_rows()),
             changes,
             last_insert_rowid: added.then(|| self.connection.last_insert_rowid()),
         })
     }
 
-    /// What was answered under the identity before.
-    fn stored(&self, scope: &Scope, op: &str) -> Result<Option<Vec<Outcome>>, SurfaceError> {
+    /// The stored result of the effect id.
+    fn stored(&self, scope: &Scope, op: &str) -> Result<Option<Vec<StatementResult>>, SurfaceError> {
         let Some(effect) = &scope.effect else { return Ok(None) };
         let found: Option<(String, Vec<u8>)> = self
             .connection
@@ -255,7 +255,7 @@ impl Connected {
         let Some((by, answer)) = found else { return Ok(None) };
         if by != op {
             return Err(refuse(format!(
-                "the effect `{effect}` was made by {by}, and {op} cannot have it too; use another identity"
+                "effect id `{effect}` was already used by {by}; use a different id for {op}"
             )));
         }
         serde_json::from_slice(&answer).map(Some).map_err(|cause| unreadable(&cause))
@@ -265,14 +265,15 @@ impl Connected {
         &self,
         scope: &Scope,
         op: &str,
-        outcomes: &[Outcome],
+        outcomes: &[StatementResult],
         limits: &SqlLimits,
     ) -> Result<(), SurfaceError> {
         let Some(effect) = &scope.effect else { return Ok(()) };
         let answer = serde_json::to_vec(outcomes).map_err(|cause| unreadable(&cause))?;
         if answer.len() > MAX_STORED_BYTES {
             return Err(refuse(format!(
-                "the answer has more than {MAX_STORED_BYTES} bytes as JSON, and nothing changed; ask for fewer rows or columns"
+                "the result is larger than {MAX_STORED_BYTES} bytes as JSON; nothing was changed; select \
+                    fewer rows or columns"
             )));
         }
         let old = scope.at().saturating_sub(i64::try_from(RETENTION_MS).unwrap_or(i64::MAX));
@@ -293,12 +294,12 @@ impl Connected {
 
 pub(crate) fn check_effect(effect: &str) -> Result<(), SurfaceError> {
     if effect.is_empty() || effect.len() > MAX_EFFECT_BYTES || effect.contains('\0') {
-        return Err(refuse(format!("an effect's identity is 1 to {MAX_EFFECT_BYTES} bytes without NUL")));
+        return Err(refuse(format!("an effect id must be 1 to {MAX_EFFECT_BYTES} bytes without NUL")));
     }
     Ok(())
 }
 
-/// Why SQLite did not run the statement of a workflow. Its texts name tables and columns of the tenant, and no values.
+/// Converts an SQLite error of a workflow statement. Messages name tables and columns, but no values.
 fn explain(cause: &rusqlite::Error, limits: &SqlLimits, value_bytes: usize) -> SurfaceError {
     let said = match cause {
         rusqlite::Error::SqliteFailure(_, Some(said)) => said.clone(),
@@ -307,37 +308,33 @@ fn explain(cause: &rusqlite::Error, limits: &SqlLimits, value_bytes: usize) -> S
     };
     let (code, message) = match cause.sqlite_error_code() {
         Some(ErrorCode::AuthorizationForStatementDenied) => {
-            (Code::DatasourceAccessDenied, format!("the database refuses the statement: {said}"))
+            (Code::DatasourceAccessDenied, format!("the database rejected the statement: {said}"))
         }
         Some(ErrorCode::OperationInterrupted) => (
             Code::InvalidArgument,
             format!(
-                "the statement took more than {} steps or {} ms; make it read less",
+                "the statement exceeded {} steps or {} ms; make it read less data",
                 limits.steps, limits.statement_ms
             ),
         ),
         Some(ErrorCode::DiskFull) => (
             Code::SqlTransactionAborted,
-            format!("the database may have {} bytes, and has no room; nothing changed", limits.file_bytes),
+            format!("the database reached its limit of {} bytes; nothing was changed", limits.file_bytes),
         ),
         Some(ErrorCode::TooBig) => (
             Code::InvalidArgument,
-            format!(
-                "a value or a row of this statement may have {value_bytes} bytes, and one has more: {said}"
-            ),
+            format!("a value or row exceeds the limit of {value_bytes} bytes: {said}"),
         ),
-        Some(ErrorCode::Unknown) | None => {
-            (Code::SqlSyntaxError, format!("the database does not understand the statement: {said}"))
-        }
+        Some(ErrorCode::Unknown) | None => (Code::SqlSyntaxError, format!("SQL syntax error: {said}")),
         Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::ParameterOutOfRange) => {
-            (Code::SqlTransactionAborted, format!("the statement failed, and nothing changed: {said}"))
+            (Code::SqlTransactionAborted, format!("the statement failed and nothing was changed: {said}"))
         }
         Some(_) => return unavailable(cause),
     };
     SurfaceError::new(code, message)
 }
 
-/// How many bytes a value of the statement may have. What is large has to come from a column, an argument or a concatenation.
+/// The maximum value size for a statement. Large values come from columns, arguments or concatenations.
 fn value_bytes(sql: &str, columns: usize) -> usize {
     let places = sql.bytes().filter(|byte| b",(|".contains(byte)).count();
     (MAX_VALUES_BYTES / places.max(columns).max(1)).clamp(MIN_VALUE_BYTES, MAX_VALUE_BYTES)
@@ -351,7 +348,7 @@ fn millis_since(moment: Instant) -> u64 {
     u64::try_from(moment.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Why the work was not kept although its statements ran: what a constraint leaves to the end, or no room for the answer.
+/// Converts a commit error: a deferred constraint, or no space for the result.
 fn unfinished(cause: &rusqlite::Error, limits: &SqlLimits) -> SurfaceError {
     match cause.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation | ErrorCode::DiskFull) => explain(cause, limits, MAX_HOST_BYTES),
@@ -360,7 +357,7 @@ fn unfinished(cause: &rusqlite::Error, limits: &SqlLimits) -> SurfaceError {
 }
 
 fn unavailable(cause: &rusqlite::Error) -> SurfaceError {
-    failed(cause, outlook(cause))
+    failed(cause, retry_advice(cause))
 }
 
 fn unopened(cause: &std::io::Error) -> SurfaceError {
@@ -369,18 +366,15 @@ fn unopened(cause: &std::io::Error) -> SurfaceError {
 }
 
 fn unreadable(cause: &serde_json::Error) -> SurfaceError {
-    failed(
-        cause,
-        "what it answered under this identity cannot be read or kept, and the same call fails again",
-    )
+    failed(cause, "the stored result of this effect id is unreadable; a retry fails again")
 }
 
-fn failed(cause: &dyn std::error::Error, outlook: &str) -> SurfaceError {
-    tracing::warn!(error = %cause, "a database of a tenant failed");
-    SurfaceError::new(Code::SurfaceUnavailable, format!("the database of the tenant failed; {outlook}"))
+fn failed(cause: &dyn std::error::Error, retry_advice: &str) -> SurfaceError {
+    tracing::warn!(error = %cause, "a tenant database failed");
+    SurfaceError::new(Code::SurfaceUnavailable, format!("the tenant's database failed; {retry_advice}"))
 }
 
-/// The file is owner-only before anything is in it; SQLite gives its companions the same mode.
+/// Creates the file owner-only before it has content; SQLite gives its journal the same mode.
 fn create_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     if let Some(folder) = path.parent() {

@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 use crate::args::{refuse, shown};
 use crate::error::SurfaceError;
 
-/// Binds the values. `?` and `?1` count as SQLite counts them; `$1` is the first value too, as in PostgreSQL.
+/// Binds values. `?` and `?1` count as in SQLite; `$1` is also the first value, as in PostgreSQL.
 pub(super) fn bind(
     statement: &mut Statement<'_>,
     params: &[Value],
@@ -25,28 +25,21 @@ pub(super) fn bind(
                 _ => {
                     let shown = shown(name);
                     return Err(refuse(format!(
-                        "the placeholder `{shown}` has a name; placeholders are `?`, `?1` or `$1`"
+                        "the named placeholder `{shown}` is not supported; use `?`, `?1` or `$1`"
                     )));
                 }
             },
         };
         let Some(value) = params.get(index - 1) else {
-            return Err(refuse(format!(
-                "there is no value for placeholder {index}; `params` has {}",
-                params.len()
-            )));
+            return Err(refuse(format!("placeholder {index} has no value; `params` has {}", params.len())));
         };
         used[index - 1] = true;
         let bound = statement.raw_bind_parameter(place, stored(value, index)?);
-        bound.map_err(|_| {
-            refuse(format!("the value of placeholder {index} has more than {value_bytes} bytes"))
-        })?;
+        bound.map_err(|_| refuse(format!("the value of placeholder {index} exceeds {value_bytes} bytes")))?;
     }
     match used.iter().position(|used| !used) {
         None => Ok(()),
-        Some(spare) => {
-            Err(refuse(format!("`params` has a value {} for which there is no placeholder", spare + 1)))
-        }
+        Some(spare) => Err(refuse(format!("value {} of `params` has no placeholder", spare + 1))),
     }
 }
 
@@ -60,16 +53,16 @@ fn stored(value: &Value, index: usize) -> Result<Stored, SurfaceError> {
             (None, Some(real)) if !number.is_u64() => Stored::Real(real),
             _ => {
                 return Err(refuse(format!(
-                    "the value of placeholder {index} is beyond 64 bits with a sign"
+                    "the value of placeholder {index} exceeds a signed 64-bit integer"
                 )));
             }
         },
-        // As JSON, for the JSON functions.
+        // As JSON text, for the JSON functions.
         Value::Array(_) | Value::Object(_) => Stored::Text(value.to_string()),
     })
 }
 
-/// The bytes of a value, about.
+/// The approximate size of a value.
 pub(super) const fn size_of(value: &ValueRef<'_>) -> usize {
     match value {
         ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 8,
@@ -77,8 +70,8 @@ pub(super) const fn size_of(value: &ValueRef<'_>) -> usize {
     }
 }
 
-/// A value of a row. Bytes become base64, and a real that JSON cannot say becomes its name.
-pub(super) fn told(value: ValueRef<'_>) -> Value {
+/// Converts a value to JSON. Bytes become base64, and a real without a JSON form becomes its name.
+pub(super) fn to_json(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(integer) => integer.into(),

@@ -1,4 +1,4 @@
-//! What objects promise.
+//! The contract of blobs.
 
 macro_rules! all {
     ($open:expr) => {
@@ -6,15 +6,15 @@ macro_rules! all {
             blob,
             $open,
             [
-                what_was_put_is_got_until_it_is_deleted,
+                put_get_delete,
                 objects_of_another_tenant_are_invisible,
-                an_object_that_shares_its_bytes_outlives_the_other,
-                objects_are_listed_in_order_page_by_page,
-                a_signed_address_is_good_for_its_while_and_not_after_it,
-                a_signed_address_is_good_for_its_method_and_unchanged,
-                a_bucket_that_was_not_named_is_not_found,
-                a_change_under_an_identity_happens_once,
-                many_writers_and_deleters_of_the_same_bytes_lose_nothing,
+                shared_contents_survive_a_delete,
+                listing_is_ordered_and_paged,
+                signed_urls_expire,
+                signed_urls_are_bound_to_method_and_object,
+                unknown_buckets_are_not_found,
+                effects_are_applied_once,
+                concurrent_puts_and_deletes_lose_nothing,
             ]
         );
     };
@@ -25,19 +25,19 @@ pub(crate) mod laws {
     use canon::time::Timestamp;
     use futures_util::future::join_all;
     use surfaces::Code;
-    use surfaces::blob::{Blobs, Method, Object, ObjectPage, Place};
+    use surfaces::blob::{Blobs, Method, Object, ObjectAddress, ObjectPage};
 
     use crate::helper::{NOW, scope};
 
-    fn at(key: &str) -> Place {
-        Place { bucket: "default".into(), key: key.into() }
+    fn at(key: &str) -> ObjectAddress {
+        ObjectAddress { bucket: "default".into(), key: key.into() }
     }
 
     fn object(content: &[u8]) -> Object {
         Object { content: content.to_vec(), content_type: "text/plain".into() }
     }
 
-    pub(crate) async fn what_was_put_is_got_until_it_is_deleted(port: &dyn Blobs) {
+    pub(crate) async fn put_get_delete(port: &dyn Blobs) {
         let acme = scope("acme");
         assert_eq!(port.get(&acme, &at("k")).await.unwrap(), None);
         for content in [&b"one"[..], b"", b"\0\xff"] {
@@ -61,11 +61,11 @@ pub(crate) mod laws {
         port.delete(&other, at("k")).await.unwrap();
         assert!(
             port.get(&scope("acme"), &at("k")).await.unwrap().is_some(),
-            "the same bytes, and not the same file"
+            "the same bytes in different files"
         );
     }
 
-    pub(crate) async fn an_object_that_shares_its_bytes_outlives_the_other(port: &dyn Blobs) {
+    pub(crate) async fn shared_contents_survive_a_delete(port: &dyn Blobs) {
         let acme = scope("acme");
         port.put(&acme, at("one"), object(b"same")).await.unwrap();
         port.put(&acme, at("two"), object(b"same")).await.unwrap();
@@ -75,7 +75,7 @@ pub(crate) mod laws {
         assert_eq!(port.get(&acme, &at("two")).await.unwrap(), Some(object(b"same")));
     }
 
-    pub(crate) async fn objects_are_listed_in_order_page_by_page(port: &dyn Blobs) {
+    pub(crate) async fn listing_is_ordered_and_paged(port: &dyn Blobs) {
         let acme = scope("acme");
         for key in ["b/2", "a", "b/1", "c", "b/3"] {
             port.put(&acme, at(key), object(key.as_bytes())).await.unwrap();
@@ -99,7 +99,7 @@ pub(crate) mod laws {
         }
     }
 
-    pub(crate) async fn a_signed_address_is_good_for_its_while_and_not_after_it(port: &dyn Blobs) {
+    pub(crate) async fn signed_urls_expire(port: &dyn Blobs) {
         let acme = scope("acme");
         assert_eq!(port.presign(&acme, &at("k"), Method::Get, 1000).await.unwrap(), None);
         port.put(&acme, at("k"), object(b"bytes")).await.unwrap();
@@ -117,7 +117,7 @@ pub(crate) mod laws {
         }
     }
 
-    pub(crate) async fn a_signed_address_is_good_for_its_method_and_unchanged(port: &dyn Blobs) {
+    pub(crate) async fn signed_urls_are_bound_to_method_and_object(port: &dyn Blobs) {
         let acme = scope("acme");
         let put = port.presign(&acme, &at("k"), Method::Put, 5000).await.unwrap().unwrap();
         assert_eq!(port.admit_put(&put.token, Timestamp(NOW)), Ok(()));
@@ -145,9 +145,9 @@ pub(crate) mod laws {
         }
     }
 
-    pub(crate) async fn a_bucket_that_was_not_named_is_not_found(port: &dyn Blobs) {
+    pub(crate) async fn unknown_buckets_are_not_found(port: &dyn Blobs) {
         let acme = scope("acme");
-        let elsewhere = Place { bucket: "elsewhere".into(), key: "k".into() };
+        let elsewhere = ObjectAddress { bucket: "elsewhere".into(), key: "k".into() };
         for refused in [
             port.put(&acme, elsewhere.clone(), object(b"x")).await.unwrap_err(),
             port.get(&acme, &elsewhere).await.unwrap_err(),
@@ -158,7 +158,7 @@ pub(crate) mod laws {
         }
     }
 
-    pub(crate) async fn a_change_under_an_identity_happens_once(port: &dyn Blobs) {
+    pub(crate) async fn effects_are_applied_once(port: &dyn Blobs) {
         let by = |effect: &str| scope("acme").with_effect(effect);
         port.put(&by("p"), at("k"), object(b"first")).await.unwrap();
         port.put(&scope("acme"), at("k"), object(b"second")).await.unwrap();
@@ -168,7 +168,7 @@ pub(crate) mod laws {
         assert!(port.delete(&by("d"), at("k")).await.unwrap());
     }
 
-    pub(crate) async fn many_writers_and_deleters_of_the_same_bytes_lose_nothing(port: &dyn Blobs) {
+    pub(crate) async fn concurrent_puts_and_deletes_lose_nothing(port: &dyn Blobs) {
         let acme = scope("acme");
         let keys: Vec<String> = (0..8).map(|n| format!("k{n}")).collect();
         for round in 0..4_usize {

@@ -1,11 +1,11 @@
-//! What a cache promises.
+//! The contract of caches.
 
 macro_rules! all {
     ($open:expr) => {
         crate::contract::hold!(
             cache,
             $open,
-            [what_was_put_is_a_hit_until_it_is_over_or_evicted, an_identical_key_of_another_tenant_is_a_miss,]
+            [hits_until_expiry_or_eviction, an_identical_key_of_another_tenant_is_a_miss,]
         );
     };
 }
@@ -17,7 +17,7 @@ pub(crate) mod laws {
 
     use crate::helper::{NOW, scope, scope_at};
 
-    pub(crate) async fn what_was_put_is_a_hit_until_it_is_over_or_evicted(port: &dyn Cache) {
+    pub(crate) async fn hits_until_expiry_or_eviction(port: &dyn Cache) {
         let at = scope("acme");
         port.put(&at, "k".into(), json!({"a": 1}), 2000).await.unwrap();
         for (later, left) in [(0, Some(2000)), (1999, Some(1)), (2000, None)] {

@@ -1,4 +1,4 @@
-//! What files promise.
+//! The contract of files.
 
 macro_rules! all {
     ($open:expr) => {
@@ -6,13 +6,13 @@ macro_rules! all {
             fs,
             $open,
             [
-                what_was_written_is_read_until_it_is_deleted,
+                write_read_delete,
                 files_of_another_tenant_are_invisible,
-                a_file_that_may_only_be_new_is_not_written_over,
-                folders_are_made_listed_in_order_and_removed_when_empty,
-                nothing_is_followed_out_of_the_folder_of_the_tenant,
-                what_is_no_file_is_not_written_over,
-                a_change_under_an_identity_happens_once,
+                create_new_does_not_overwrite,
+                folders_are_created_listed_and_removed,
+                links_are_not_followed,
+                only_files_are_overwritten,
+                effects_are_applied_once,
             ]
         );
     };
@@ -29,7 +29,7 @@ pub(crate) mod laws {
         RelativePath::parse(text).unwrap()
     }
 
-    pub(crate) async fn what_was_written_is_read_until_it_is_deleted(port: &dyn Files) {
+    pub(crate) async fn write_read_delete(port: &dyn Files) {
         let at = scope("acme");
         assert_eq!(port.read(&at, path("a/b")).await.unwrap_err().code, Code::FileNotFound);
         assert_eq!(port.stat(&at, path("a/b")).await.unwrap(), None);
@@ -38,7 +38,7 @@ pub(crate) mod laws {
             assert_eq!(port.read(&at, path("a/b")).await.unwrap(), content);
             let stat = port.stat(&at, path("a/b")).await.unwrap().unwrap();
             assert_eq!((stat.size, stat.kind), (content.len() as u64, Kind::File));
-            assert_eq!(stat.mtime_ms, i64::try_from(NOW).unwrap(), "the clock is that of the call");
+            assert_eq!(stat.mtime_ms, i64::try_from(NOW).unwrap(), "the time comes from the call");
         }
         assert!(port.delete(&at, path("a/b")).await.unwrap());
         assert!(!port.delete(&at, path("a/b")).await.unwrap());
@@ -58,14 +58,14 @@ pub(crate) mod laws {
         assert_eq!(port.read(&scope("acme"), path("a")).await.unwrap(), b"mine");
     }
 
-    pub(crate) async fn a_file_that_may_only_be_new_is_not_written_over(port: &dyn Files) {
+    pub(crate) async fn create_new_does_not_overwrite(port: &dyn Files) {
         let at = scope("acme");
         assert_eq!(port.write(&at, path("a"), b"1".to_vec(), true).await.unwrap(), Written::Done);
         assert_eq!(port.write(&at, path("a"), b"2".to_vec(), true).await.unwrap(), Written::AlreadyExists);
         assert_eq!(port.read(&at, path("a")).await.unwrap(), b"1");
     }
 
-    pub(crate) async fn folders_are_made_listed_in_order_and_removed_when_empty(port: &dyn Files) {
+    pub(crate) async fn folders_are_created_listed_and_removed(port: &dyn Files) {
         let at = scope("acme");
         for name in ["z", "d/2", "d/1", "d/e/x", "é"] {
             port.write(&at, path(name), b"x".to_vec(), false).await.unwrap();
@@ -82,7 +82,7 @@ pub(crate) mod laws {
         assert!(port.delete(&at, path("d/e")).await.unwrap());
     }
 
-    pub(crate) async fn nothing_is_followed_out_of_the_folder_of_the_tenant(port: &dyn Files) {
+    pub(crate) async fn links_are_not_followed(port: &dyn Files) {
         use std::os::unix::fs::symlink;
         let at = scope("acme");
         port.write(&at, path("d/inside"), b"inside".to_vec(), false).await.unwrap();
@@ -112,7 +112,7 @@ pub(crate) mod laws {
         assert_eq!(port.list(&scope("other"), None, None).await.unwrap().entries.len(), 1);
     }
 
-    pub(crate) async fn what_is_no_file_is_not_written_over(port: &dyn Files) {
+    pub(crate) async fn only_files_are_overwritten(port: &dyn Files) {
         let at = scope("acme");
         port.write(&at, path("d/f"), b"x".to_vec(), false).await.unwrap();
         for refused in [
@@ -127,11 +127,11 @@ pub(crate) mod laws {
         assert_eq!(port.read(&at, path("d/f")).await.unwrap(), b"x");
     }
 
-    pub(crate) async fn a_change_under_an_identity_happens_once(port: &dyn Files) {
+    pub(crate) async fn effects_are_applied_once(port: &dyn Files) {
         let by = |effect: &str| scope("acme").with_effect(effect);
         for _ in 0..2 {
-            let told = port.write(&by("new"), path("a"), b"first".to_vec(), true).await.unwrap();
-            assert_eq!(told, Written::Done, "the second time, it is the same file");
+            let result = port.write(&by("new"), path("a"), b"first".to_vec(), true).await.unwrap();
+            assert_eq!(result, Written::Done, "the repeated call is the same write");
         }
         port.write(&by("over"), path("a"), b"over".to_vec(), false).await.unwrap();
         port.write(&scope("acme"), path("a"), b"later".to_vec(), false).await.unwrap();
@@ -140,7 +140,7 @@ pub(crate) mod laws {
         for _ in 0..2 {
             assert!(port.delete(&by("gone"), path("a")).await.unwrap());
         }
-        // What was refused may be made again.
+        // A failed call can be repeated.
         port.write(&scope("acme"), path("d/f"), b"x".to_vec(), false).await.unwrap();
         assert!(port.write(&by("again"), path("d"), b"x".to_vec(), false).await.is_err());
         port.delete(&scope("acme"), path("d/f")).await.unwrap();

@@ -1,4 +1,4 @@
-//! What keys and values promise.
+//! The contract of keys and values.
 
 macro_rules! all {
     ($open:expr) => {
@@ -6,16 +6,16 @@ macro_rules! all {
             kv,
             $open,
             [
-                what_was_set_is_got_until_it_is_deleted,
+                set_get_delete,
                 an_identical_key_of_another_tenant_is_invisible,
-                a_value_is_over_exactly_when_its_lifetime_is,
+                values_expire_exactly,
                 concurrent_increments_sum_exactly,
-                an_increment_keeps_the_lifetime_and_refuses_what_is_no_integer,
+                increment_keeps_the_ttl_and_requires_an_integer,
                 a_missing_key_compares_as_null,
-                of_many_swaps_from_one_value_exactly_one_happens,
-                values_are_compared_by_what_they_say,
-                keys_are_listed_in_order_page_by_page,
-                a_change_under_an_identity_happens_once,
+                exactly_one_concurrent_swap_succeeds,
+                values_are_compared_semantically,
+                listing_is_ordered_and_paged,
+                effects_are_applied_once,
             ]
         );
     };
@@ -38,7 +38,7 @@ pub(crate) mod laws {
         port.get(&scope(tenant), key).await.unwrap().map(|entry| entry.value)
     }
 
-    pub(crate) async fn what_was_set_is_got_until_it_is_deleted(port: &dyn Kv) {
+    pub(crate) async fn set_get_delete(port: &dyn Kv) {
         let at = scope("acme");
         for stored in [json!(null), json!({"a": [1, 2.5, "ü\u{0}"]}), json!("")] {
             port.set(&at, "k".into(), stored.clone(), None).await.unwrap();
@@ -51,7 +51,7 @@ pub(crate) mod laws {
 
     pub(crate) async fn an_identical_key_of_another_tenant_is_invisible(port: &dyn Kv) {
         port.set(&scope("acme"), "k".into(), json!(1), None).await.unwrap();
-        // One name is the beginning of the other; a key that joined the two would mix them up.
+        // One name is a prefix of the other; a key that joined tenant and key would mix them up.
         for other in ["acm", "acme2", "acme:k"] {
             assert_eq!(value(port, other, "k").await, None);
             let listed = port.list(&scope(other), KeyPage { limit: 10, ..KeyPage::default() }).await.unwrap();
@@ -62,7 +62,7 @@ pub(crate) mod laws {
         assert_eq!(value(port, "acme", "k").await, Some(json!(1)));
     }
 
-    pub(crate) async fn a_value_is_over_exactly_when_its_lifetime_is(port: &dyn Kv) {
+    pub(crate) async fn values_expire_exactly(port: &dyn Kv) {
         port.set(&scope("acme"), "k".into(), json!(1), Some(1500)).await.unwrap();
         for (later, left) in [(0, Some(1500)), (1499, Some(1)), (1500, None), (90_000_000, None)] {
             let entry = port.get(&scope_at("acme", NOW + later), "k").await.unwrap();
@@ -72,9 +72,9 @@ pub(crate) mod laws {
             assert_eq!(listed.keys.len(), usize::from(left.is_some()), "{later}");
         }
         let late = scope_at("acme", NOW + 1500);
-        assert!(!port.delete(&late, "k".into()).await.unwrap(), "what is over is not there");
+        assert!(!port.delete(&late, "k".into()).await.unwrap(), "expired keys do not exist");
         port.set(&scope("acme"), "k".into(), json!(7), Some(1500)).await.unwrap();
-        assert_eq!(port.increment(&late, "k".into(), 1).await.unwrap(), 1, "and counts as nothing");
+        assert_eq!(port.increment(&late, "k".into(), 1).await.unwrap(), 1, "and count as missing");
     }
 
     pub(crate) async fn concurrent_increments_sum_exactly(port: &dyn Kv) {
@@ -85,7 +85,7 @@ pub(crate) mod laws {
         assert_eq!(sums, (1..=200).map(|n| 3 * n).collect::<Vec<_>>());
     }
 
-    pub(crate) async fn an_increment_keeps_the_lifetime_and_refuses_what_is_no_integer(port: &dyn Kv) {
+    pub(crate) async fn increment_keeps_the_ttl_and_requires_an_integer(port: &dyn Kv) {
         let at = scope("acme");
         port.set(&at, "k".into(), json!(i64::MAX - 1), Some(5000)).await.unwrap();
         assert_eq!(port.increment(&at, "k".into(), 1).await.unwrap(), i64::MAX);
@@ -96,43 +96,43 @@ pub(crate) mod laws {
             port.set(&at, "k".into(), wrong.clone(), None).await.unwrap();
             let refused = port.increment(&at, "k".into(), 1).await.unwrap_err();
             assert_eq!(refused.code, Code::InvalidArgument, "{wrong}");
-            assert_eq!(value(port, "acme", "k").await, Some(wrong), "nothing changed");
+            assert_eq!(value(port, "acme", "k").await, Some(wrong), "nothing was changed");
         }
     }
 
     pub(crate) async fn a_missing_key_compares_as_null(port: &dyn Kv) {
         let at = scope("acme");
-        let told = port.compare_and_swap(&at, "k".into(), swap(json!(0), json!(1))).await.unwrap();
-        assert_eq!((told.swapped, told.actual), (false, json!(null)));
-        assert_eq!(value(port, "acme", "k").await, None, "nothing changed");
-        let told = port.compare_and_swap(&at, "k".into(), swap(json!(null), json!(1))).await.unwrap();
-        assert_eq!((told.swapped, told.actual), (true, json!(1)));
-        let told = port.compare_and_swap(&at, "k".into(), swap(json!(null), json!(2))).await.unwrap();
-        assert_eq!((told.swapped, told.actual), (false, json!(1)));
+        let result = port.compare_and_swap(&at, "k".into(), swap(json!(0), json!(1))).await.unwrap();
+        assert_eq!((result.swapped, result.actual), (false, json!(null)));
+        assert_eq!(value(port, "acme", "k").await, None, "nothing was changed");
+        let result = port.compare_and_swap(&at, "k".into(), swap(json!(null), json!(1))).await.unwrap();
+        assert_eq!((result.swapped, result.actual), (true, json!(1)));
+        let result = port.compare_and_swap(&at, "k".into(), swap(json!(null), json!(2))).await.unwrap();
+        assert_eq!((result.swapped, result.actual), (false, json!(1)));
     }
 
-    pub(crate) async fn of_many_swaps_from_one_value_exactly_one_happens(port: &dyn Kv) {
+    pub(crate) async fn exactly_one_concurrent_swap_succeeds(port: &dyn Kv) {
         let at = scope("acme");
         let swaps = (0..100).map(|n| port.compare_and_swap(&at, "k".into(), swap(json!(null), json!(n))));
-        let told = join_all(swaps).await;
-        let winners: Vec<Value> = told
+        let result = join_all(swaps).await;
+        let winners: Vec<Value> = result
             .into_iter()
             .map(Result::unwrap)
-            .filter(|told| told.swapped)
-            .map(|told| told.actual)
+            .filter(|result| result.swapped)
+            .map(|result| result.actual)
             .collect();
         assert_eq!(winners.len(), 1);
         assert_eq!(value(port, "acme", "k").await.as_ref(), winners.first());
     }
 
-    pub(crate) async fn values_are_compared_by_what_they_say(port: &dyn Kv) {
+    pub(crate) async fn values_are_compared_semantically(port: &dyn Kv) {
         let at = scope("acme");
         port.set(&at, "k".into(), json!({"a": 1, "b": 2.0}), None).await.unwrap();
         let expect: Value = serde_json::from_str(r#"{"b": 2, "a": 1.0}"#).unwrap();
         assert!(port.compare_and_swap(&at, "k".into(), swap(expect, json!(1))).await.unwrap().swapped);
     }
 
-    pub(crate) async fn keys_are_listed_in_order_page_by_page(port: &dyn Kv) {
+    pub(crate) async fn listing_is_ordered_and_paged(port: &dyn Kv) {
         let at = scope("acme");
         let names = ["a", "b/1", "b/10", "b/2", "b/\u{10ffff}", "b0", "c", "é"];
         for name in names {
@@ -156,19 +156,15 @@ pub(crate) mod laws {
         }
     }
 
-    pub(crate) async fn a_change_under_an_identity_happens_once(port: &dyn Kv) {
+    pub(crate) async fn effects_are_applied_once(port: &dyn Kv) {
         let at = scope("acme").with_effect("run-1/node-1/0");
         for _ in 0..3 {
             assert_eq!(port.increment(&at, "n".into(), 2).await.unwrap(), 2);
         }
         let other = scope("other").with_effect("run-1/node-1/0");
-        assert_eq!(
-            port.increment(&other, "n".into(), 1).await.unwrap(),
-            1,
-            "of another tenant, another identity"
-        );
+        assert_eq!(port.increment(&other, "n".into(), 1).await.unwrap(), 1, "effect ids belong to a tenant");
         assert_eq!(value(port, "acme", "n").await, Some(json!(2)));
         let refused = port.delete(&at, "n".into()).await.unwrap_err();
-        assert_eq!(refused.code, Code::InvalidArgument, "an identity is good for one operation");
+        assert_eq!(refused.code, Code::InvalidArgument, "an effect id is valid for one operation");
     }
 }

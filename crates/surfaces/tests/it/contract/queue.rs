@@ -1,7 +1,7 @@
-//! What messages and streams promise.
+//! The contract of queues and streams.
 //!
-//! Adapters of a server judge leases by the server's clock, so only the embedded one runs the laws that move the clock; they are in
-//! `all!`, and the rest alone is in `served_elsewhere!`.
+//! Server adapters use the server's clock for leases, so only the embedded adapter runs the tests that move the clock;
+//! they are in `all!`, and the others alone are in `served_elsewhere!`.
 
 macro_rules! served_elsewhere {
     ($open:expr) => {
@@ -9,15 +9,15 @@ macro_rules! served_elsewhere {
             queue,
             $open,
             [
-                a_message_is_invisible_while_it_is_with_somebody_and_gone_once_acknowledged,
-                messages_of_another_tenant_are_invisible_and_their_tokens_unknown,
-                what_is_given_back_comes_first_and_counts_one_more,
-                what_is_dropped_never_comes_back,
+                leased_messages_are_invisible_and_acknowledged_ones_gone,
+                messages_and_tokens_belong_to_a_tenant,
+                returned_messages_come_first_and_count_again,
+                dropped_messages_do_not_return,
                 a_dead_letter_carries_the_original_and_the_reason,
                 every_message_goes_to_exactly_one_of_many_consumers,
                 a_stream_is_read_from_the_beginning_any_number_of_times,
                 a_stream_read_from_now_has_only_what_comes_later,
-                whoever_watches_is_told_of_what_is_published,
+                watchers_are_notified,
             ]
         );
     };
@@ -31,13 +31,13 @@ macro_rules! all {
             queue,
             $open,
             [
-                a_message_comes_back_when_its_lease_is_over,
-                a_message_that_is_postponed_comes_back_later_and_counts_one_more,
-                a_message_for_later_is_with_nobody_until_its_delay_is_over,
-                a_late_acknowledgement_counts_until_the_message_is_handed_over_again,
-                what_a_named_consumer_held_can_be_given_back_at_once,
-                it_is_known_when_to_look_again,
-                a_change_under_an_identity_happens_once,
+                messages_return_after_their_lease,
+                postponed_messages_return_later,
+                delayed_messages_are_hidden_until_due,
+                late_acknowledgements_work_until_redelivery,
+                release_returns_messages_of_a_named_consumer,
+                due_returns_the_next_time_to_check,
+                effects_are_applied_once,
             ]
         );
     };
@@ -51,7 +51,7 @@ pub(crate) mod laws {
     use futures_util::future::join_all;
     use serde_json::{Value, json};
     use surfaces::Code;
-    use surfaces::queue::{Consume, Delivery, From, Queue};
+    use surfaces::queue::{Consume, Delivery, Queue, ReadFrom};
 
     use crate::helper::{NOW, scope, scope_at};
 
@@ -67,17 +67,15 @@ pub(crate) mod laws {
         port.consume(&scope_at("acme", NOW + later), Consume::of("jobs")).await.unwrap()
     }
 
-    pub(crate) async fn a_message_is_invisible_while_it_is_with_somebody_and_gone_once_acknowledged(
-        port: &dyn Queue,
-    ) {
+    pub(crate) async fn leased_messages_are_invisible_and_acknowledged_ones_gone(port: &dyn Queue) {
         assert_eq!(consume(port).await, None);
         let id = publish(port, json!({"n": 1})).await;
         let delivery = consume(port).await.unwrap();
         assert_eq!((&delivery.id, &delivery.payload, delivery.deliveries), (&id, &json!({"n": 1}), 1));
         assert_eq!(delivery.subject, "jobs");
-        assert_eq!(consume(port).await, None, "it is with somebody");
+        assert_eq!(consume(port).await, None, "it is leased");
         assert!(port.ack(&scope("acme"), delivery.token.clone()).await.unwrap());
-        assert!(!port.ack(&scope("acme"), delivery.token).await.unwrap(), "the token is not known any more");
+        assert!(!port.ack(&scope("acme"), delivery.token).await.unwrap(), "the token is no longer known");
         assert_eq!(consume(port).await, None);
         for wrong in ["", "x", "-.", "a-1.1", "0-9223372036854775808.1", "é-1.\u{0}"] {
             assert!(!port.ack(&scope("acme"), wrong.into()).await.unwrap(), "{wrong:?}");
@@ -86,21 +84,23 @@ pub(crate) mod laws {
         }
     }
 
-    pub(crate) async fn messages_of_another_tenant_are_invisible_and_their_tokens_unknown(port: &dyn Queue) {
+    pub(crate) async fn messages_and_tokens_belong_to_a_tenant(port: &dyn Queue) {
         let id = publish(port, json!(1)).await;
         let other = scope("other");
         assert_eq!(port.consume(&other, Consume::of("jobs")).await.unwrap(), None);
         let theirs = port.publish(&other, "jobs".into(), json!(2)).await.unwrap();
-        assert_ne!(id, theirs, "ids are no tenant's alone");
+        assert_ne!(id, theirs, "ids are unique across tenants");
         let mine = consume(port).await.unwrap();
         assert!(!port.ack(&other, mine.token.clone()).await.unwrap());
         assert!(!port.nack(&other, mine.token.clone(), true).await.unwrap());
         assert!(port.ack(&scope("acme"), mine.token).await.unwrap());
         port.stream_publish(&scope("acme"), "s".into(), json!(1)).await.unwrap();
-        assert!(port.stream_read(&other, "s".into(), From::Beginning, 10).await.unwrap().records.is_empty());
+        assert!(
+            port.stream_read(&other, "s".into(), ReadFrom::Beginning, 10).await.unwrap().records.is_empty()
+        );
     }
 
-    pub(crate) async fn what_is_given_back_comes_first_and_counts_one_more(port: &dyn Queue) {
+    pub(crate) async fn returned_messages_come_first_and_count_again(port: &dyn Queue) {
         let first = publish(port, json!(1)).await;
         publish(port, json!(2)).await;
         for deliveries in 1..=3 {
@@ -110,7 +110,7 @@ pub(crate) mod laws {
         }
     }
 
-    pub(crate) async fn what_is_dropped_never_comes_back(port: &dyn Queue) {
+    pub(crate) async fn dropped_messages_do_not_return(port: &dyn Queue) {
         publish(port, json!(1)).await;
         let delivery = consume(port).await.unwrap();
         assert!(port.nack(&scope("acme"), delivery.token, false).await.unwrap());
@@ -133,7 +133,7 @@ pub(crate) mod laws {
         let at = scope("acme");
         let ids = join_all((0..100).map(|n| port.publish(&at, "jobs".into(), json!(n)))).await;
         let ids: BTreeSet<String> = ids.into_iter().map(Result::unwrap).collect();
-        assert_eq!(ids.len(), 100, "no id twice");
+        assert_eq!(ids.len(), 100, "ids are unique");
         let taken = join_all((0..120).map(|_| consume(port))).await;
         let taken: Vec<String> = taken.into_iter().flatten().map(|delivery| delivery.id).collect();
         assert_eq!(taken.len(), 100);
@@ -150,7 +150,7 @@ pub(crate) mod laws {
             ));
         }
         for limit in [1, 2, 5, 100] {
-            let (mut seen, mut from) = (Vec::new(), From::Beginning);
+            let (mut seen, mut from) = (Vec::new(), ReadFrom::Beginning);
             loop {
                 let page = port.stream_read(&at, "s".into(), from, limit).await.unwrap();
                 assert!(page.records.len() <= limit);
@@ -158,7 +158,7 @@ pub(crate) mod laws {
                 if !page.more {
                     break;
                 }
-                from = From::Cursor(page.next);
+                from = ReadFrom::Cursor(page.next);
             }
             assert_eq!(seen, expected, "by {limit}");
         }
@@ -167,14 +167,14 @@ pub(crate) mod laws {
     pub(crate) async fn a_stream_read_from_now_has_only_what_comes_later(port: &dyn Queue) {
         let at = scope("acme");
         port.stream_publish(&at, "s".into(), json!(1)).await.unwrap();
-        let page = port.stream_read(&at, "s".into(), From::Now, 10).await.unwrap();
+        let page = port.stream_read(&at, "s".into(), ReadFrom::Now, 10).await.unwrap();
         assert!(page.records.is_empty() && !page.more);
         port.stream_publish(&at, "s".into(), json!(2)).await.unwrap();
-        let page = port.stream_read(&at, "s".into(), From::Cursor(page.next), 10).await.unwrap();
+        let page = port.stream_read(&at, "s".into(), ReadFrom::Cursor(page.next), 10).await.unwrap();
         assert_eq!(page.records.iter().map(|record| &record.payload).collect::<Vec<_>>(), [&json!(2)]);
     }
 
-    pub(crate) async fn whoever_watches_is_told_of_what_is_published(port: &dyn Queue) {
+    pub(crate) async fn watchers_are_notified(port: &dyn Queue) {
         let mut watch = port.watch();
         publish(port, json!(1)).await;
         let topic = watch.recv().await.unwrap();
@@ -183,10 +183,10 @@ pub(crate) mod laws {
         assert!(watch.recv().await.unwrap().is_stream);
         let delivery = consume(port).await.unwrap();
         port.nack(&scope("acme"), delivery.token, true).await.unwrap();
-        assert_eq!(watch.recv().await.unwrap().name, "jobs", "what comes back is told of too");
+        assert_eq!(watch.recv().await.unwrap().name, "jobs", "returned messages are reported too");
     }
 
-    pub(crate) async fn a_message_comes_back_when_its_lease_is_over(port: &dyn Queue) {
+    pub(crate) async fn messages_return_after_their_lease(port: &dyn Queue) {
         let id = publish(port, json!(1)).await;
         publish(port, json!(2)).await;
         let mut consume = Consume::of("jobs");
@@ -198,14 +198,12 @@ pub(crate) mod laws {
         assert_eq!(consume_at(port, 5000).await, None);
     }
 
-    pub(crate) async fn a_late_acknowledgement_counts_until_the_message_is_handed_over_again(
-        port: &dyn Queue,
-    ) {
+    pub(crate) async fn late_acknowledgements_work_until_redelivery(port: &dyn Queue) {
         publish(port, json!(1)).await;
         publish(port, json!(2)).await;
         let (one, two) = (consume(port).await.unwrap(), consume(port).await.unwrap());
         let late = scope_at("acme", NOW + 60_000);
-        assert!(port.ack(&late, one.token).await.unwrap(), "nobody else has it");
+        assert!(port.ack(&late, one.token).await.unwrap(), "it was not delivered again");
         let again = consume_at(port, 60_000).await.unwrap();
         assert_eq!(again.id, two.id);
         for refused in [
@@ -218,13 +216,13 @@ pub(crate) mod laws {
         assert!(port.ack(&late, again.token).await.unwrap());
     }
 
-    pub(crate) async fn a_message_that_is_postponed_comes_back_later_and_counts_one_more(port: &dyn Queue) {
+    pub(crate) async fn postponed_messages_return_later(port: &dyn Queue) {
         let id = publish(port, json!(1)).await;
         let named = Consume { consumer: Some("trigger".into()), ..Consume::of("jobs") };
         let first = port.consume(&scope("acme"), named).await.unwrap().unwrap();
         assert!(!port.postpone(&scope("other"), first.token.clone(), 90_000).await.unwrap());
         assert!(port.postpone(&scope("acme"), first.token.clone(), 90_000).await.unwrap());
-        assert_eq!(consume_at(port, 89_999).await, None, "longer than its lease was");
+        assert_eq!(consume_at(port, 89_999).await, None, "longer than its lease");
         assert_eq!(port.due(&scope("acme"), "jobs").await.unwrap(), Some(Timestamp(NOW + 90_000)));
         let again = consume_at(port, 90_000).await.unwrap();
         assert_eq!((again.id, again.deliveries), (id, 2));
@@ -235,17 +233,17 @@ pub(crate) mod laws {
             assert_eq!(refused.code, Code::InvalidArgument, "{delay}");
         }
         assert!(port.postpone(&scope("acme"), again.token.clone(), 5000).await.unwrap());
-        assert!(port.ack(&scope("acme"), again.token).await.unwrap(), "it is still with its consumer");
+        assert!(port.ack(&scope("acme"), again.token).await.unwrap(), "it is still leased");
         assert_eq!(consume_at(port, 1_000_000).await, None);
     }
 
-    pub(crate) async fn a_message_for_later_is_with_nobody_until_its_delay_is_over(port: &dyn Queue) {
+    pub(crate) async fn delayed_messages_are_hidden_until_due(port: &dyn Queue) {
         let at = scope("acme");
         let id = port.publish_later(&at, "jobs".into(), json!("later"), 60_000).await.unwrap();
         publish(port, json!("now")).await;
         assert_eq!(consume(port).await.unwrap().payload, json!("now"));
         assert_eq!(consume_at(port, 29_999).await, None);
-        assert!(!port.ack(&at, format!("{id}.0")).await.unwrap(), "nobody has a token of it");
+        assert!(!port.ack(&at, format!("{id}.0")).await.unwrap(), "there is no token for it");
         let late = scope_at("acme", NOW + 40_000);
         port.consume(&late, Consume::of("jobs")).await.unwrap().unwrap();
         assert_eq!(port.due(&late, "jobs").await.unwrap(), Some(Timestamp(NOW + 60_000)));
@@ -259,7 +257,7 @@ pub(crate) mod laws {
         assert_eq!(port.publish_later(&once, "later".into(), json!(1), 1000).await.unwrap(), first);
     }
 
-    pub(crate) async fn what_a_named_consumer_held_can_be_given_back_at_once(port: &dyn Queue) {
+    pub(crate) async fn release_returns_messages_of_a_named_consumer(port: &dyn Queue) {
         for n in 0..3 {
             publish(port, json!(n)).await;
         }
@@ -274,7 +272,7 @@ pub(crate) mod laws {
         assert_eq!(consume(port).await.unwrap().payload, json!(0), "in their old order");
     }
 
-    pub(crate) async fn it_is_known_when_to_look_again(port: &dyn Queue) {
+    pub(crate) async fn due_returns_the_next_time_to_check(port: &dyn Queue) {
         let at = scope("acme");
         assert_eq!(port.due(&at, "jobs").await.unwrap(), None);
         publish(port, json!(1)).await;
@@ -285,7 +283,7 @@ pub(crate) mod laws {
         assert_eq!(port.due(&late, "jobs").await.unwrap(), Some(Timestamp(NOW + 90_000)));
     }
 
-    pub(crate) async fn a_change_under_an_identity_happens_once(port: &dyn Queue) {
+    pub(crate) async fn effects_are_applied_once(port: &dyn Queue) {
         let at = |effect: &str| scope("acme").with_effect(effect);
         let id = port.publish(&at("p"), "jobs".into(), json!(1)).await.unwrap();
         assert_eq!(port.publish(&at("p"), "jobs".into(), json!(1)).await.unwrap(), id);
@@ -293,7 +291,7 @@ pub(crate) mod laws {
         assert_eq!(
             port.consume(&at("c"), Consume::of("jobs")).await.unwrap(),
             delivery,
-            "the same one again"
+            "the same message again"
         );
         assert_eq!(consume(port).await, None, "there was only one");
         let token = delivery.unwrap().token;

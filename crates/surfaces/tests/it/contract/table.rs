@@ -1,4 +1,4 @@
-//! What tables promise.
+//! The contract of tables.
 
 macro_rules! all {
     ($open:expr) => {
@@ -6,18 +6,18 @@ macro_rules! all {
             table,
             $open,
             [
-                rows_are_inserted_got_updated_and_deleted,
+                insert_get_update_delete,
                 the_first_value_fixes_the_type_of_a_column,
                 tables_of_another_tenant_do_not_exist,
-                a_table_that_was_not_made_is_not_found,
-                pages_have_every_row_once_in_one_order,
-                pages_go_on_behind_rows_that_come_and_go,
-                a_cursor_is_good_for_its_query_alone,
-                rows_come_in_the_order_that_is_asked_for_on_every_page,
-                pages_of_an_order_go_on_behind_rows_that_come_and_go,
-                objects_have_no_order,
-                a_filter_has_the_rows_that_say_the_same,
-                a_change_under_an_identity_happens_once,
+                unknown_tables_are_not_found,
+                pages_have_every_row_once,
+                pages_continue_after_changes,
+                cursors_are_bound_to_their_query,
+                pages_follow_the_requested_order,
+                ordered_pages_continue_after_changes,
+                objects_cannot_be_ordered,
+                filters_match_equal_values,
+                effects_are_applied_once,
             ]
         );
     };
@@ -42,7 +42,7 @@ pub(crate) mod laws {
         Query { table: "t".into(), filter: row(filter), order: Vec::new(), limit, cursor }
     }
 
-    /// The ids of one page, and where the next begins.
+    /// The ids of one page, and the cursor of the next.
     async fn page(
         port: &dyn Tables,
         order: &[&str],
@@ -64,21 +64,21 @@ pub(crate) mod laws {
         found.rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    pub(crate) async fn rows_are_inserted_got_updated_and_deleted(port: &dyn Tables) {
+    pub(crate) async fn insert_get_update_delete(port: &dyn Tables) {
         let at = scope("acme");
         let first = row(json!({"id": "a", "n": 1, "o": {"x": [1]}}));
         assert_eq!(port.insert(&at, "t".into(), first.clone()).await.unwrap(), "a");
         assert_eq!(port.get(&at, "t".into(), "a".into()).await.unwrap(), Some(first.clone()));
         let refused = port.insert(&at, "t".into(), first).await.unwrap_err();
-        assert_eq!(refused.code, Code::InvalidArgument, "an id is there once");
+        assert_eq!(refused.code, Code::InvalidArgument, "ids are unique");
         assert!(port.update(&at, "t".into(), "a".into(), row(json!({"n": 2, "s": "x"}))).await.unwrap());
         let changed = row(json!({"id": "a", "n": 2, "o": {"x": [1]}, "s": "x"}));
         assert_eq!(port.get(&at, "t".into(), "a".into()).await.unwrap(), Some(changed));
         assert!(!port.update(&at, "t".into(), "b".into(), Row::new()).await.unwrap());
         let renamed = port.update(&at, "t".into(), "a".into(), row(json!({"id": "b"}))).await.unwrap_err();
         assert_eq!(renamed.code, Code::InvalidArgument);
-        let told = port.upsert(&at, "t".into(), row(json!({"id": "a"}))).await.unwrap();
-        assert!(!told.created);
+        let result = port.upsert(&at, "t".into(), row(json!({"id": "a"}))).await.unwrap();
+        assert!(!result.created);
         assert_eq!(port.get(&at, "t".into(), "a".into()).await.unwrap(), Some(row(json!({"id": "a"}))));
         assert!(port.upsert(&at, "t".into(), row(json!({"id": "b"}))).await.unwrap().created);
         assert_eq!(port.count(&at, "t".into(), Row::new()).await.unwrap(), 2);
@@ -107,10 +107,10 @@ pub(crate) mod laws {
         }
         let refused = port.update(&at, "t".into(), "a".into(), row(json!({"n": "1"}))).await.unwrap_err();
         assert_eq!(refused.code, Code::TableSchemaViolation);
-        assert_eq!(ids(port, json!({})).await, ["a"], "nothing of them was kept");
+        assert_eq!(ids(port, json!({})).await, ["a"], "nothing was stored");
         insert(port, json!({"id": "b", "s": null, "o": [1], "later": 5, "new": 1.5})).await;
         let refused = port.insert(&at, "t".into(), row(json!({"id": "c", "later": "x"}))).await.unwrap_err();
-        assert_eq!(refused.code, Code::TableSchemaViolation, "null had fixed nothing, and 5 did");
+        assert_eq!(refused.code, Code::TableSchemaViolation, "null fixed no type, and 5 did");
         let columns = vec![("n".to_owned(), Kind::String)];
         let refused = port.create(&at, "t".into(), columns).await.unwrap_err();
         assert_eq!(refused.code, Code::TableSchemaViolation);
@@ -131,7 +131,7 @@ pub(crate) mod laws {
         assert_eq!(ids(port, json!({})).await, ["a"]);
     }
 
-    pub(crate) async fn a_table_that_was_not_made_is_not_found(port: &dyn Tables) {
+    pub(crate) async fn unknown_tables_are_not_found(port: &dyn Tables) {
         let at = scope("acme");
         for refused in [
             port.update(&at, "t".into(), "a".into(), Row::new()).await.unwrap_err(),
@@ -143,7 +143,7 @@ pub(crate) mod laws {
         }
     }
 
-    pub(crate) async fn pages_have_every_row_once_in_one_order(port: &dyn Tables) {
+    pub(crate) async fn pages_have_every_row_once(port: &dyn Tables) {
         let mut expected: Vec<String> = (0..25).map(|n| format!("r{n}")).collect();
         for id in expected.iter().rev() {
             insert(port, json!({"id": id, "n": id.len()})).await;
@@ -164,13 +164,13 @@ pub(crate) mod laws {
         }
     }
 
-    pub(crate) async fn pages_go_on_behind_rows_that_come_and_go(port: &dyn Tables) {
+    pub(crate) async fn pages_continue_after_changes(port: &dyn Tables) {
         let at = scope("acme");
         for id in ["b", "d", "f", "h"] {
             insert(port, json!({"id": id})).await;
         }
         let page = port.query(&at, query(json!({}), 2, None)).await.unwrap();
-        // The last row that was seen goes away, and one comes before it.
+        // The last row of the page is deleted, and one is inserted before it.
         port.delete(&at, "t".into(), "d".into()).await.unwrap();
         insert(port, json!({"id": "a"})).await;
         insert(port, json!({"id": "e"})).await;
@@ -180,7 +180,7 @@ pub(crate) mod laws {
         assert_eq!(page.next, None);
     }
 
-    pub(crate) async fn a_cursor_is_good_for_its_query_alone(port: &dyn Tables) {
+    pub(crate) async fn cursors_are_bound_to_their_query(port: &dyn Tables) {
         let at = scope("acme");
         for id in ["a", "b", "c"] {
             insert(port, json!({"id": id, "n": 1})).await;
@@ -204,7 +204,7 @@ pub(crate) mod laws {
         assert_eq!(port.query(&at, query(json!({"n": 1}), 9, Some(cursor))).await.unwrap().rows.len(), 2);
     }
 
-    pub(crate) async fn rows_come_in_the_order_that_is_asked_for_on_every_page(port: &dyn Tables) {
+    pub(crate) async fn pages_follow_the_requested_order(port: &dyn Tables) {
         for (id, n, s, b) in [
             ("a", json!(2), json!("x"), json!(true)),
             ("b", json!(10), json!("y"), json!(false)),
@@ -222,7 +222,7 @@ pub(crate) mod laws {
             (&["b"], "cbead"),
             (&["-b", "-n"], "adbec"),
             (&["-id"], "edcba"),
-            (&["nobody has this"], "abcde"),
+            (&["missing"], "abcde"),
         ];
         for (order, expected) in cases {
             for limit in [1, 2, 5, 1000] {
@@ -247,19 +247,19 @@ pub(crate) mod laws {
             assert_eq!(
                 refused.code,
                 Code::InvalidArgument,
-                "a cursor is good for its order alone: {other:?}"
+                "a cursor is valid only for its order: {other:?}"
             );
         }
     }
 
-    pub(crate) async fn pages_of_an_order_go_on_behind_rows_that_come_and_go(port: &dyn Tables) {
+    pub(crate) async fn ordered_pages_continue_after_changes(port: &dyn Tables) {
         let at = scope("acme");
         for (id, n) in [("a", 40), ("b", 30), ("c", 20), ("d", 10)] {
             insert(port, json!({"id": id, "n": n})).await;
         }
         let (seen, next) = page(port, &["n"], 2, None).await;
         assert_eq!(seen, ["d", "c"]);
-        // The last row that was seen goes away, and one comes on either side of its place.
+        // The last row of the page is deleted, and one is inserted on each side of it.
         port.delete(&at, "t".into(), "c".into()).await.unwrap();
         insert(port, json!({"id": "e", "n": 15})).await;
         insert(port, json!({"id": "f", "n": 25})).await;
@@ -267,14 +267,14 @@ pub(crate) mod laws {
         assert_eq!((seen, next), (vec!["f".to_owned(), "b".into(), "a".into()], None));
     }
 
-    pub(crate) async fn objects_have_no_order(port: &dyn Tables) {
+    pub(crate) async fn objects_cannot_be_ordered(port: &dyn Tables) {
         insert(port, json!({"id": "a", "o": {"x": 1}})).await;
         let wrong = Query { order: vec![OrderBy::parse("o")], ..query(json!({}), 1, None) };
         let refused = port.query(&scope("acme"), wrong).await.unwrap_err();
         assert!(refused.code == Code::InvalidArgument && refused.message.contains("`o`"), "{refused:?}");
     }
 
-    pub(crate) async fn a_filter_has_the_rows_that_say_the_same(port: &dyn Tables) {
+    pub(crate) async fn filters_match_equal_values(port: &dyn Tables) {
         insert(port, json!({"id": "a", "n": 1, "s": "x"})).await;
         insert(port, json!({"id": "b", "n": 2, "s": "x"})).await;
         insert(port, json!({"id": "c", "n": 1.0, "s": null, "o": {"k": [1]}})).await;
@@ -285,7 +285,7 @@ pub(crate) mod laws {
             (json!({"o": {"k": [1.0]}}), vec!["c"]),
             (json!({"id": "b"}), vec!["b"]),
             (json!({"id": "b", "n": 1}), vec![]),
-            (json!({"id": "nobody"}), vec![]),
+            (json!({"id": "missing"}), vec![]),
             (json!({"n": "1"}), vec![]),
             (json!({"' OR 1=1 --": null}), vec!["a", "b", "c"]),
             (json!({"' OR 1=1 --": 1}), vec![]),
@@ -297,11 +297,11 @@ pub(crate) mod laws {
         }
     }
 
-    pub(crate) async fn a_change_under_an_identity_happens_once(port: &dyn Tables) {
+    pub(crate) async fn effects_are_applied_once(port: &dyn Tables) {
         let at = |effect: &str| scope("acme").with_effect(effect);
         for _ in 0..2 {
-            let told = port.insert(&at("i"), "t".into(), row(json!({"id": "a"}))).await.unwrap();
-            assert_eq!(told, "a", "the second is no row that is there already");
+            let result = port.insert(&at("i"), "t".into(), row(json!({"id": "a"}))).await.unwrap();
+            assert_eq!(result, "a", "the repeated call is not a duplicate row");
         }
         for _ in 0..2 {
             assert!(port.delete(&at("d"), "t".into(), "a".into()).await.unwrap());

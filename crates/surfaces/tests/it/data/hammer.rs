@@ -1,4 +1,4 @@
-//! Two tenants at once, on the same names.
+//! Two tenants at once, with the same names.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const TENANTS: [&str; 2] = ["acme", "other"];
 const ROUNDS: usize = 25;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_tenants_see_nothing_of_each_other_in_sql() {
+async fn sql_isolates_tenants() {
     let folder = tempfile::tempdir().unwrap();
     let port = sqlite::serve(Arc::new(SqliteFiles::new(folder.path(), SqlLimits::default())));
     let port = &port;
@@ -41,13 +41,13 @@ async fn two_tenants_see_nothing_of_each_other_in_sql() {
     ))
     .await;
     for tenant in TENANTS {
-        let told = call(port, tenant, "query", json!({ "sql": "SELECT id FROM t", "params": [] })).await;
-        assert_eq!(told["count"], ROUNDS);
+        let result = call(port, tenant, "query", json!({ "sql": "SELECT id FROM t", "params": [] })).await;
+        assert_eq!(result["count"], ROUNDS);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_tenants_see_nothing_of_each_other_in_vectors() {
+async fn vectors_isolate_tenants() {
     let (port, _folder) = vectors::open_with(|_| ());
     let port = &port;
     join_all(TENANTS.iter().flat_map(|tenant| (0..ROUNDS).map(move |n| (*tenant, n))).map(
@@ -55,33 +55,33 @@ async fn two_tenants_see_nothing_of_each_other_in_vectors() {
             let item =
                 json!({ "id": format!("{tenant}-{n}"), "vector": [n + 1, 1], "metadata": { "who": tenant } });
             call(port, tenant, "upsert", json!({ "namespace": "n", "items": [item] })).await;
-            let told =
+            let result =
                 call(port, tenant, "query", json!({ "namespace": "n", "vector": [1, 1], "topK": 1000 }))
                     .await;
-            assert!(vectors::ids(&told).iter().all(|id| id.starts_with(tenant)), "{told}");
+            assert!(vectors::ids(&result).iter().all(|id| id.starts_with(tenant)), "{result}");
         },
     ))
     .await;
     for tenant in TENANTS {
-        let told =
+        let result =
             call(port, tenant, "query", json!({ "namespace": "n", "vector": [1, 1], "topK": 1000 })).await;
-        assert_eq!(vectors::ids(&told).len(), ROUNDS);
+        assert_eq!(vectors::ids(&result).len(), ROUNDS);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_tenants_see_nothing_of_each_other_in_search() {
+async fn search_isolates_tenants() {
     let (port, _folder) = search::open_with(|_| ());
     let port = &port;
     join_all(TENANTS.iter().flat_map(|tenant| (0..ROUNDS).map(move |n| (*tenant, n))).map(|(tenant, n)| async move {
         let doc = json!({ "id": format!("{tenant}-{n}"), "fields": { "body": format!("shared words of {tenant}") } });
         call(port, tenant, "index", json!({ "index": "docs", "docs": [doc] })).await;
-        let told = call(port, tenant, "query", json!({ "index": "docs", "q": "shared acme other", "k": 1000 })).await;
-        assert!(search::ids(&told).iter().all(|id| id.starts_with(tenant)), "{told}");
+        let result = call(port, tenant, "query", json!({ "index": "docs", "q": "shared acme other", "k": 1000 })).await;
+        assert!(search::ids(&result).iter().all(|id| id.starts_with(tenant)), "{result}");
     }))
     .await;
     for tenant in TENANTS {
-        let told = call(port, tenant, "query", json!({ "index": "docs", "q": "words", "k": 1000 })).await;
-        assert_eq!(search::ids(&told).len(), ROUNDS);
+        let result = call(port, tenant, "query", json!({ "index": "docs", "q": "words", "k": 1000 })).await;
+        assert_eq!(search::ids(&result).len(), ROUNDS);
     }
 }

@@ -23,7 +23,7 @@ async fn open() -> Option<(Arc<dyn Queue>, Server)> {
 }
 
 mod contract {
-    /// The port, or the end of the test where there is no server.
+    /// The port, or the end of the test if no server is installed.
     macro_rules! here {
         () => {
             match super::open().await {
@@ -34,18 +34,18 @@ mod contract {
     }
 
     crate::contract::queue::served_elsewhere!(here!());
-    crate::contract::hold!(queue, here!(), [a_change_under_an_identity_happens_once]);
+    crate::contract::hold!(queue, here!(), [effects_are_applied_once]);
 }
 
 #[tokio::test]
-async fn a_short_lease_ends_and_the_message_comes_back() {
+async fn short_leases_expire() {
     let Some((queue, _server)) = open().await else { return };
     let at = scope("acme");
     let id = queue.publish(&at, "jobs".into(), json!(1)).await.unwrap();
     let mut watch = queue.watch();
     let short = Consume { lease_ms: 1, ..Consume::of("jobs") };
     let first = queue.consume(&at, short).await.unwrap().unwrap();
-    // It is told that it is back. What was published before may be told of late, so it is looked for until it is there.
+    // The return is reported. Reports of earlier publications may arrive late, so the message is polled for.
     let again = loop {
         watch.recv().await.unwrap();
         if let Some(again) = queue.consume(&at, Consume::of("jobs")).await.unwrap() {
@@ -65,7 +65,7 @@ async fn a_short_lease_ends_and_the_message_comes_back() {
 }
 
 #[tokio::test]
-async fn a_server_is_waited_at_for_a_message_and_for_one_that_was_postponed() {
+async fn consume_waits_on_the_server() {
     let Some((queue, _server)) = open().await else { return };
     assert!(queue.waits());
     let at = scope("acme");
@@ -76,7 +76,7 @@ async fn a_server_is_waited_at_for_a_message_and_for_one_that_was_postponed() {
     let (first, id) = (waited.unwrap().unwrap(), id.unwrap());
     assert_eq!((&first.id, first.deliveries), (&id, 1));
     assert!(queue.postpone(&at, first.token.clone(), 50).await.unwrap());
-    assert!(!queue.postpone(&at, first.token, 50).await.unwrap(), "nobody has it");
+    assert!(!queue.postpone(&at, first.token, 50).await.unwrap(), "it was not delivered");
     let again = queue.consume(&at, patient).await.unwrap().unwrap();
     assert_eq!((&again.id, again.deliveries), (&id, 2));
     assert!(queue.ack(&at, again.token).await.unwrap());
@@ -85,7 +85,7 @@ async fn a_server_is_waited_at_for_a_message_and_for_one_that_was_postponed() {
 }
 
 #[tokio::test]
-async fn a_message_for_later_is_handed_over_when_its_delay_is_over_and_not_before() {
+async fn delayed_messages_are_delivered_when_due() {
     let Some((queue, _server)) = open().await else { return };
     let at = scope("acme");
     let later = queue.publish_later(&at, "jobs".into(), json!("later"), 3_600_000).await.unwrap();
@@ -95,13 +95,13 @@ async fn a_message_for_later_is_handed_over_when_its_delay_is_over_and_not_befor
     let mut taken = BTreeSet::new();
     for _ in 0..2 {
         let delivery = queue.consume(&at, patient.clone()).await.unwrap().unwrap();
-        assert_eq!(delivery.deliveries, 1, "what came early is no delivery");
+        assert_eq!(delivery.deliveries, 1, "early arrivals do not count as deliveries");
         assert!(queue.ack(&at, delivery.token).await.unwrap());
         taken.insert(delivery.id);
     }
     assert_eq!(taken, [now, soon].into());
     let impatient = Consume { wait_ms: 1, ..Consume::of("jobs") };
-    assert_eq!(queue.consume(&at, impatient).await.unwrap(), None, "an hour is not over: {later}");
+    assert_eq!(queue.consume(&at, impatient).await.unwrap(), None, "the hour is not over: {later}");
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn messages_outlive_the_process_that_published_them() {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_away_is_said_to_be_unavailable() {
+async fn a_stopped_server_is_unavailable() {
     let Some((queue, server)) = open().await else { return };
     let at = scope("acme");
     queue.publish(&at, "jobs".into(), json!(1)).await.unwrap();
@@ -148,7 +148,7 @@ async fn a_server_that_goes_away_is_said_to_be_unavailable() {
 }
 
 #[tokio::test]
-async fn a_queue_and_a_message_are_bounded() {
+async fn queues_and_messages_are_limited() {
     let mut limits = Limits::default();
     limits.messages = 2;
     limits.message_bytes = 100;
@@ -160,7 +160,8 @@ async fn a_queue_and_a_message_are_bounded() {
     for n in 0..2 {
         queue.publish(&at, "jobs".into(), json!(n)).await.unwrap();
     }
-    // What was taken may be put aside, though its letter is larger than a message may be; not without an end, and not with any reason.
+    // A consumed message can be dead-lettered although its wrapped form exceeds the message limit; the number of times
+    // and the reason are limited.
     let mut subject = "poison".to_owned();
     queue.publish(&at, subject.clone(), json!("x".repeat(90))).await.unwrap();
     for _ in 0..8 {
@@ -178,16 +179,16 @@ async fn a_queue_and_a_message_are_bounded() {
     for n in 0..3 {
         queue.stream_publish(&at, "s".into(), json!(n)).await.unwrap();
     }
-    let page = queue.stream_read(&at, "s".into(), surfaces::queue::From::Beginning, 10).await.unwrap();
+    let page = queue.stream_read(&at, "s".into(), surfaces::queue::ReadFrom::Beginning, 10).await.unwrap();
     assert_eq!(
         page.records.iter().map(|record| &record.payload).collect::<Vec<_>>(),
         [&json!(1), &json!(2)],
-        "the oldest went"
+        "the oldest was removed"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_tenants_see_nothing_of_each_other_on_the_server() {
+async fn the_server_isolates_tenants() {
     let Some((queue, _server)) = open().await else { return };
     let queue = &queue;
     join_all(["acme", "other"].into_iter().flat_map(|tenant| (0..20).map(move |n| (tenant, n))).map(
@@ -201,7 +202,7 @@ async fn two_tenants_see_nothing_of_each_other_on_the_server() {
             assert!(!queue.ack(&foreign, mine.token.clone()).await.unwrap());
             assert!(queue.ack(&at, mine.token).await.unwrap());
             let page =
-                queue.stream_read(&at, "s".into(), surfaces::queue::From::Beginning, 1000).await.unwrap();
+                queue.stream_read(&at, "s".into(), surfaces::queue::ReadFrom::Beginning, 1000).await.unwrap();
             assert!(page.records.iter().all(|record| record.payload["who"] == tenant));
         },
     ))

@@ -25,7 +25,7 @@ mod contract {
 }
 
 #[tokio::test]
-async fn every_type_that_json_has_a_form_for_comes_back() {
+async fn types_with_a_json_form_round_trip() {
     let Some(port) = open(sql::limits()).await else { return };
     let table = [
         ("bool", json!(true), json!(true)),
@@ -60,14 +60,14 @@ async fn every_type_that_json_has_a_form_for_comes_back() {
         ("timestamptz[]", json!([]), json!([])),
     ];
     for (of, given, expected) in table {
-        let told = call(
+        let result = call(
             &port,
             "acme",
             "query",
             json!({ "sql": format!("SELECT $1::{of} AS v"), "params": [given] }),
         )
         .await;
-        assert_eq!(told["rows"], json!([{ "v": expected }]), "{of}");
+        assert_eq!(result["rows"], json!([{ "v": expected }]), "{of}");
         let none =
             call(&port, "acme", "query", json!({ "sql": format!("SELECT $1::{of} AS v"), "params": [null] }))
                 .await;
@@ -76,7 +76,7 @@ async fn every_type_that_json_has_a_form_for_comes_back() {
 }
 
 #[tokio::test]
-async fn a_value_of_another_type_and_a_type_without_a_form_are_refused() {
+async fn rejects_wrong_and_unsupported_types() {
     let Some(port) = open(sql::limits()).await else { return };
     for (of, given) in [
         ("int4", json!("seven")),
@@ -91,28 +91,28 @@ async fn a_value_of_another_type_and_a_type_without_a_form_are_refused() {
         let args = json!({ "sql": format!("SELECT $1::{of} AS v"), "params": [given] });
         assert_eq!(code(&port, "acme", "query", args.clone()).await, Code::InvalidArgument, "{args}");
     }
-    let told = call(
+    let result = call(
         &port,
         "acme",
         "query",
         json!({ "sql": "SELECT ($1::interval)::text AS v", "params": ["1 day"] }),
     )
     .await;
-    assert_eq!(told["rows"][0]["v"], "1 day");
+    assert_eq!(result["rows"][0]["v"], "1 day");
 }
 
 #[tokio::test]
-async fn the_server_itself_refuses_changes_by_a_query() {
+async fn queries_are_read_only_on_the_server() {
     let Some(port) = open(sql::limits()).await else { return };
     call(&port, "acme", "execute", json!({ "sql": "CREATE SEQUENCE counter", "params": [] })).await;
-    // The guard sees a function like any other.
+    // The guard cannot know that this function writes.
     let args = json!({ "sql": "SELECT nextval($1::text::regclass) AS n", "params": ["counter"] });
     assert_eq!(code(&port, "acme", "query", args.clone()).await, Code::DatasourceAccessDenied);
     assert_eq!(call(&port, "acme", "execute", args).await["rows"], json!([{ "n": 1 }]));
 }
 
 #[tokio::test]
-async fn nothing_of_one_call_is_left_in_the_connection_of_the_next() {
+async fn connections_are_reset_between_calls() {
     let mut limits = sql::limits();
     limits.connections = 1;
     let Some(port) = open(limits).await else { return };
@@ -132,7 +132,7 @@ async fn nothing_of_one_call_is_left_in_the_connection_of_the_next() {
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_leaves_no_transaction_behind() {
+async fn cancelled_calls_leave_no_transaction() {
     let mut limits = sql::limits();
     limits.connections = 1;
     let Some(port) = open(limits).await else { return };
@@ -142,15 +142,15 @@ async fn a_caller_that_goes_away_leaves_no_transaction_behind() {
     for _ in 0..5 {
         let args = json!({ "sql": "INSERT INTO t (id) VALUES ($1)", "params": [1] });
         let call = super::try_call(&port, &scope, "execute", args);
-        // Polled a few times and then dropped, wherever it is.
+        // Polled a few times, then dropped at any point.
         let _ = tokio::time::timeout(std::time::Duration::from_micros(300), call).await;
     }
-    let told = call(&port, "acme", "execute", json!({ "sql": "DELETE FROM t", "params": [] })).await;
-    assert!(told["changes"].as_u64().is_some_and(|changes| changes <= 1), "{told}");
+    let result = call(&port, "acme", "execute", json!({ "sql": "DELETE FROM t", "params": [] })).await;
+    assert!(result["changes"].as_u64().is_some_and(|changes| changes <= 1), "{result}");
 }
 
 #[tokio::test]
-async fn without_its_table_an_identity_is_not_kept_and_nothing_is_made() {
+async fn without_the_effects_table_ids_are_not_stored() {
     let Some(address) = servers::postgres().await else { return };
     let options = PostgresOptions { records_effects: false, ..PostgresOptions::new(address) };
     let database = Postgres::new(&options, sql::limits()).unwrap();
@@ -172,7 +172,7 @@ async fn without_its_table_an_identity_is_not_kept_and_nothing_is_made() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_unavailable_and_its_address_stays_secret() {
+async fn an_unreachable_server_is_unavailable_and_its_url_hidden() {
     let options = PostgresOptions::new("postgres://me:hunter2@127.0.0.1:1/app?sslmode=disable");
     let database = Postgres::new(&options, sql::limits()).unwrap();
     let port = sqlite::serve(Arc::new(database));
@@ -185,7 +185,7 @@ async fn a_server_that_does_not_answer_is_unavailable_and_its_address_stays_secr
 }
 
 #[tokio::test]
-async fn what_the_server_says_about_rows_is_not_passed_on() {
+async fn server_details_are_not_forwarded() {
     let Some(port) = open(sql::limits()).await else { return };
     call(
         &port,

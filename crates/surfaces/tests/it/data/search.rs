@@ -1,4 +1,4 @@
-//! What texts promise, held by the embedded ones.
+//! The contract of search, for the embedded adapter.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ fn open_in(folder: &TempDir, limits: SearchLimits) -> ServedSearch {
     ServedSearch::new(Arc::new(search), limits)
 }
 
-pub(crate) fn ids(told: &Value) -> Vec<&str> {
-    told["hits"].as_array().unwrap().iter().map(|hit| hit["id"].as_str().unwrap()).collect()
+pub(crate) fn ids(result: &Value) -> Vec<&str> {
+    result["hits"].as_array().unwrap().iter().map(|hit| hit["id"].as_str().unwrap()).collect()
 }
 
 fn ask(q: &str) -> Value {
@@ -43,15 +43,15 @@ async fn three(port: &ServedSearch, tenant: &str) {
 }
 
 #[tokio::test]
-async fn a_document_is_found_by_its_words_and_the_better_match_comes_first() {
+async fn finds_documents_best_match_first() {
     let (port, _folder) = open_with(|_| ());
     three(&port, "acme").await;
-    let told = call(&port, "acme", "query", ask("durable workflow runs")).await;
-    assert_eq!(ids(&told), ["flows", "systems"]);
+    let result = call(&port, "acme", "query", ask("durable workflow runs")).await;
+    assert_eq!(ids(&result), ["flows", "systems"]);
     let scores: Vec<f64> =
-        told["hits"].as_array().unwrap().iter().map(|hit| hit["score"].as_f64().unwrap()).collect();
+        result["hits"].as_array().unwrap().iter().map(|hit| hit["score"].as_f64().unwrap()).collect();
     assert!(scores[0] > scores[1] && scores[1] > 0.0, "{scores:?}");
-    assert_eq!(told["hits"][0]["fields"]["title"], "Patterns of workflow");
+    assert_eq!(result["hits"][0]["fields"]["title"], "Patterns of workflow");
     for (q, expected) in
         [("ENGINES", vec!["engines"]), ("2026", vec!["systems"]), ("title", vec![]), ("nothing", vec![])]
     {
@@ -60,20 +60,20 @@ async fn a_document_is_found_by_its_words_and_the_better_match_comes_first() {
 }
 
 #[tokio::test]
-async fn a_word_that_every_document_has_still_scores_above_zero() {
+async fn common_words_score_above_zero() {
     let (port, _folder) = open_with(|_| ());
     let docs: Vec<Value> =
         (0..5).map(|n| json!({ "id": format!("d{n}"), "fields": { "body": "apple orange" } })).collect();
     call(&port, "acme", "index", json!({ "index": "docs", "docs": docs })).await;
-    let told = call(&port, "acme", "query", json!({ "index": "docs", "q": "apple", "k": 2 })).await;
-    assert_eq!(told["hits"].as_array().unwrap().len(), 2);
-    assert!(told["hits"].as_array().unwrap().iter().all(|hit| hit["score"].as_f64().unwrap() > 0.0));
+    let result = call(&port, "acme", "query", json!({ "index": "docs", "q": "apple", "k": 2 })).await;
+    assert_eq!(result["hits"].as_array().unwrap().len(), 2);
+    assert!(result["hits"].as_array().unwrap().iter().all(|hit| hit["score"].as_f64().unwrap() > 0.0));
     let all = call(&port, "acme", "query", ask("apple")).await;
     assert_eq!(ids(&all), ["d0", "d1", "d2", "d3", "d4"]);
 }
 
 #[tokio::test]
-async fn a_query_is_text_and_has_no_syntax() {
+async fn queries_have_no_syntax() {
     let (port, _folder) = open_with(|_| ());
     three(&port, "acme").await;
     for (q, found) in [
@@ -126,15 +126,15 @@ async fn an_index_of_another_tenant_is_invisible() {
 }
 
 #[tokio::test]
-async fn a_document_is_replaced_and_removed_with_all_its_words() {
+async fn replaces_and_removes_documents() {
     let (port, _folder) = open_with(|_| ());
     three(&port, "acme").await;
     let docs = json!([{ "id": "flows", "fields": { "body": "replaced" } }]);
     call(&port, "acme", "index", json!({ "index": "docs", "docs": docs })).await;
     assert_eq!(ids(&call(&port, "acme", "query", ask("durable workflow")).await), Vec::<&str>::new());
     assert_eq!(ids(&call(&port, "acme", "query", ask("replaced")).await), ["flows"]);
-    let told = call(&port, "acme", "delete", json!({ "index": "docs", "ids": ["flows", "nobody"] })).await;
-    assert_eq!(told, json!({ "deleted": 1 }));
+    let result = call(&port, "acme", "delete", json!({ "index": "docs", "ids": ["flows", "missing"] })).await;
+    assert_eq!(result, json!({ "deleted": 1 }));
     assert_eq!(ids(&call(&port, "acme", "query", ask("replaced")).await), Vec::<&str>::new());
     call(&port, "acme", "delete", json!({ "index": "docs", "ids": ["engines", "systems"] })).await;
     assert_eq!(code(&port, "acme", "query", ask("runs")).await, Code::SearchIndexNotFound);
@@ -143,7 +143,7 @@ async fn a_document_is_replaced_and_removed_with_all_its_words() {
 }
 
 #[tokio::test]
-async fn a_filter_holds_for_every_hit() {
+async fn filters_apply_to_every_hit() {
     let (port, _folder) = open_with(|_| ());
     let docs: Vec<Value> = (0..50)
         .map(
@@ -151,21 +151,21 @@ async fn a_filter_holds_for_every_hit() {
         )
         .collect();
     call(&port, "acme", "index", json!({ "index": "docs", "docs": docs })).await;
-    let told = call(
+    let result = call(
         &port,
         "acme",
         "query",
         json!({ "index": "docs", "q": "apple", "k": 3, "filter": { "even": false } }),
     )
     .await;
-    assert_eq!(ids(&told), ["01", "03", "05"]);
-    let told =
+    assert_eq!(ids(&result), ["01", "03", "05"]);
+    let result =
         call(&port, "acme", "query", json!({ "index": "docs", "q": "apple", "filter": { "n": 44.0 } })).await;
-    assert_eq!(ids(&told), ["44"]);
+    assert_eq!(ids(&result), ["44"]);
 }
 
 #[tokio::test]
-async fn a_change_under_an_identity_happens_once_and_outlives_a_restart() {
+async fn effects_are_applied_once_across_restarts() {
     let (port, folder) = open_with(|_| ());
     three(&port, "acme").await;
     let once = scope("acme").with_effect("e");
@@ -178,7 +178,7 @@ async fn a_change_under_an_identity_happens_once_and_outlives_a_restart() {
 }
 
 #[tokio::test]
-async fn every_size_is_bounded_and_the_bound_is_told() {
+async fn sizes_are_limited_and_limits_reported() {
     let (port, _folder) = open_with(|limits| {
         limits.documents = 2;
         limits.document_bytes = 100;
@@ -225,7 +225,7 @@ async fn every_size_is_bounded_and_the_bound_is_told() {
 }
 
 #[tokio::test]
-async fn only_what_is_true_is_advertised() {
+async fn advertises_supported_features() {
     let (port, _folder) = open_with(|_| ());
     assert_eq!(port.advertise(), ("searchIndex", json!({ "supported": true })));
     assert_eq!(code(&port, "acme", "find", json!({})).await, Code::InvalidArgument);

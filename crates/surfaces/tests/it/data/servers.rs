@@ -1,7 +1,7 @@
-//! Servers from the packages of the system, for this process alone.
+//! Servers from system packages, private to this process.
 //!
-//! A server lives below a shell that waits for the end of its input. The input ends when this process does, however it ends; then the server is
-//! stopped and its folder is removed. A server that is not installed is said to be missing, and with `INTERLOCK_SKIP_NOTHING=1` that is a
+//! A server runs under a shell that waits for the end of its input. The input ends with this process; then the server
+//! is stopped and its folder removed. A missing server is reported, and with `INTERLOCK_SKIP_NOTHING=1` it is a
 //! failure.
 
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to come up on a machine that is busy.
+/// How long a server may take to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A server and the folder in which it is.
+/// A server and its folder.
 pub(crate) struct Server {
     pub(crate) folder: PathBuf,
-    /// Whose input holds the server.
+    /// Its input keeps the server running.
     child: Child,
 }
 
 impl Server {
-    /// Starts the script. `$1` is a folder of its own, and the script says `hold PID` when its server runs.
+    /// Starts the script. `$1` is an empty folder; the script calls `hold PID` when its server runs.
     fn start(script: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("il-").tempdir().unwrap().keep();
         let script = format!(
@@ -39,7 +39,7 @@ impl Server {
         Self { folder, child }
     }
 
-    /// Waits until the server is to be seen.
+    /// Waits until the server is visible.
     fn wait<T>(&self, mut seen: impl FnMut(&Path) -> Option<T>) -> T {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -47,12 +47,12 @@ impl Server {
                 return seen;
             }
             let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-            assert!(Instant::now() < until, "the server does not come up: {}", log());
+            assert!(Instant::now() < until, "the server does not start: {}", log());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// Stops it, and waits until it has stopped.
+    /// Stops the server and waits for its end.
     pub(crate) fn stop(self) {
         drop(self);
     }
@@ -65,7 +65,7 @@ impl Drop for Server {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "a test that does not run says so")]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn missing(what: &str) {
     let said = format!("{what} is not installed, so its tests were SKIPPED");
     assert!(std::env::var_os("INTERLOCK_SKIP_NOTHING").is_none_or(|value| value != "1"), "{said}");
@@ -83,7 +83,7 @@ fn postgres_programs() -> Option<PathBuf> {
     versions.pop()
 }
 
-/// The address of an empty database. One server is shared by all tests of the process, and each has a database of its own.
+/// The address of an empty database. All tests of the process share one server, and each has its own database.
 pub(crate) async fn postgres() -> Option<String> {
     static SERVER: OnceLock<Option<Server>> = OnceLock::new();
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -94,7 +94,7 @@ pub(crate) async fn postgres() -> Option<String> {
                 return None;
             };
             let programs = programs.display();
-            // The server refuses to run as root. No disk has to be waited for in a test.
+            // The server refuses to run as root. Durability is not needed in a test.
             let server = Server::start(&format!(
                 "if [ \"$(id -u)\" = 0 ]; then chown postgres \"$folder\"; as='setpriv --reuid=postgres --regid=postgres --init-groups'; else as=; fi
                  $as {programs}/initdb -D \"$folder/data\" -U postgres -A trust -N -E UTF8 --locale=C || exit 1
@@ -121,7 +121,7 @@ pub(crate) async fn postgres() -> Option<String> {
     Some(address(&name))
 }
 
-/// A server of NATS with JetStream, and its address. It is the caller's own, so that the caller may stop it.
+/// A NATS server with JetStream and its address. The caller owns it and may stop it.
 pub(crate) async fn nats() -> Option<(String, Server)> {
     if !Path::new("/usr/sbin/nats-server").exists() && !Path::new("/usr/bin/nats-server").exists() {
         missing("the package nats-server");

@@ -1,4 +1,4 @@
-//! What databases promise. Statements are written so that every driver understands them.
+//! The contract of SQL databases. The statements work in every dialect.
 
 macro_rules! all {
     ($open:expr) => {
@@ -6,34 +6,34 @@ macro_rules! all {
             crate::data::sql::laws,
             $open,
             [
-                what_was_inserted_is_queried,
-                a_failing_statement_takes_the_whole_transaction_back,
-                a_transaction_tells_what_each_statement_brought,
-                values_of_every_kind_come_back,
-                values_are_never_read_as_sql,
-                a_statement_that_holds_values_is_refused_and_nothing_runs,
-                a_query_cannot_change_anything,
-                what_belongs_to_the_host_is_denied,
-                a_fault_in_the_statement_is_told,
-                the_count_of_values_has_to_fit,
-                an_answer_is_bounded_in_rows_and_bytes,
-                the_answers_of_a_transaction_are_bounded_together,
-                a_statement_that_takes_too_long_is_ended,
-                an_unknown_datasource_is_not_found_and_a_foreign_one_denied,
-                a_change_under_an_identity_happens_once,
-                a_refused_change_may_be_made_again_under_its_identity,
-                an_identity_is_good_for_one_operation,
-                concurrent_changes_all_happen,
-                both_spellings_of_arguments_are_understood,
-                two_columns_of_one_name_are_refused,
-                unknown_operations_and_arguments_are_refused,
+                inserts_and_queries,
+                a_failed_statement_rolls_back_the_transaction,
+                transactions_return_a_result_per_statement,
+                values_round_trip,
+                values_are_not_interpreted,
+                statements_with_values_are_rejected,
+                queries_are_read_only,
+                host_tables_are_denied,
+                syntax_errors_are_reported,
+                placeholder_and_value_counts_must_match,
+                results_are_limited_in_rows_and_bytes,
+                transaction_results_are_limited_in_total,
+                long_statements_are_stopped,
+                unknown_datasources_are_not_found_and_foreign_ones_denied,
+                effects_are_applied_once,
+                failed_changes_can_reuse_their_effect_id,
+                effect_ids_are_bound_to_an_operation,
+                concurrent_changes_are_all_applied,
+                accepts_both_argument_spellings,
+                duplicate_columns_are_rejected,
+                unknown_operations_and_arguments_are_rejected,
             ]
         );
     };
 }
 pub(crate) use all;
 
-/// The bounds under which the laws are held.
+/// The limits of the contract tests.
 pub(crate) fn limits() -> surfaces::sql::SqlLimits {
     let mut limits = surfaces::sql::SqlLimits::default();
     limits.rows = 500;
@@ -63,21 +63,21 @@ pub(crate) mod laws {
     }
 
     async fn count(port: &ServedSql) -> i64 {
-        let told =
+        let result =
             call(port, "acme", "query", json!({ "sql": "SELECT count(*) AS n FROM things", "params": [] }))
                 .await;
-        told["rows"][0]["n"].as_i64().unwrap()
+        result["rows"][0]["n"].as_i64().unwrap()
     }
 
-    pub(crate) async fn what_was_inserted_is_queried(port: &ServedSql) {
+    pub(crate) async fn inserts_and_queries(port: &ServedSql) {
         table(port).await;
         for (id, val) in [(1, "one"), (2, "two"), (3, "three")] {
             assert_eq!(insert(port, id, val).await["changes"], 1);
         }
         let sql = "SELECT id, val FROM things WHERE id >= $1 ORDER BY 1 LIMIT 5";
-        let told = call(port, "acme", "query", json!({ "sql": sql, "params": [2] })).await;
-        assert_eq!(told["rows"], json!([{ "id": 2, "val": "two" }, { "id": 3, "val": "three" }]));
-        assert_eq!(told["count"], 2);
+        let result = call(port, "acme", "query", json!({ "sql": sql, "params": [2] })).await;
+        assert_eq!(result["rows"], json!([{ "id": 2, "val": "two" }, { "id": 3, "val": "three" }]));
+        assert_eq!(result["count"], 2);
         let sql = "UPDATE things SET val = $1 WHERE id < $2";
         assert_eq!(
             call(port, "acme", "execute", json!({ "sql": sql, "params": ["less", 3] })).await["changes"],
@@ -91,7 +91,7 @@ pub(crate) mod laws {
         assert_eq!(count(port).await, 1);
     }
 
-    pub(crate) async fn a_failing_statement_takes_the_whole_transaction_back(port: &ServedSql) {
+    pub(crate) async fn a_failed_statement_rolls_back_the_transaction(port: &ServedSql) {
         table(port).await;
         let sql = "INSERT INTO things (id, val) VALUES ($1, $2)";
         let statements = json!([
@@ -103,21 +103,21 @@ pub(crate) mod laws {
         assert_eq!(refusal.code, Code::SqlTransactionAborted);
         assert!(refusal.message.contains("statement 2"), "{}", refusal.message);
         assert_eq!(count(port).await, 0);
-        // And what follows is not in the way of anything.
+        // The failure does not affect later calls.
         insert(port, 1, "one").await;
         assert_eq!(count(port).await, 1);
     }
 
-    pub(crate) async fn a_transaction_tells_what_each_statement_brought(port: &ServedSql) {
+    pub(crate) async fn transactions_return_a_result_per_statement(port: &ServedSql) {
         table(port).await;
         let statements = json!([
             { "sql": "INSERT INTO things (id, val) VALUES ($1, $2), ($3, $2)", "params": [1, "x", 2] },
             { "sql": "SELECT id FROM things ORDER BY id", "params": [] },
         ]);
-        let told = call(port, "acme", "transaction", json!({ "statements": statements })).await;
-        assert_eq!((&told["ok"], &told["committed"]), (&json!(true), &json!(true)));
-        assert_eq!(told["results"][0]["changes"], 2);
-        assert_eq!(told["results"][1]["rows"], json!([{ "id": 1 }, { "id": 2 }]));
+        let result = call(port, "acme", "transaction", json!({ "statements": statements })).await;
+        assert_eq!((&result["ok"], &result["committed"]), (&json!(true), &json!(true)));
+        assert_eq!(result["results"][0]["changes"], 2);
+        assert_eq!(result["results"][1]["rows"], json!([{ "id": 1 }, { "id": 2 }]));
         for wrong in
             [json!([]), json!({}), json!([1]), json!([{ "sql": "SELECT id FROM things", "parameters": [] }])]
         {
@@ -128,7 +128,7 @@ pub(crate) mod laws {
         }
     }
 
-    pub(crate) async fn values_of_every_kind_come_back(port: &ServedSql) {
+    pub(crate) async fn values_round_trip(port: &ServedSql) {
         let sql = "CREATE TABLE kinds (i BIGINT, f DOUBLE PRECISION, t TEXT, n TEXT)";
         call(port, "acme", "execute", json!({ "sql": sql, "params": [] })).await;
         let rows = [
@@ -141,25 +141,25 @@ pub(crate) mod laws {
             let sql = "INSERT INTO kinds (i, f, t, n) VALUES ($1, $2, $3, $4)";
             call(port, "acme", "execute", json!({ "sql": sql, "params": row })).await;
             let sql = "SELECT i, f, t, n FROM kinds";
-            let told = call(port, "acme", "query", json!({ "sql": sql, "params": [] })).await;
-            let got = &told["rows"][0];
+            let result = call(port, "acme", "query", json!({ "sql": sql, "params": [] })).await;
+            let got = &result["rows"][0];
             assert_eq!(json!([got["i"], got["f"], got["t"], got["n"]]), *row);
             call(port, "acme", "execute", json!({ "sql": "DELETE FROM kinds", "params": [] })).await;
         }
     }
 
-    pub(crate) async fn values_are_never_read_as_sql(port: &ServedSql) {
+    pub(crate) async fn values_are_not_interpreted(port: &ServedSql) {
         table(port).await;
         insert(port, 1, "one").await;
         for attack in ["' OR '1'='1", "x'; DROP TABLE things; --", "\\", "one\u{0}".trim_end_matches('\0')] {
             let sql = "SELECT id FROM things WHERE val = $1";
-            let told = call(port, "acme", "query", json!({ "sql": sql, "params": [attack] })).await;
-            assert_eq!(told["count"], i64::from(attack == "one"), "{attack}");
+            let result = call(port, "acme", "query", json!({ "sql": sql, "params": [attack] })).await;
+            assert_eq!(result["count"], i64::from(attack == "one"), "{attack}");
         }
         assert_eq!(count(port).await, 1);
     }
 
-    pub(crate) async fn a_statement_that_holds_values_is_refused_and_nothing_runs(port: &ServedSql) {
+    pub(crate) async fn statements_with_values_are_rejected(port: &ServedSql) {
         table(port).await;
         insert(port, 1, "one").await;
         for sql in [
@@ -184,7 +184,7 @@ pub(crate) mod laws {
         assert_eq!(count(port).await, 1);
     }
 
-    pub(crate) async fn a_query_cannot_change_anything(port: &ServedSql) {
+    pub(crate) async fn queries_are_read_only(port: &ServedSql) {
         table(port).await;
         for sql in [
             "INSERT INTO things (id) VALUES ($1)",
@@ -202,7 +202,7 @@ pub(crate) mod laws {
         assert_eq!(count(port).await, 0);
     }
 
-    pub(crate) async fn what_belongs_to_the_host_is_denied(port: &ServedSql) {
+    pub(crate) async fn host_tables_are_denied(port: &ServedSql) {
         table(port).await;
         let once = scope("acme").with_effect("e");
         let args = json!({ "sql": "INSERT INTO things (id) VALUES ($1)", "params": [1] });
@@ -225,7 +225,7 @@ pub(crate) mod laws {
         }
     }
 
-    pub(crate) async fn a_fault_in_the_statement_is_told(port: &ServedSql) {
+    pub(crate) async fn syntax_errors_are_reported(port: &ServedSql) {
         table(port).await;
         for sql in [
             "SELEKT id",
@@ -244,7 +244,7 @@ pub(crate) mod laws {
         assert_eq!(code(port, "acme", "execute", again).await, Code::SqlTransactionAborted);
     }
 
-    pub(crate) async fn the_count_of_values_has_to_fit(port: &ServedSql) {
+    pub(crate) async fn placeholder_and_value_counts_must_match(port: &ServedSql) {
         table(port).await;
         let sql = "SELECT id FROM things WHERE id = $1 AND val = $2";
         for params in [json!([]), json!([1]), json!([1, "a", 2]), json!({}), json!("1")] {
@@ -254,7 +254,7 @@ pub(crate) mod laws {
                 "{params}"
             );
         }
-        // The number of a placeholder counts, and not where it stands.
+        // Placeholders are identified by number, not by position.
         insert(port, 1, "one").await;
         let sql = "SELECT id FROM things WHERE val = $2 AND id = $1 AND val = $2";
         assert_eq!(
@@ -262,12 +262,12 @@ pub(crate) mod laws {
             1
         );
         let many = vec![json!(1); 1_001];
-        let told =
+        let result =
             refused(port, "acme", "query", json!({ "sql": "SELECT id FROM things", "params": many })).await;
-        assert!(told.code == Code::InvalidArgument && told.message.contains("1000"), "{told:?}");
+        assert!(result.code == Code::InvalidArgument && result.message.contains("1000"), "{result:?}");
     }
 
-    pub(crate) async fn the_answers_of_a_transaction_are_bounded_together(port: &ServedSql) {
+    pub(crate) async fn transaction_results_are_limited_in_total(port: &ServedSql) {
         table(port).await;
         insert(port, 1, &"x".repeat(40_000)).await;
         let read = json!({ "sql": "SELECT val FROM things WHERE id = $1", "params": [1] });
@@ -276,17 +276,17 @@ pub(crate) mod laws {
         let large = json!({ "statements": [add, read, read, read] });
         let refusal = try_call(port, &once, "transaction", large).await.unwrap_err();
         assert!(
-            refusal.code == Code::InvalidArgument && refusal.message.contains("100000 bytes together"),
+            refusal.code == Code::InvalidArgument && refusal.message.contains("100000 bytes in total"),
             "{refusal:?}"
         );
         let count = json!({ "sql": "SELECT id FROM things", "params": [] });
-        assert_eq!(call(port, "acme", "query", count.clone()).await["count"], 1, "nothing changed");
+        assert_eq!(call(port, "acme", "query", count.clone()).await["count"], 1, "nothing was changed");
         let small = json!({ "statements": [add, read, read] });
         try_call(port, &once, "transaction", small).await.unwrap();
-        assert_eq!(call(port, "acme", "query", count).await["count"], 2, "the identity was free");
+        assert_eq!(call(port, "acme", "query", count).await["count"], 2, "the effect id was free");
     }
 
-    pub(crate) async fn an_answer_is_bounded_in_rows_and_bytes(port: &ServedSql) {
+    pub(crate) async fn results_are_limited_in_rows_and_bytes(port: &ServedSql) {
         table(port).await;
         let rows: Vec<String> = (0..200).map(|n| format!("(${}, $201)", n + 1)).collect();
         for batch in 0..3 {
@@ -298,10 +298,10 @@ pub(crate) mod laws {
         let sql = "SELECT id FROM things";
         let refusal = refused(port, "acme", "query", json!({ "sql": sql, "params": [] })).await;
         assert!(refusal.code == Code::InvalidArgument && refusal.message.contains("500 rows"), "{refusal:?}");
-        let told =
+        let result =
             call(port, "acme", "query", json!({ "sql": "SELECT id FROM things LIMIT 500", "params": [] }))
                 .await;
-        assert_eq!(told["count"], 500);
+        assert_eq!(result["count"], 500);
         let sql = "UPDATE things SET val = $1 WHERE id < $2";
         call(port, "acme", "execute", json!({ "sql": sql, "params": ["y".repeat(1000), 200] })).await;
         let sql = "SELECT val FROM things WHERE id < $1";
@@ -312,7 +312,7 @@ pub(crate) mod laws {
         );
     }
 
-    pub(crate) async fn a_statement_that_takes_too_long_is_ended(port: &ServedSql) {
+    pub(crate) async fn long_statements_are_stopped(port: &ServedSql) {
         let endless = "WITH RECURSIVE n(i) AS (SELECT $1 + $2 UNION ALL SELECT i + $2 FROM n) SELECT count(*) AS n FROM n";
         let endless = endless.replace("$1", "CAST($1 AS BIGINT)").replace("$2", "CAST($2 AS BIGINT)");
         let refusal = refused(port, "acme", "query", json!({ "sql": endless, "params": [0, 1] })).await;
@@ -323,27 +323,27 @@ pub(crate) mod laws {
         assert_eq!(count(port).await, 0);
     }
 
-    pub(crate) async fn an_unknown_datasource_is_not_found_and_a_foreign_one_denied(port: &ServedSql) {
+    pub(crate) async fn unknown_datasources_are_not_found_and_foreign_ones_denied(port: &ServedSql) {
         let ask = |name: &str| json!({ "sql": "SELECT id FROM things", "params": [], "datasource": name });
         assert_eq!(code(port, "acme", "query", ask("nowhere")).await, Code::DatasourceNotFound);
         assert_eq!(code(port, "acme", "query", ask("theirs")).await, Code::DatasourceAccessDenied);
         assert_eq!(
             code(port, "other", "execute", ask("theirs")).await,
             Code::SqlSyntaxError,
-            "it is theirs, and empty"
+            "the tenant has its own empty one"
         );
         let (key, block) = port.advertise();
         assert_eq!(key, "sql");
         let names: Vec<&str> =
             block["datasources"].as_array().unwrap().iter().filter_map(|one| one["id"].as_str()).collect();
-        assert_eq!(names, ["default"], "what is for some is not shown to all");
+        assert_eq!(names, ["default"], "restricted datasources are not listed");
         assert_eq!((&block["supported"], &block["transactions"]), (&json!(true), &json!(true)));
     }
 
-    pub(crate) async fn a_change_under_an_identity_happens_once(port: &ServedSql) {
+    pub(crate) async fn effects_are_applied_once(port: &ServedSql) {
         table(port).await;
         let once = scope("acme").with_effect("run-1/node-2");
-        // Each time under an id of its own, so that nothing but the identity keeps the second from happening.
+        // Each with a new row id, so that only the effect id prevents a second insert.
         let args =
             json!({ "sql": "INSERT INTO things (id, val) SELECT count(*), $1 FROM things", "params": ["x"] });
         let first = try_call(port, &once, "execute", args.clone()).await.unwrap();
@@ -357,8 +357,8 @@ pub(crate) mod laws {
                     try_call(port, &scope("acme").with_effect("together"), "execute", args).await.unwrap()
                 }
             }));
-        let told = together.await;
-        assert!(told.iter().all(|one| one["changes"] == 1), "{told:?}");
+        let result = together.await;
+        assert!(result.iter().all(|one| one["changes"] == 1), "{result:?}");
         assert_eq!(count(port).await, 2);
         let statements = json!({ "statements": [args] });
         let twice = scope("acme").with_effect("batch");
@@ -368,7 +368,7 @@ pub(crate) mod laws {
         assert_eq!(count(port).await, 3);
     }
 
-    pub(crate) async fn a_refused_change_may_be_made_again_under_its_identity(port: &ServedSql) {
+    pub(crate) async fn failed_changes_can_reuse_their_effect_id(port: &ServedSql) {
         table(port).await;
         insert(port, 1, "one").await;
         let once = scope("acme").with_effect("e");
@@ -382,7 +382,7 @@ pub(crate) mod laws {
         assert_eq!(count(port).await, 1);
     }
 
-    pub(crate) async fn an_identity_is_good_for_one_operation(port: &ServedSql) {
+    pub(crate) async fn effect_ids_are_bound_to_an_operation(port: &ServedSql) {
         table(port).await;
         let once = scope("acme").with_effect("e");
         let args = json!({ "sql": "INSERT INTO things (id) VALUES ($1)", "params": [1] });
@@ -400,36 +400,36 @@ pub(crate) mod laws {
         assert_eq!(count(port).await, 1);
     }
 
-    pub(crate) async fn concurrent_changes_all_happen(port: &ServedSql) {
+    pub(crate) async fn concurrent_changes_are_all_applied(port: &ServedSql) {
         table(port).await;
         insert(port, 0, "counter").await;
         join_all((1..=20).map(|id| insert(port, id, "x"))).await;
         assert_eq!(count(port).await, 21);
     }
 
-    pub(crate) async fn both_spellings_of_arguments_are_understood(port: &ServedSql) {
+    pub(crate) async fn accepts_both_argument_spellings(port: &ServedSql) {
         table(port).await;
         let args =
             json!({ "sql": "INSERT INTO things (id) VALUES ($1)", "params": [1], "datasourceId": "default" });
         assert_eq!(call(port, "acme", "execute", args).await["rowsAffected"], 1);
         let operations = json!([{ "sql": "INSERT INTO things (id) VALUES ($1)", "params": [2] }]);
-        let told =
+        let result =
             call(port, "acme", "transaction", json!({ "datasourceId": "default", "operations": operations }))
                 .await;
-        assert_eq!(told["committed"], true);
+        assert_eq!(result["committed"], true);
         assert_eq!(
             call(port, "acme", "query", json!({ "sql": "SELECT id FROM things" })).await["rowCount"],
             2
         );
     }
 
-    pub(crate) async fn two_columns_of_one_name_are_refused(port: &ServedSql) {
+    pub(crate) async fn duplicate_columns_are_rejected(port: &ServedSql) {
         table(port).await;
         let args = json!({ "sql": "SELECT id, val AS id FROM things", "params": [] });
         assert_eq!(code(port, "acme", "query", args).await, Code::InvalidArgument);
     }
 
-    pub(crate) async fn unknown_operations_and_arguments_are_refused(port: &ServedSql) {
+    pub(crate) async fn unknown_operations_and_arguments_are_rejected(port: &ServedSql) {
         for (op, args) in [
             ("select", json!({})),
             ("query", json!({ "sql": "SELECT id FROM things", "param": [] })),

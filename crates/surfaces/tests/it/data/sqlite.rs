@@ -34,7 +34,7 @@ mod contract {
 }
 
 #[tokio::test]
-async fn a_tenant_and_a_datasource_have_a_file_of_their_own() {
+async fn every_tenant_and_datasource_has_its_file() {
     let (port, folder) = open(sql::limits());
     let make = json!({ "sql": "CREATE TABLE mine (id INTEGER PRIMARY KEY)", "params": [] });
     call(&port, "acme", "execute", make).await;
@@ -65,7 +65,7 @@ async fn a_tenant_and_a_datasource_have_a_file_of_their_own() {
 }
 
 #[tokio::test]
-async fn what_was_answered_is_there_after_a_restart_and_so_are_identities() {
+async fn data_and_effect_ids_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let open = || serve(Arc::new(SqliteFiles::new(folder.path(), SqlLimits::default())));
     let insert = json!({ "sql": "INSERT INTO t (n) VALUES (?)", "params": [5] });
@@ -77,12 +77,12 @@ async fn what_was_answered_is_there_after_a_restart_and_so_are_identities() {
     drop(port);
     let port = open();
     assert_eq!(super::try_call(&port, &once, "execute", insert).await.unwrap(), first);
-    let told = call(&port, "acme", "query", json!({ "sql": "SELECT n FROM t", "params": [] })).await;
-    assert_eq!(told["rows"], json!([{ "n": 5 }]));
+    let result = call(&port, "acme", "query", json!({ "sql": "SELECT n FROM t", "params": [] })).await;
+    assert_eq!(result["rows"], json!([{ "n": 5 }]));
 }
 
 #[tokio::test]
-async fn placeholders_are_counted_as_sqlite_counts_them() {
+async fn placeholders_count_as_in_sqlite() {
     let (port, _folder) = open(sql::limits());
     call(&port, "acme", "execute", json!({ "sql": "CREATE TABLE t (a, b)", "params": [] })).await;
     for sql in [
@@ -92,8 +92,8 @@ async fn placeholders_are_counted_as_sqlite_counts_them() {
     ] {
         call(&port, "acme", "execute", json!({ "sql": sql, "params": ["a", true] })).await;
     }
-    let told = call(&port, "acme", "query", json!({ "sql": "SELECT a, b FROM t", "params": [] })).await;
-    assert_eq!(told["rows"], json!([{ "a": "a", "b": 1 }, { "a": "a", "b": 1 }, { "a": "a", "b": 1 }]));
+    let result = call(&port, "acme", "query", json!({ "sql": "SELECT a, b FROM t", "params": [] })).await;
+    assert_eq!(result["rows"], json!([{ "a": "a", "b": 1 }, { "a": "a", "b": 1 }, { "a": "a", "b": 1 }]));
     for sql in
         ["SELECT a FROM t WHERE a = :a", "SELECT a FROM t WHERE a = @a", "SELECT a FROM t WHERE a = $a"]
     {
@@ -106,21 +106,21 @@ async fn placeholders_are_counted_as_sqlite_counts_them() {
 }
 
 #[tokio::test]
-async fn bytes_and_json_have_their_forms() {
+async fn encodes_bytes_and_json() {
     let (port, _folder) = open(sql::limits());
     let sql = "SELECT unhex(?) AS bytes, json_extract(?, ?) AS inner, CAST(? AS REAL) AS endless";
-    let told = call(
+    let result = call(
         &port,
         "acme",
         "query",
         json!({ "sql": sql, "params": ["00ff", { "a": [1, { "b": 2 }] }, "$.a[1].b", "1e999"] }),
     )
     .await;
-    assert_eq!(told["rows"], json!([{ "bytes": "AP8=", "inner": 2, "endless": "Infinity" }]));
+    assert_eq!(result["rows"], json!([{ "bytes": "AP8=", "inner": 2, "endless": "Infinity" }]));
 }
 
 #[tokio::test]
-async fn a_file_does_not_outgrow_its_bound() {
+async fn file_size_is_limited() {
     let mut limits = sql::limits();
     limits.file_bytes = 256 << 10;
     let (port, _folder) = open(limits);
@@ -145,7 +145,7 @@ async fn a_file_does_not_outgrow_its_bound() {
 }
 
 #[tokio::test]
-async fn work_that_cannot_be_kept_in_the_end_is_not_to_be_made_again() {
+async fn commit_failures_are_not_retryable() {
     let mut limits = sql::limits();
     limits.file_bytes = 64 << 10;
     let (port, _folder) = open(limits);
@@ -153,7 +153,7 @@ async fn work_that_cannot_be_kept_in_the_end_is_not_to_be_made_again() {
     for make in ["CREATE TABLE parent (id INTEGER PRIMARY KEY)", of_parent] {
         call(&port, "acme", "execute", json!({ "sql": make, "params": [] })).await;
     }
-    // Both statements run: what fails is the end of the transaction, and the answer that is stored beside it.
+    // Both statements succeed; the commit fails, or storing the result.
     let orphan = json!({ "sql": "INSERT INTO child (of) VALUES (?)", "params": [7] });
     let large = "INSERT INTO parent (id) VALUES (?) RETURNING ? AS said";
     let large = json!({ "sql": large, "params": [1, "x".repeat(90_000)] });
@@ -172,7 +172,7 @@ async fn work_that_cannot_be_kept_in_the_end_is_not_to_be_made_again() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_damaged_says_so() {
+async fn damaged_files_are_reported() {
     let (port, folder) = open(sql::limits());
     call(&port, "acme", "execute", json!({ "sql": "CREATE TABLE t (a)", "params": [] })).await;
     drop(port);
@@ -183,7 +183,7 @@ async fn a_file_that_is_damaged_says_so() {
             if path.is_dir() {
                 folders.push(path);
             } else {
-                std::fs::write(path, "no database, and longer than its header: ".repeat(100)).unwrap();
+                std::fs::write(path, "not a database, and longer than its header: ".repeat(100)).unwrap();
             }
         }
     }
@@ -210,14 +210,15 @@ async fn more_tenants_than_open_files_are_served() {
                 json!({ "sql": "INSERT INTO t (a) VALUES (?)", "params": [round] }),
             )
             .await;
-            let told = call(&port, tenant, "query", json!({ "sql": "SELECT a FROM t", "params": [] })).await;
-            assert_eq!(told["count"], round + 1, "{tenant}");
+            let result =
+                call(&port, tenant, "query", json!({ "sql": "SELECT a FROM t", "params": [] })).await;
+            assert_eq!(result["count"], round + 1, "{tenant}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_text_in_double_quotes_is_a_name_and_no_value() {
+async fn double_quotes_are_names() {
     let (port, _folder) = open(sql::limits());
     call(&port, "acme", "execute", json!({ "sql": "CREATE TABLE t (a)", "params": [] })).await;
     let refusal = refused(
@@ -231,7 +232,7 @@ async fn a_text_in_double_quotes_is_a_name_and_no_value() {
 }
 
 #[tokio::test]
-async fn a_statement_whose_steps_are_long_is_ended_by_the_clock() {
+async fn expensive_steps_are_stopped_by_the_time_limit() {
     let (port, _folder) = open({
         let mut limits = SqlLimits::default();
         limits.steps = u64::MAX;
@@ -239,43 +240,43 @@ async fn a_statement_whose_steps_are_long_is_ended_by_the_clock() {
         limits
     });
     let sql = "WITH RECURSIVE n(i) AS (SELECT ? UNION ALL SELECT i + ? FROM n) SELECT max(length(randomblob(?))) AS m FROM n";
-    let told = refused(&port, "acme", "query", json!({ "sql": sql, "params": [0, 1, 100_000] })).await;
-    assert!(told.code == Code::InvalidArgument && told.message.contains("200 ms"), "{told:?}");
+    let result = refused(&port, "acme", "query", json!({ "sql": sql, "params": [0, 1, 100_000] })).await;
+    assert!(result.code == Code::InvalidArgument && result.message.contains("200 ms"), "{result:?}");
     let short =
         call(&port, "acme", "query", json!({ "sql": "SELECT length(?) AS l", "params": ["abc"] })).await;
-    assert_eq!(short["rows"], json!([{ "l": 3 }]), "the file is served as before");
+    assert_eq!(short["rows"], json!([{ "l": 3 }]), "the file still works");
 }
 
 #[tokio::test]
-async fn a_row_that_is_too_large_is_refused_before_it_is_copied() {
+async fn large_rows_are_rejected_before_copying() {
     let (port, _folder) = open(SqlLimits::default());
     let columns: Vec<String> = (0..100).map(|n| format!("zeroblob(?1) AS c{n}")).collect();
     let sql = format!("SELECT {}", columns.join(", "));
-    let told = refused(&port, "acme", "query", json!({ "sql": sql, "params": [1_000_000] })).await;
-    assert!(told.code == Code::InvalidArgument && told.message.contains("8388608 bytes"), "{told:?}");
+    let result = refused(&port, "acme", "query", json!({ "sql": sql, "params": [1_000_000] })).await;
+    assert!(result.code == Code::InvalidArgument && result.message.contains("8388608 bytes"), "{result:?}");
 }
 
 #[tokio::test]
-async fn a_value_is_bounded_and_lower_where_a_statement_may_have_many_at_once() {
+async fn value_limits_shrink_with_the_number_of_values() {
     let (port, _folder) = open(SqlLimits::default());
     let one = "SELECT length(randomblob(?1)) AS l";
-    let told = call(&port, "acme", "query", json!({ "sql": one, "params": [8 << 20] })).await;
-    assert_eq!(told["rows"], json!([{ "l": 8 << 20 }]));
+    let result = call(&port, "acme", "query", json!({ "sql": one, "params": [8 << 20] })).await;
+    assert_eq!(result["rows"], json!([{ "l": 8 << 20 }]));
     let many = format!(
         "SELECT {}",
         (0..200).map(|n| format!("length(randomblob(?1)) AS l{n}")).collect::<Vec<_>>().join(", ")
     );
     for (sql, bytes, bound) in [(one, (8 << 20) + 1, "8388608"), (&many, (1 << 20) + 1, "1048576")] {
-        let told = refused(&port, "acme", "query", json!({ "sql": sql, "params": [bytes] })).await;
-        assert!(told.code == Code::InvalidArgument && told.message.contains(bound), "{told:?}");
+        let result = refused(&port, "acme", "query", json!({ "sql": sql, "params": [bytes] })).await;
+        assert!(result.code == Code::InvalidArgument && result.message.contains(bound), "{result:?}");
     }
     let long = json!({ "sql": "SELECT length(?) AS l", "params": ["x".repeat((8 << 20) + 1)] });
-    let told = refused(&port, "acme", "query", long).await;
-    assert!(told.code == Code::InvalidArgument && told.message.contains("8388608"), "{told:?}");
+    let result = refused(&port, "acme", "query", long).await;
+    assert!(result.code == Code::InvalidArgument && result.message.contains("8388608"), "{result:?}");
 }
 
 #[tokio::test]
-async fn a_large_answer_of_a_change_is_remembered_with_it() {
+async fn large_results_are_stored_with_their_effect() {
     let (port, _folder) = open(SqlLimits::default());
     call(&port, "acme", "execute", json!({ "sql": "CREATE TABLE t (a)", "params": [] })).await;
     let large = "x".repeat(3 << 20);
@@ -286,30 +287,30 @@ async fn a_large_answer_of_a_change_is_remembered_with_it() {
         let first = super::try_call(&port, &once, op, args.clone()).await.unwrap();
         assert_eq!(super::try_call(&port, &once, op, args).await.unwrap(), first, "{op}");
     }
-    let told = call(&port, "acme", "query", read.clone()).await;
-    assert_eq!(told["count"], 1, "the second time nothing happened");
-    assert_eq!(told["rows"][0]["a"].as_str().map(str::len), Some(3 << 20));
+    let result = call(&port, "acme", "query", read.clone()).await;
+    assert_eq!(result["count"], 1, "the repeated call had no effect");
+    assert_eq!(result["rows"][0]["a"].as_str().map(str::len), Some(3 << 20));
     let once = crate::helper::scope("acme").with_effect("beyond");
     let beyond = json!({ "statements": [insert, read] });
-    let told = super::try_call(&port, &once, "transaction", beyond).await.unwrap_err();
-    assert!(told.code == Code::InvalidArgument && told.message.contains("8388608 bytes"), "{told:?}");
-    assert_eq!(call(&port, "acme", "query", read).await["count"], 1, "nothing changed");
+    let result = super::try_call(&port, &once, "transaction", beyond).await.unwrap_err();
+    assert!(result.code == Code::InvalidArgument && result.message.contains("8388608 bytes"), "{result:?}");
+    assert_eq!(call(&port, "acme", "query", read).await["count"], 1, "nothing was changed");
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_large_as_json_to_be_remembered_is_refused_and_changes_nothing() {
+async fn results_too_large_to_store_change_nothing() {
     let mut limits = SqlLimits::default();
     limits.bytes = 32 << 20;
     let (port, _folder) = open(limits);
     call(&port, "acme", "execute", json!({ "sql": "CREATE TABLE t (a)", "params": [] })).await;
-    // As JSON each of these letters has six bytes.
+    // Each of these letters takes six bytes as JSON.
     let letters =
         json!({ "sql": "SELECT replace(hex(zeroblob(?)), ?, char(?)) AS a", "params": [3_000_000, "0", 1] });
     let insert = json!({ "sql": "INSERT INTO t (a) VALUES (?)", "params": [1] });
     let once = crate::helper::scope("acme").with_effect("e");
     let work = json!({ "statements": [insert, letters, letters] });
-    let told = super::try_call(&port, &once, "transaction", work).await.unwrap_err();
-    assert!(told.code == Code::InvalidArgument && told.message.contains("67108864 bytes"), "{told:?}");
+    let result = super::try_call(&port, &once, "transaction", work).await.unwrap_err();
+    assert!(result.code == Code::InvalidArgument && result.message.contains("67108864 bytes"), "{result:?}");
     let count = json!({ "sql": "SELECT a FROM t", "params": [] });
     assert_eq!(call(&port, "acme", "query", count).await["count"], 0);
 }

@@ -1,4 +1,4 @@
-//! What vectors promise, held by the embedded ones.
+//! The contract of vectors, for the embedded adapter.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ fn open_in(folder: &TempDir, limits: VectorLimits) -> ServedVectors {
     ServedVectors::new(Arc::new(vectors), limits)
 }
 
-pub(crate) fn ids(told: &Value) -> Vec<&str> {
-    told["matches"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect()
+pub(crate) fn ids(result: &Value) -> Vec<&str> {
+    result["matches"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect()
 }
 
 #[tokio::test]
@@ -41,17 +41,17 @@ async fn an_inserted_vector_is_its_own_nearest() {
         json!({ "upserted": 10 })
     );
     for (n, item) in items.iter().enumerate() {
-        let told =
+        let result =
             call(&port, "acme", "query", json!({ "namespace": "n", "vector": item["vector"], "topK": 3 }))
                 .await;
-        assert_eq!(ids(&told)[0], format!("vec-{n}"));
-        assert_eq!(told["matches"].as_array().unwrap().len(), 3);
-        assert!((told["matches"][0]["score"].as_f64().unwrap() - 1.0).abs() < 1e-6);
+        assert_eq!(ids(&result)[0], format!("vec-{n}"));
+        assert_eq!(result["matches"].as_array().unwrap().len(), 3);
+        assert!((result["matches"][0]["score"].as_f64().unwrap() - 1.0).abs() < 1e-6);
     }
 }
 
 #[tokio::test]
-async fn scores_are_cosines_from_best_to_worst() {
+async fn scores_are_cosine_similarities() {
     let (port, _folder) = open_with(|_| ());
     let items = json!([
         { "id": "opposite", "vector": [-2, 0] },
@@ -60,19 +60,19 @@ async fn scores_are_cosines_from_best_to_worst() {
         { "id": "half", "vector": [1, 1] },
     ]);
     call(&port, "acme", "upsert", json!({ "namespace": "n", "items": items })).await;
-    let told = call(&port, "acme", "query", json!({ "namespace": "n", "vector": [0.001, 0] })).await;
-    assert_eq!(ids(&told), ["same", "half", "right", "opposite"]);
+    let result = call(&port, "acme", "query", json!({ "namespace": "n", "vector": [0.001, 0] })).await;
+    assert_eq!(ids(&result), ["same", "half", "right", "opposite"]);
     let scores: Vec<f64> =
-        told["matches"].as_array().unwrap().iter().map(|one| one["score"].as_f64().unwrap()).collect();
+        result["matches"].as_array().unwrap().iter().map(|one| one["score"].as_f64().unwrap()).collect();
     for (score, expected) in scores.iter().zip([1.0, 0.5_f64.sqrt(), 0.0, -1.0]) {
         assert!((score - expected).abs() < 1e-6, "{scores:?}");
     }
-    assert_eq!(told["matches"][0]["metadata"], json!({ "a": 1 }));
-    assert_eq!(told["matches"][1]["metadata"], json!(null));
+    assert_eq!(result["matches"][0]["metadata"], json!({ "a": 1 }));
+    assert_eq!(result["matches"][1]["metadata"], json!(null));
 }
 
 #[tokio::test]
-async fn the_first_vector_fixes_the_length_until_the_last_one_goes() {
+async fn the_first_vector_fixes_the_dimension() {
     let (port, _folder) = open_with(|_| ());
     call(&port, "acme", "upsert", json!({ "namespace": "n", "items": [{ "id": "a", "vector": [1, 2, 3] }] }))
         .await;
@@ -90,7 +90,7 @@ async fn the_first_vector_fixes_the_length_until_the_last_one_goes() {
         Code::VectorCollectionNotFound
     );
     assert_eq!(
-        call(&port, "acme", "delete", json!({ "namespace": "n", "ids": ["a", "nobody"] })).await,
+        call(&port, "acme", "delete", json!({ "namespace": "n", "ids": ["a", "missing"] })).await,
         json!({ "deleted": 1 })
     );
     assert_eq!(
@@ -105,19 +105,19 @@ async fn the_first_vector_fixes_the_length_until_the_last_one_goes() {
 }
 
 #[tokio::test]
-async fn an_upsert_takes_the_place_of_what_was_there() {
+async fn upsert_replaces() {
     let (port, _folder) = open_with(|_| ());
     let put = |vector: [i32; 2], metadata: Value| json!({ "namespace": "n", "items": [{ "id": "a", "vector": vector, "metadata": metadata }] });
     call(&port, "acme", "upsert", put([1, 0], json!({ "old": true }))).await;
     call(&port, "acme", "upsert", put([0, 1], json!({ "new": true }))).await;
-    let told = call(&port, "acme", "query", json!({ "namespace": "n", "vector": [0, 1] })).await;
-    assert_eq!(ids(&told), ["a"]);
-    assert_eq!(told["matches"][0]["metadata"], json!({ "new": true }));
-    assert!((told["matches"][0]["score"].as_f64().unwrap() - 1.0).abs() < 1e-6);
+    let result = call(&port, "acme", "query", json!({ "namespace": "n", "vector": [0, 1] })).await;
+    assert_eq!(ids(&result), ["a"]);
+    assert_eq!(result["matches"][0]["metadata"], json!({ "new": true }));
+    assert!((result["matches"][0]["score"].as_f64().unwrap() - 1.0).abs() < 1e-6);
 }
 
 #[tokio::test]
-async fn a_filter_is_held_before_the_nearest_are_chosen() {
+async fn filters_apply_before_ranking() {
     let (port, _folder) = open_with(|_| ());
     let items: Vec<Value> = (0..100)
         .map(|n| json!({ "id": format!("{n:02}"), "vector": [100 - n, n], "metadata": { "even": n % 2 == 0, "n": n } }))
@@ -146,7 +146,7 @@ async fn a_namespace_of_another_tenant_is_invisible() {
 }
 
 #[tokio::test]
-async fn a_change_under_an_identity_happens_once_and_outlives_a_restart() {
+async fn effects_are_applied_once_across_restarts() {
     let (port, folder) = open_with(|_| ());
     let once = scope("acme").with_effect("e");
     let put = json!({ "namespace": "n", "items": [{ "id": "a", "vector": [1, 0] }, { "id": "b", "vector": [1, 1] }] });
@@ -163,7 +163,7 @@ async fn a_change_under_an_identity_happens_once_and_outlives_a_restart() {
 }
 
 #[tokio::test]
-async fn every_size_is_bounded_and_the_bound_is_told() {
+async fn sizes_are_limited_and_limits_reported() {
     let (port, _folder) = open_with(|limits| {
         limits.dimensions = 4;
         limits.items = 2;
@@ -218,18 +218,19 @@ async fn every_size_is_bounded_and_the_bound_is_told() {
         }
     }
     assert!(last.is_some_and(|refusal| refusal.message.contains("200 bytes")));
-    let told =
+    let result =
         call(&port, "acme", "query", json!({ "namespace": "n", "vector": [1, 2, 3, 4], "topK": 5 })).await;
-    assert_eq!(told["matches"].as_array().unwrap().len(), 5);
+    assert_eq!(result["matches"].as_array().unwrap().len(), 5);
 }
 
 #[tokio::test]
-async fn both_spellings_are_understood_and_only_what_is_true_is_advertised() {
+async fn accepts_both_spellings_and_advertises_features() {
     let (port, _folder) = open_with(|_| ());
     let put = json!({ "collection": "n", "vectors": [{ "id": "a", "embedding": [1, 0] }] });
     call(&port, "acme", "upsert", put).await;
-    let told = call(&port, "acme", "query", json!({ "collection": "n", "embedding": [1, 0], "k": 1 })).await;
-    assert_eq!(ids(&told), ["a"]);
+    let result =
+        call(&port, "acme", "query", json!({ "collection": "n", "embedding": [1, 0], "k": 1 })).await;
+    assert_eq!(ids(&result), ["a"]);
     assert_eq!(code(&port, "acme", "find", json!({})).await, Code::InvalidArgument);
     assert_eq!(port.advertise(), ("vectorStore", json!({ "supported": true })));
 }
@@ -237,9 +238,9 @@ async fn both_spellings_are_understood_and_only_what_is_true_is_advertised() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// The nearest are those that a scan of all finds.
+    /// The matches equal those of a full scan.
     #[test]
-    fn the_nearest_are_the_nearest_of_all(
+    fn matches_equal_a_full_scan(
         vectors in proptest::collection::vec(proptest::collection::vec(-10_i32..10, 3), 1..60),
         wanted in proptest::collection::vec(1_i32..10, 3),
         top in 1_usize..8,
@@ -257,8 +258,8 @@ proptest! {
             let (port, _folder) = open_with(|_| ());
             let items: Vec<Value> = vectors.iter().enumerate().map(|(n, vector)| json!({ "id": n.to_string(), "vector": vector })).collect();
             call(&port, "acme", "upsert", json!({ "namespace": "n", "items": items })).await;
-            let told = call(&port, "acme", "query", json!({ "namespace": "n", "vector": wanted, "topK": top })).await;
-            told["matches"].as_array().unwrap().iter().map(|one| one["score"].as_f64().unwrap()).collect()
+            let result = call(&port, "acme", "query", json!({ "namespace": "n", "vector": wanted, "topK": top })).await;
+            result["matches"].as_array().unwrap().iter().map(|one| one["score"].as_f64().unwrap()).collect()
         });
         prop_assert_eq!(scores.len(), top.min(vectors.len()));
         for (score, expected) in scores.iter().zip(&expected) {

@@ -1,4 +1,4 @@
-//! `context.json`: what a workspace is, for programs.
+//! `context.json`: the facts of a workspace, for programs.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use super::facts::{Facts, place_of};
 use crate::plan::{RenderParams, RenderedInputArtifact, RenderedMount, RenderedWorkingFile};
 use crate::slot::Slot;
 
-/// The version of the format. A member may be added within one; none is removed or changes its meaning.
+/// The version of the format. Within a version, members may be added, but not removed or redefined.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]

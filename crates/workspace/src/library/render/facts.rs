@@ -1,4 +1,4 @@
-//! What the library says about the agent and the deliverable.
+//! The library's facts about the agent and the deliverable.
 
 use crate::library::{contracts, definitions, front_matter};
 use crate::plan::RenderParams;
@@ -6,35 +6,34 @@ use crate::rooted::Dir;
 use crate::slot::{Mode, Slot};
 use crate::{Code, Error};
 
-/// A paragraph longer than this is no summary.
+/// The longest paragraph that is used as a summary.
 const MAX_SUMMARY_BYTES: usize = 2_000;
 
-/// What the three files are made from, beside the parameters.
+/// The inputs of a rendering, besides the parameters.
 #[derive(Debug, PartialEq)]
 pub(super) struct Facts {
-    /// What the agent calls itself.
+    /// The agent's name.
     pub(super) name: Option<String>,
-    /// What it is for: its description, else its first paragraph.
+    /// Its description, otherwise its first paragraph.
     pub(super) summary: Option<String>,
-    /// What has to be delivered.
     pub(super) deliverable: Option<Deliverable>,
-    /// The paths that may be written, in the order in which they are granted, the scratch space last.
+    /// The writable paths in grant order, scratch space last.
     pub(super) may_write: Vec<String>,
 }
 
-/// What has to be delivered.
+/// The deliverable.
 #[derive(Debug, PartialEq)]
 pub(super) struct Deliverable {
     pub(super) spec_ref: String,
-    /// Where its specification is, where the agent has one.
+    /// The path of its specification, if the agent has one.
     pub(super) path: Option<String>,
     pub(super) title: Option<String>,
     pub(super) description: Option<String>,
 }
 
 impl Facts {
-    /// Looks everything up. An agent or a specification that is not there is somebody else's to miss: the
-    /// mount that needs it fails by itself, with the name of the file.
+    /// Collects the facts. A missing agent or specification is ignored here: the mount that needs
+    /// it fails with the file name.
     pub(super) fn gather(root: &Dir, params: &RenderParams) -> Result<Self, Error> {
         let (name, summary) = match definitions::agent(root, &params.group_key, &params.agent_slug) {
             Ok(text) => introduction(&text),
@@ -65,8 +64,8 @@ impl Facts {
     }
 }
 
-/// Where an input artifact is. The parameters spell it as the caller did; the file that is placed has no white
-/// space around its name, as JavaScript trims it.
+/// The path of an input artifact. The parameters contain the caller's spelling; the file name is
+/// trimmed as in JavaScript.
 pub(super) fn place_of(path: &str) -> String {
     let space =
         |character: char| character == '\u{feff}' || (character.is_whitespace() && character != '\u{85}');
@@ -79,7 +78,7 @@ pub(super) fn place_of(path: &str) -> String {
     path.to_owned()
 }
 
-/// The name and the purpose of an agent, from its definition.
+/// The name and purpose of an agent, from its definition.
 fn introduction(text: &str) -> (Option<String>, Option<String>) {
     let Ok(document) = front_matter::split(text) else { return (None, None) };
     let matter = document.matter.unwrap_or_default();
@@ -88,7 +87,7 @@ fn introduction(text: &str) -> (Option<String>, Option<String>) {
     (name, summary.or_else(|| first_paragraph(document.body)))
 }
 
-/// The first lines of text that are no heading, as one line.
+/// The first paragraph that is not a heading, as one line.
 fn first_paragraph(body: &str) -> Option<String> {
     let lines = body.lines().map(str::trim).skip_while(|line| line.is_empty() || line.starts_with('#'));
     let lines: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_is_introduced_by_its_description_or_its_first_paragraph() {
+    fn an_agent_is_described_by_its_description_or_first_paragraph() {
         #[rustfmt::skip]
         let cases = [
             ("---\nname: E\ndescription: Builds.\n---\nText.", Some("E"), Some("Builds.")),

@@ -1,9 +1,9 @@
-//! Text of others in Markdown, so that it stays text.
+//! Escapes untrusted text in Markdown.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// How much of one input is shown. The rest is in `context.json`.
+/// The shown bytes of one input. The rest is in `context.json`.
 pub(super) const MAX_SHOWN_BYTES: usize = 16 << 10;
 
 /// A short text as a code span on one line.
@@ -11,12 +11,12 @@ pub(super) fn code(text: &str) -> String {
     span(&one_line(text))
 }
 
-/// A short text as a code span in a table, where a `|` would begin the next cell.
+/// A short text as a code span in a table, where `|` would start the next cell.
 pub(super) fn cell(text: &str) -> String {
     let mut line = String::new();
     for character in one_line(text).chars() {
         if character == '|' {
-            // An even number of backslashes escape each other, and leave the `|` as it is.
+            // An even number of backslashes escape each other and leave the `|` unescaped.
             let backslashes = line.len() - line.trim_end_matches('\\').len();
             line.push_str(if backslashes.is_multiple_of(2) { "\\" } else { "\\\\" });
         }
@@ -27,23 +27,24 @@ pub(super) fn cell(text: &str) -> String {
 
 fn span(line: &str) -> String {
     let fence = "`".repeat(longest_run(line, '`') + 1);
-    // Without the spaces, a text that begins or ends with a backtick would lengthen the fence.
+    // Without the spaces, a text that starts or ends with a backtick would lengthen the fence.
     let padding =
         if line.starts_with('`') || line.ends_with('`') || line.trim().is_empty() { " " } else { "" };
     format!("{fence}{padding}{line}{padding}{fence}")
 }
 
-/// A text as a paragraph of one line: nothing in it is markup.
+/// A text as a paragraph of one line, without markup.
 pub(super) fn plain(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in one_line(text).chars() {
-        // Within a line these are all that means something. A line break is what else would, and there is none.
+        // The characters with a meaning within a line. Line breaks would have one too, but there
+        // are none.
         if matches!(character, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '&' | '|' | '~' | '#' | '!') {
             escaped.push('\\');
         }
         escaped.push(character);
     }
-    // What begins a list or a rule does so only at the beginning.
+    // List and rule markers matter only at the start.
     let digits = escaped.bytes().take_while(u8::is_ascii_digit).count();
     let begins_list = digits > 0 && escaped[digits..].starts_with(['.', ')']);
     if begins_list {
@@ -54,7 +55,7 @@ pub(super) fn plain(text: &str) -> String {
     escaped
 }
 
-/// A long text in a fence that nothing in it can close.
+/// A long text in a fence that it cannot close.
 pub(super) fn fenced(out: &mut String, language: &str, text: &str) {
     let shown = visible(text);
     let shown = canon::budget::truncate(&shown, MAX_SHOWN_BYTES);
@@ -63,13 +64,13 @@ pub(super) fn fenced(out: &mut String, language: &str, text: &str) {
     let _ = write!(out, "{fence}{language}\n{shown}{end}{fence}\n");
 }
 
-/// The text with what cannot be seen, or turns the direction of reading, replaced.
+/// The text with invisible and direction-changing characters replaced.
 fn visible(text: &str) -> Cow<'_, str> {
     let hidden = |character: char| match character {
         '\n' | '\t' => false,
-        // Lines and paragraphs that are none to Markdown, and marks that reorder what stands around them.
+        // Line and paragraph separators unknown to Markdown, and bidirectional controls.
         '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        // Characters without a width, and tags that only a machine reads.
+        // Zero-width characters and tags.
         | '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}' => true,
         other => other.is_control(),
     };
@@ -96,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_spans_hold_backticks_and_lines() {
+    fn code_spans_escape_backticks_and_line_breaks() {
         #[rustfmt::skip]
         let cases = [
             ("a",        "`a`"),
@@ -113,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_never_ends_early() {
+    fn table_cells_escape_pipes() {
         assert_eq!(cell("a|b"), "`a\\|b`");
         assert_eq!(cell("a\\|b"), "`a\\\\\\|b`");
         assert_eq!(cell("a\\\\|b"), "`a\\\\\\|b`");
     }
 
     #[test]
-    fn paragraphs_are_no_markup() {
+    fn paragraphs_escape_markup() {
         assert_eq!(plain("# a\n## b <b> [x](y)"), "\\# a \\#\\# b \\<b\\> \\[x\\](y)");
         assert_eq!(plain("- a"), "\\- a");
         assert_eq!(plain("1. a"), "1\\. a");
@@ -129,7 +130,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_in_a_fence_closes_it(text in "[`~#a\\r\\n \\u{2028}-]{0,60}") {
+        fn content_cannot_close_its_fence(text in "[`~#a\\r\\n \\u{2028}-]{0,60}") {
             let mut out = String::new();
             fenced(&mut out, "text", &text);
             let lines: Vec<&str> = out.lines().collect();
@@ -139,7 +140,7 @@ mod tests {
         }
 
         #[test]
-        fn a_span_and_a_paragraph_stay_on_their_line(text in "\\PC{0,20}[\\r\\n\\t\\u{2028}`]{0,5}\\PC{0,20}") {
+        fn spans_and_paragraphs_stay_on_one_line(text in "\\PC{0,20}[\\r\\n\\t\\u{2028}`]{0,5}\\PC{0,20}") {
             let breaks = ['\n', '\r', '\u{2028}'];
             prop_assert!(!code(&text).contains(breaks), "{}", code(&text));
             prop_assert!(!plain(&text).contains(breaks), "{}", plain(&text));

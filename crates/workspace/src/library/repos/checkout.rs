@@ -1,7 +1,7 @@
-//! One revision of a repository, checked out into a private folder.
+//! Checks out one revision of a repository into a private folder.
 //!
-//! The order is: fetch one commit without its history, count what it has, and only then write files. A tree of a
-//! few objects can stand for billions of files, so counting comes before writing.
+//! Fetches one commit without history, counts its files, and only then writes them. A few objects
+//! can represent billions of files, so counting comes first.
 
 use std::path::Path;
 use std::time::Instant;
@@ -15,16 +15,16 @@ use crate::rooted::Dir;
 use crate::slot::Mode;
 use crate::{Code, Error};
 
-/// Long enough for the listing of as many files as there may be.
+/// Enough for the listing of the maximum number of files.
 const MAX_LISTING: u64 = 64 << 20;
-/// Long enough for a line or two.
+/// Enough for a line or two.
 const MAX_ANSWER: u64 = 4096;
 
-/// A checkout; it goes away when it is dropped.
+/// A checkout, removed on drop.
 pub(super) struct Checkout {
-    /// The commit that it is.
+    /// Its commit.
     pub(super) commit: String,
-    /// How many repositories within the repository were left out.
+    /// The number of skipped submodules.
     pub(super) submodules: u64,
     folder: Dir,
     _scratch: Scratch,
@@ -37,7 +37,6 @@ impl Checkout {
     }
 }
 
-/// Fetches and checks out.
 pub(super) fn make(
     scratch: &Path,
     address: &str,
@@ -46,7 +45,7 @@ pub(super) fn make(
     sink: &dyn Sink,
 ) -> Result<Checkout, Error> {
     let failed = |error: std::io::Error| {
-        let message = format!("no private folder can be made in {}: {error}", scratch.display());
+        let message = format!("cannot create a private folder in {}: {error}", scratch.display());
         Error::new(Code::ResolveUpstream, message)
     };
     let scratch = Scratch::new(scratch).map_err(failed)?;
@@ -56,12 +55,12 @@ pub(super) fn make(
         ["fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"];
     let fetch = [&fetch[..], &["--", address, revision.as_str()]].concat();
     let fetch_as = |format: &str| {
-        // No template: it would bring the hooks of this machine along.
+        // Without a template, which would copy local hooks.
         git.run(&["init", "--quiet", "--template=", format, FOLDER], MAX_ANSWER)?;
         git.within(&fetch, MAX_ANSWER)
     };
     match fetch_as("--object-format=sha1") {
-        // How ids are made is known only once the other side has been asked.
+        // The object format is known only after the remote was contacted.
         Err(error) if error.message().contains("mismatched algorithms") || revision.is_sha256() => {
             std::fs::remove_dir_all(scratch.path().join(FOLDER)).map_err(failed)?;
             fetch_as("--object-format=sha256")?;
@@ -72,7 +71,7 @@ pub(super) fn make(
     let listing = git.within(&["ls-tree", "-r", "-l", "-z", "--full-tree", &commit], MAX_LISTING)?;
     let submodules = count(&listing)?;
 
-    // An index without the times of this machine, so that equal commits give equal bytes.
+    // An index without local times, so that equal commits give equal bytes.
     git.within(&["read-tree", &commit], MAX_ANSWER)?;
     git.within(&["checkout-index", "--all", "--force", "--quiet"], MAX_ANSWER)?;
     if mode == Mode::ReadWrite {
@@ -89,7 +88,7 @@ pub(super) fn make(
     Ok(Checkout { commit, submodules, folder, _scratch: scratch })
 }
 
-/// Refuses a commit that has more than there may be; says how many submodules it has.
+/// Refuses a commit that exceeds the limits; returns the number of submodules.
 fn count(listing: &[u8]) -> Result<u64, Error> {
     let (mut files, mut bytes, mut submodules) = (Count::of(FILES), Count::of(REPO_BYTES), 0);
     // Mode, type, id, length, a tab, and the path.
@@ -105,7 +104,7 @@ fn count(listing: &[u8]) -> Result<u64, Error> {
     Ok(submodules)
 }
 
-/// The branch that was fetched, for whoever goes on working on it; nothing for a tag or a commit.
+/// The fetched branch, for further work on it; `None` for a tag or commit.
 fn branch(git: &Git<'_>, address: &str, revision: Revision<'_>) -> Option<String> {
     let full = match revision {
         Revision::Commit(_) => return None,
@@ -121,7 +120,7 @@ fn branch(git: &Git<'_>, address: &str, revision: Revision<'_>) -> Option<String
                 .within(&["ls-remote", "--", address, &full, &format!("refs/tags/{name}")], MAX_ANSWER)
                 .ok()?;
             let answer = String::from_utf8(answer).ok()?;
-            // With a tag of the same name, the tag was fetched.
+            // If a tag has the same name, the tag was fetched.
             let [only] = answer.lines().collect::<Vec<_>>()[..] else { return None };
             only.split('\t').nth(1).filter(|found| *found == full)?;
             full

@@ -1,4 +1,4 @@
-//! `git`, within a time and a size, and without anything that somebody configured.
+//! Runs `git` with time and size limits, and without user or system configuration.
 
 use std::fs;
 use std::io::{self, Read};
@@ -12,19 +12,19 @@ use std::time::{Duration, Instant};
 use crate::library::limits::REPO_BYTES;
 use crate::{Code, Error};
 
-/// How long a checkout may take, everything included.
+/// The timeout of a checkout.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(300);
-/// How long is waited for the last words of a command that has ended.
+/// How long to wait for the output of a command that has ended.
 const AFTER_THE_END: Duration = Duration::from_secs(2);
-/// How often a running command is looked at.
+/// The polling interval of a running command.
 const GLANCE: Duration = Duration::from_millis(5);
-/// How many glances pass until the size of what is fetched is looked at, which reads a directory.
+/// How many polls between checks of the fetched size, which read a directory.
 const GLANCES_PER_MEASURE: u32 = 20;
-/// How much of what `git` complains about is kept.
+/// The limit of the error output.
 const MAX_COMPLAINT: u64 = 4096;
 
-/// Settings that come before everything that a repository says. Those of the user and of the system are
-/// not read at all, so there is no filter, no credential helper and no rewritten address.
+/// Settings that override those of a repository. User and system settings are not read, so there
+/// are no filters, credential helpers or rewritten URLs.
 const SETTINGS: [&str; 14] = [
     "core.hooksPath=/dev/null",
     "core.attributesFile=/dev/null",
@@ -35,7 +35,7 @@ const SETTINGS: [&str; 14] = [
     "protocol.allow=never",
     "protocol.file.allow=always",
     "protocol.https.allow=always",
-    // Only the machine that `repos.toml` names is asked.
+    // Only the host in `repos.toml` is contacted.
     "http.followRedirects=false",
     "submodule.recurse=false",
     "filter.lfs.smudge=",
@@ -43,7 +43,7 @@ const SETTINGS: [&str; 14] = [
     "filter.lfs.required=false",
 ];
 
-/// The variables that are passed on: how to find programs, the network and the certificates.
+/// The passed environment variables: program paths, network and certificates.
 const ENVIRONMENT: [&str; 11] = [
     "PATH",
     "TMPDIR",
@@ -55,32 +55,32 @@ const ENVIRONMENT: [&str; 11] = [
     "ALL_PROXY",
     "no_proxy",
     "NO_PROXY",
-    // Where the tools of a Mac are.
+    // Developer tools on macOS.
     "DEVELOPER_DIR",
 ];
 
-/// The folder of the repository in the private one.
+/// The folder of the repository in the private folder.
 pub(super) const FOLDER: &str = "repository";
 
-/// `git` in a folder, until a moment.
+/// `git` in a folder, with a deadline.
 pub(super) struct Git<'a> {
-    /// The private folder: home, work directory and the end of every search upwards.
+    /// The private folder: home, working directory, and ceiling of searches.
     pub(super) folder: &'a Path,
-    /// When it is too late.
+    /// The deadline.
     pub(super) deadline: Instant,
-    /// Whether somebody wants it to end.
+    /// Whether the command should stop.
     pub(super) stop: &'a dyn Fn() -> Result<(), Error>,
 }
 
 impl Git<'_> {
-    /// Runs a command in the repository to its end, and gives what it wrote: at most `most` bytes.
+    /// Runs a command in the repository and returns at most `most` bytes of output.
     pub(super) fn within(&self, arguments: &[&str], most: u64) -> Result<Vec<u8>, Error> {
-        // Said outright, nothing is searched for upwards.
+        // An explicit path, so that git does not search upwards.
         let place = ["-C", FOLDER, "--git-dir=.git", "--work-tree=."];
         self.run(&[&place, arguments].concat(), most)
     }
 
-    /// Runs a command in the private folder to its end, and gives what it wrote: at most `most` bytes.
+    /// Runs a command in the private folder and returns at most `most` bytes of output.
     pub(super) fn run(&self, arguments: &[&str], most: u64) -> Result<Vec<u8>, Error> {
         let mut command = self.command();
         command.args(arguments);
@@ -108,7 +108,7 @@ impl Git<'_> {
         command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false"]);
         command.current_dir(self.folder);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: what `git` starts is ended with it.
+        // A separate process group, so that child processes are ended too.
         command.process_group(0);
         command
     }
@@ -122,10 +122,10 @@ impl Git<'_> {
         let output = collect(running.child.stdout.take(), most);
         let complaint = collect(running.child.stderr.take(), MAX_COMPLAINT);
         let status = self.wait(&mut running)?;
-        // A helper that outlives its command holds on to the pipes: whatever came is enough then.
+        // A helper that outlives its command keeps the pipes open; then use what has arrived.
         let complaint = complaint.recv_timeout(AFTER_THE_END).unwrap_or_default();
         let output =
-            output.recv_timeout(AFTER_THE_END).map_err(|_| upstream("`git` never ended what it wrote"))?;
+            output.recv_timeout(AFTER_THE_END).map_err(|_| upstream("`git` did not close its output"))?;
         if output.len() as u64 > most {
             return Err(Error::limit("bytes of a listing of a repository", most, output.len() as u64));
         }
@@ -138,7 +138,7 @@ impl Git<'_> {
             match running.child.try_wait() {
                 Ok(Some(status)) => return Ok(status),
                 Ok(None) => {}
-                Err(error) => return Err(upstream(&format!("`git` was lost: {error}"))),
+                Err(error) => return Err(upstream(&format!("lost track of `git`: {error}"))),
             }
             (self.stop)()?;
             if Instant::now() >= self.deadline {
@@ -147,7 +147,7 @@ impl Git<'_> {
             }
             glances += 1;
             if glances.is_multiple_of(GLANCES_PER_MEASURE) {
-                // What a machine sends is announced by nobody. It is measured while it arrives.
+                // The size of a transfer is not announced, so it is measured while it arrives.
                 REPO_BYTES.check(arrived(self.folder))?;
             }
             thread::sleep(GLANCE);
@@ -155,13 +155,13 @@ impl Git<'_> {
     }
 }
 
-/// How many bytes of packs a fetch has written so far.
+/// The bytes of packs written so far.
 fn arrived(folder: &Path) -> u64 {
     let Ok(packs) = fs::read_dir(folder.join(FOLDER).join(".git/objects/pack")) else { return 0 };
     packs.flatten().filter_map(|entry| entry.metadata().ok()).map(|facts| facts.len()).sum()
 }
 
-/// A command that is ended with everything it started, whichever way it is left.
+/// A command that is ended with all its children, on every path.
 struct Running {
     child: Child,
 }
@@ -180,8 +180,8 @@ impl Drop for Running {
     }
 }
 
-/// Reads in the background, so that a full pipe never keeps `git` waiting. Behind the bound the pipe is
-/// closed, which ends a command that would write for ever.
+/// Reads in the background, so that a full pipe never blocks `git`. Beyond the limit the pipe is
+/// closed, which ends a command that writes forever.
 fn collect(from: Option<impl Read + Send + 'static>, most: u64) -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     thread::spawn(move || {
@@ -189,7 +189,7 @@ fn collect(from: Option<impl Read + Send + 'static>, most: u64) -> mpsc::Receive
         if let Some(from) = from {
             let _ = from.take(most + 1).read_to_end(&mut bytes);
         }
-        // Nobody waits any more when the time is over.
+        // After the deadline there is no receiver.
         let _ = sender.send(bytes);
     });
     receiver
@@ -199,7 +199,7 @@ fn upstream(message: &str) -> Error {
     Error::new(Code::ResolveUpstream, message)
 }
 
-/// What `git` said, with a code that says whether trying again can help.
+/// The error output of `git`, with a code that tells whether a retry can help.
 fn failure(complaint: &[u8]) -> Error {
     const ABSENT: [&str; 6] = [
         "couldn't find remote ref",
@@ -230,7 +230,7 @@ fn failure(complaint: &[u8]) -> Error {
     };
     let line = text.lines().find(|line| line.starts_with("fatal:") || line.starts_with("error:"));
     let line =
-        line.or_else(|| text.lines().rfind(|line| !line.trim().is_empty())).unwrap_or("it said nothing");
+        line.or_else(|| text.lines().rfind(|line| !line.trim().is_empty())).unwrap_or("no error message");
     let line: String = line.chars().filter(|character| !character.is_control()).take(300).collect();
     Error::new(code, format!("`git` failed: {line}"))
 }
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_takes_too_long_is_ended() {
+    fn a_command_is_killed_after_its_timeout() {
         let folder = std::env::temp_dir();
         let mut command = Command::new("sleep");
         command.arg("600").stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_ends_when_nobody_wants_it() {
+    fn a_command_is_killed_when_cancelled() {
         let folder = std::env::temp_dir();
         let mut command = Command::new("sleep");
         command.arg("600").stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_writes_for_ever_is_ended() {
+    fn a_command_with_endless_output_is_killed() {
         let folder = std::env::temp_dir();
         let mut command = Command::new("yes");
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn no_setting_of_a_user_or_a_machine_is_read() {
+    fn user_and_system_settings_are_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let settings = "[core]\n\tsshCommand = touch canary\n";
         fs::write(folder.path().join(".gitconfig"), settings).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_says_has_a_code() {
+    fn git_errors_map_to_codes() {
         #[rustfmt::skip]
         let cases = [
             ("fatal: couldn't find remote ref nope",                                     Code::ResolveNotFound),

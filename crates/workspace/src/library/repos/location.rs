@@ -1,60 +1,60 @@
-//! `repos.toml`: where repositories are.
+//! `repos.toml`: the locations of repositories.
 
 use toml_edit::{DocumentMut, Item, TableLike};
 
 use crate::library::limits::REPOS_TOML;
-use crate::library::{key, shelf};
+use crate::library::{files, key};
 use crate::rooted::Dir;
 use crate::{Code, Error};
 
-/// The file, in the library.
 const FILE: &str = "repos.toml";
 
-/// Where a repository is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Location {
-    /// A folder of this machine.
+    /// A local folder.
     Path(String),
-    /// Another machine, by `https:`, or a folder of this one, by `file:`.
+    /// A remote host with `https:`, or a local folder with `file:`.
     Url(String),
 }
 
-/// Looks a repository up.
+/// Looks up a repository.
 pub(super) fn find(root: &Dir, repo_ref: &str) -> Result<Location, Error> {
     let absent = || {
         let shown = key::shown(repo_ref);
         let message = format!("{FILE} in the library has no [repos.\"{shown}\"]");
         Error::new(Code::ResolveNotFound, message).detail("path", FILE).detail("repoRef", shown)
     };
-    let text = shelf::text_if_any(root, FILE, REPOS_TOML)?.ok_or_else(absent)?;
+    let text = files::text_if_any(root, FILE, REPOS_TOML)?.ok_or_else(absent)?;
     let document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
         let line =
             error.span().map(|span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
         let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
-        shelf::bad(FILE, &format!("is no TOML: {line}{}", error.message()))
+        files::bad(FILE, &format!("is not valid TOML: {line}{}", error.message()))
     })?;
     if let Some((unknown, _)) = document.iter().find(|(name, _)| *name != "repos") {
-        return Err(shelf::bad(FILE, &format!("has `{}`; it may have only [repos.…]", key::shown(unknown))));
+        return Err(files::bad(
+            FILE,
+            &format!("has an unknown key `{}`; only [repos.…] is allowed", key::shown(unknown)),
+        ));
     }
     let Some(repos) = document.get("repos") else { return Err(absent()) };
-    let repos = repos.as_table_like().ok_or_else(|| shelf::bad(FILE, "has a `repos` that is no table"))?;
+    let repos = repos.as_table_like().ok_or_else(|| files::bad(FILE, "has a `repos` that is not a table"))?;
     let entry = repos.get(repo_ref).ok_or_else(|| {
         let near = canon::nearest::nearest(repo_ref, repos.iter().map(|(name, _)| name), 1);
         near.first().map_or_else(absent, |near| absent().detail("nearest", key::shown(near)))
     })?;
-    let entry =
-        entry.as_table_like().ok_or_else(|| bad(repo_ref, "has to be a table with `path` or `url`"))?;
+    let entry = entry.as_table_like().ok_or_else(|| bad(repo_ref, "must be a table with `path` or `url`"))?;
     location(entry, repo_ref)
 }
 
 fn location(entry: &dyn TableLike, repo_ref: &str) -> Result<Location, Error> {
     let mut members = entry.iter();
     let (Some((name, value)), None) = (members.next(), members.next()) else {
-        return Err(bad(repo_ref, "has to have one of `path` and `url`, and nothing else"));
+        return Err(bad(repo_ref, "must have exactly one of `path` and `url`"));
     };
     let text = Item::as_str(value).filter(|text| !text.is_empty() && !text.chars().any(char::is_control));
     let text =
-        text.ok_or_else(|| bad(repo_ref, &format!("has to have a text for `{}`", key::shown(name))))?;
+        text.ok_or_else(|| bad(repo_ref, &format!("must have a string for `{}`", key::shown(name))))?;
     match name {
         "path" => Ok(Location::Path(text.to_owned())),
         "url" => checked(text).map(Location::Url).map_err(|problem| {
@@ -64,28 +64,30 @@ fn location(entry: &dyn TableLike, repo_ref: &str) -> Result<Location, Error> {
                 .detail("path", FILE)
                 .detail("repoRef", key::shown(repo_ref))
         }),
-        _ => Err(bad(repo_ref, "has to have one of `path` and `url`")),
+        _ => Err(bad(repo_ref, "must have one of `path` and `url`")),
     }
 }
 
-/// An address that may be asked. Refusals do not repeat it: it may hold a password.
+/// A URL that may be contacted. Errors do not repeat it, because it may contain a password.
 fn checked(url: &str) -> Result<String, &'static str> {
     let Some((scheme, rest)) = url.split_once("://") else {
-        return Err("has to begin with `https://` or `file://`");
+        return Err("must start with `https://` or `file://`");
     };
     match scheme {
         "file" if rest.starts_with('/') => return Ok(url.to_owned()),
-        "file" => return Err("has to be `file:///` and an absolute path"),
+        "file" => return Err("must be `file:///` and an absolute path"),
         "https" => {}
         "ssh" | "git" | "http" => {
-            return Err("may only use `https` or `file`; clone it yourself and give the folder as `path`");
+            return Err(
+                "must use `https` or `file`; otherwise clone it yourself and use the folder as `path`",
+            );
         }
-        _ => return Err("has to begin with `https://` or `file://`"),
+        _ => return Err("must start with `https://` or `file://`"),
     }
     match host(url) {
-        None => Err("names no machine"),
+        None => Err("has no host"),
         Some(_) if authority(rest).contains('@') => Err(
-            "holds a name or a password; a library is no place for one. Clone it yourself and give the folder as `path`",
+            "contains a user name or password, which a library must not contain. Clone it yourself and use the folder as `path`",
         ),
         Some(_) => Ok(url.to_owned()),
     }
@@ -95,7 +97,7 @@ fn authority(rest: &str) -> &str {
     rest.split(['/', '?', '#', '\\']).next().unwrap_or_default()
 }
 
-/// The machine of an `https` address.
+/// The host of an `https` URL.
 pub(super) fn host(url: &str) -> Option<&str> {
     let host = authority(url.strip_prefix("https://")?);
     let plain =
@@ -105,7 +107,7 @@ pub(super) fn host(url: &str) -> Option<&str> {
 }
 
 pub(super) fn bad(repo_ref: &str, problem: &str) -> Error {
-    shelf::bad(FILE, &format!("at [repos.\"{}\"] {problem}", key::shown(repo_ref)))
+    files::bad(FILE, &format!("at [repos.\"{}\"] {problem}", key::shown(repo_ref)))
 }
 
 #[cfg(test)]
@@ -113,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_may_be_asked() {
+    fn valid_repository_urls() {
         for good in [
             "https://example.org/a.git",
             "https://example.org:8443/a",
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_are_refused_without_being_repeated() {
+    fn invalid_repository_urls_are_not_repeated() {
         let refused = [
             "http://example.org/a",
             "ssh://git@example.org/a",

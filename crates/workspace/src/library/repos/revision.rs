@@ -1,11 +1,10 @@
-//! What a repository can be asked for.
+//! Revisions of a repository.
 
-/// A revision that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Revision<'a> {
-    /// What the repository itself calls current.
+    /// The repository's default.
     Head,
-    /// A branch or a tag, or a full name below `refs/`.
+    /// A branch or tag, or a full name below `refs/`.
     Name(&'a str),
     /// A commit by its full id.
     Commit(&'a str),
@@ -19,17 +18,17 @@ impl<'a> Revision<'a> {
         }
     }
 
-    /// Whether it is an id that only repositories with SHA-256 have.
+    /// Whether it is a SHA-256 id.
     pub(super) const fn is_sha256(self) -> bool {
         matches!(self, Self::Commit(id) if id.len() == 64)
     }
 }
 
-/// Longer names are on no file system.
+/// The longest name of file systems.
 const MAX_BYTES: usize = 255;
 
-/// Reads a revision by the rules of `git check-ref-format`, so that nothing else than a name gets to
-/// the command line: no option, no refspec, no pattern, no expression.
+/// Parses a revision by the rules of `git check-ref-format`, so that only names reach the command
+/// line: no options, refspecs, patterns or expressions.
 pub(super) fn parse(text: &str) -> Option<Revision<'_>> {
     let hexadecimal = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
     if matches!(text.len(), 40 | 64) && hexadecimal {
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn revisions_that_can_be_asked_for_and_those_that_cannot() {
+    fn valid_and_invalid_revisions() {
         let commit = "0123456789abcdef0123456789abcdef01234567";
         assert_eq!(parse(commit), Some(Revision::Commit(commit)));
         assert_eq!(parse("HEAD"), Some(Revision::Head));

@@ -1,4 +1,4 @@
-//! Filling tokens with values, within a budget.
+//! Fills tokens with values, within a size budget.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::manifest::problem::{MAX_PROBLEMS, quoted};
 use crate::manifest::token::{Piece, Text};
 use crate::{Code, Error};
 
-/// How much inputs may add to a manifest, in bytes. Many tokens may name one large input: a megabyte of each
-/// would be a hundred gigabytes.
+/// The limit of bytes that inputs add to a manifest. Many tokens may refer to one large input: a
+/// megabyte each would be a hundred gigabytes.
 pub(super) const MAX_FILLED_BYTES: usize = 8 << 20;
 
-/// About how many bytes a value has as JSON. Recursive: inputs are of bounded depth.
+/// The approximate size of a value as JSON. Recursive: inputs have bounded depth.
 pub(super) fn size_of(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,
@@ -54,7 +54,7 @@ impl<'a> Fill<'a> {
         }
     }
 
-    /// The value of an expression. Recursive: a manifest is of bounded depth.
+    /// The value of an expression. Recursive: a manifest has bounded depth.
     pub(super) fn value(&mut self, expression: &Expression) -> Value {
         match expression {
             Expression::Plain(value) => value.clone(),
@@ -69,7 +69,7 @@ impl<'a> Fill<'a> {
         }
     }
 
-    /// The text of an expression, whatever the type of the input.
+    /// The string value of an expression, whatever the type of the input.
     pub(super) fn text(&mut self, expression: &Expression) -> String {
         match expression {
             Expression::Text(text) => self.joined(text),
@@ -77,7 +77,7 @@ impl<'a> Fill<'a> {
         }
     }
 
-    /// The text of an environment variable, in which credentials stay what they are.
+    /// The value of an environment variable; credentials remain references.
     pub(super) fn pieces(&mut self, expression: &Expression) -> Vec<EnvPiece> {
         let Expression::Text(text) = expression else {
             return vec![EnvPiece::Text(self.text(expression))];
@@ -100,24 +100,22 @@ impl<'a> Fill<'a> {
                 Piece::Input { name, default } => {
                     joined.push_str(&as_text(&self.input(text, name, default.as_ref())));
                 }
-                // Only environment variables have them, and those are not joined here.
+                // Only environment variables contain them, and those are not joined here.
                 Piece::Credential { .. } => {}
             }
         }
         joined
     }
 
-    /// What an input is, for the text that names it; once over the budget, nothing.
+    /// The value of an input for its token; empty once over the budget.
     fn input(&mut self, text: &Text, name: &str, default: Option<&Value>) -> Value {
         let (value, size) = match (self.values.get(name), default) {
             (Some(known), _) => *known,
             (None, Some(default)) => (default, size_of(default)),
             (None, None) => {
                 if self.errors.len() < MAX_PROBLEMS {
-                    let message = format_args!(
-                        "the input {} was not given, and nothing says what it is then; give it a `default`",
-                        quoted(name)
-                    );
+                    let message =
+                        format_args!("the input {} was not provided and has no `default`", quoted(name));
                     let error = text.place.refuse(Code::BindInputMissing, message);
                     self.errors.push(error.detail("input", name));
                 }
@@ -129,8 +127,8 @@ impl<'a> Fill<'a> {
     }
 }
 
-/// A text as it is; everything else as canonical JSON, which for numbers and booleans is what anybody
-/// would write.
+/// A string unchanged; everything else as canonical JSON, which is the usual form for numbers and
+/// booleans.
 fn as_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,14 +1,14 @@
-//! The versions of skills, carried into a plan.
+//! Adds skill version ranges to a plan.
 //!
-//! Composing knows skills by their keys alone, so a plan as composed mounts the newest of each. The range that a
-//! manifest gives goes into the source of the mount, as `key@range`; where the mount stands and what it is called
-//! stay as they are.
+//! Composing knows skills only by key, so a composed plan mounts the highest version. The
+//! manifest's range is added to the source of the mount as `key@range`; the mount's path and name
+//! are unchanged.
 
 use super::Bound;
 use crate::plan::{MountPlan, Source};
 
 impl Bound {
-    /// Adds the ranges of versions that the manifest declares to the skills of a plan.
+    /// Adds the manifest's version ranges to the skills of a plan.
     pub fn pin_skills(&self, plan: &mut MountPlan) {
         for entry in &mut plan.entries {
             let Source::SkillBundle { skill_key } = &mut entry.source else { continue };

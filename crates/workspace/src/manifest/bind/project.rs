@@ -1,14 +1,14 @@
-//! The configuration of mounts, projected into the context: compose reads nothing else, and the
+//! Projects the mount configuration into the context: composing reads nothing else, and the
 //! identity of a plan covers what it reads.
 
 use serde_json::{Map, Value};
 
 use crate::manifest::compiled::CompiledMount;
-use crate::manifest::{Manifest, Place};
+use crate::manifest::{Location, Manifest};
 use crate::slot::Slot;
 use crate::{Code, Error};
 
-/// Whether what is known of the configuration of a slot has its form.
+/// Whether the known configuration of a slot has the right form.
 pub(in crate::manifest) fn check(slot: Slot, key: &str, value: &Value) -> Result<(), String> {
     match (slot, key) {
         (Slot::References, "kbSpaces") => texts(value).map(drop),
@@ -25,7 +25,7 @@ pub(super) fn into_context(
     mounts: &[(Slot, CompiledMount)],
     context: &mut Map<String, Value>,
 ) -> Result<(), Error> {
-    let mut found = Found::default();
+    let mut found = ProjectedContext::default();
     let mut errors = Vec::new();
     for (slot, mount) in mounts.iter().filter(|(_, mount)| mount.enabled) {
         for (key, value) in &mount.config {
@@ -37,7 +37,7 @@ pub(super) fn into_context(
     if let Some(error) = Error::first_of(errors) {
         return Err(error);
     }
-    let Found { spaces, mut projects, mut repositories } = found;
+    let ProjectedContext { spaces, mut projects, mut repositories } = found;
     if !repositories.is_empty() {
         let primary = repositories.iter().position(|repository| repository.primary).unwrap_or(0);
         let primary = repositories.remove(primary);
@@ -51,26 +51,26 @@ pub(super) fn into_context(
     Ok(())
 }
 
-/// Only a value from an input can be wrong here; the rest was checked when the manifest was compiled.
+/// Only values from inputs can be wrong here; the rest was checked when the manifest was compiled.
 fn refused(manifest: &Manifest, slot: Slot, key: &str, reason: &str) -> Error {
     let mount = manifest.spec.mounts.iter().find(|(known, _)| *known == slot);
     match mount {
         Some((_, mount)) => {
             let path = format!("{}.{key}", mount.place.path);
-            Place { path, ..mount.place.clone() }.refuse(Code::BindInputInvalid, reason)
+            Location { path, ..mount.place.clone() }.refuse(Code::BindInputInvalid, reason)
         }
         None => Error::new(Code::BindInputInvalid, reason),
     }
 }
 
-/// A caller's key stays, `null` included: it was given.
+/// A key of the caller is kept, including `null`.
 fn set(context: &mut Map<String, Value>, key: &str, value: Value) {
     if !context.contains_key(key) {
         context.insert(key.to_owned(), value);
     }
 }
 
-/// An empty list is not set: it would change the identity of the plan and nothing else.
+/// An empty list is not set: it would only change the identity of the plan.
 fn set_list(context: &mut Map<String, Value>, key: &str, items: impl IntoIterator<Item = String>) {
     let mut seen = std::collections::BTreeSet::new();
     let items: Vec<Value> =
@@ -81,7 +81,7 @@ fn set_list(context: &mut Map<String, Value>, key: &str, items: impl IntoIterato
 }
 
 #[derive(Default)]
-struct Found {
+struct ProjectedContext {
     spaces: Vec<String>,
     projects: Vec<String>,
     repositories: Vec<Repository>,
@@ -92,7 +92,7 @@ struct Repository {
     primary: bool,
 }
 
-impl Found {
+impl ProjectedContext {
     fn take(&mut self, slot: Slot, key: &str, value: &Value) -> Result<(), String> {
         match (slot, key) {
             (Slot::References, "kbSpaces") => self.spaces.extend(texts(value)?),
@@ -105,7 +105,7 @@ impl Found {
     }
 }
 
-/// A text, or a list of them.
+/// A string or a list of strings.
 fn texts(value: &Value) -> Result<Vec<String>, String> {
     let text = |value: &Value| match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -115,18 +115,18 @@ fn texts(value: &Value) -> Result<Vec<String>, String> {
         Value::Array(items) => items.iter().map(text).collect(),
         other => text(other).map(|text| vec![text]),
     };
-    texts.ok_or_else(|| "this has to be a text that is not empty, or a list of such texts".to_owned())
+    texts.ok_or_else(|| "must be a non-empty string or a list of non-empty strings".to_owned())
 }
 
-/// `kb: {spaces}`. A text from a token may stand where the object is expected, and has no spaces.
+/// `kb: {spaces}`. A string from a token is accepted in place of the object and has no spaces.
 fn spaces_of(value: &Value) -> Result<Vec<String>, String> {
     match value {
         Value::Object(members) => members.get("spaces").map_or(Ok(Vec::new()), texts),
-        _ => Err("this has to be an object with `spaces`".to_owned()),
+        _ => Err("must be an object with `spaces`".to_owned()),
     }
 }
 
-/// A text, a list, or `{repos}`.
+/// A string, a list, or `{repos}`.
 fn projects_of(value: &Value) -> Result<Vec<String>, String> {
     match value {
         Value::Object(members) => members.get("repos").map_or(Ok(Vec::new()), texts),
@@ -134,7 +134,7 @@ fn projects_of(value: &Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// A list of `{url, primary?}` or of URLs, or one of them.
+/// A list of `{url, primary?}` or of URLs, or a single one.
 fn repositories_of(value: &Value) -> Result<Vec<Repository>, String> {
     let repository = |value: &Value| {
         let (url, primary) = match value {
@@ -151,5 +151,5 @@ fn repositories_of(value: &Value) -> Result<Vec<Repository>, String> {
         Value::Array(items) => items.iter().map(repository).collect(),
         other => repository(other).map(|repository| vec![repository]),
     };
-    repositories.ok_or_else(|| "this has to be a list of `{url, primary}`, or of texts".to_owned())
+    repositories.ok_or_else(|| "must be a list of `{url, primary}` or of strings".to_owned())
 }

@@ -1,4 +1,4 @@
-//! A whole request to compose, from a manifest, its inputs and everything else.
+//! Builds a complete compose request from a manifest, its inputs and the rest.
 
 use serde_json::{Map, Value};
 
@@ -6,38 +6,37 @@ use super::Bound;
 use crate::manifest::{Manifest, Surface};
 use crate::{Code, Error};
 
-/// A request to compose, and the binding that it came from.
+/// A compose request and its binding.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BoundRequest {
-    /// What was bound.
     pub bound: Bound,
-    /// The request.
     pub value: Value,
-    /// The keys of `manifest.mounts` in the order of their declaration, which the request does not keep.
+    /// The keys of `manifest.mounts` in declaration order, which the request does not keep.
     pub mount_order: Vec<String>,
 }
 
 impl Manifest {
-    /// Binds the manifest for a request that has everything but `manifest`, and puts the two together.
+    /// Binds the manifest for a request without `manifest`, and combines the two.
     ///
     /// # Errors
-    /// As [`bind`](Self::bind); `COMPOSE_SURFACE_XOR` where the request does not say the surface, and
-    /// `VALIDATION_ERROR` where it has a `manifest` of its own or an `agentContext` that is no object.
+    /// As [`bind`](Self::bind); `COMPOSE_SURFACE_XOR` if the request does not name the surface, and
+    /// `VALIDATION_ERROR` if it has a `manifest` or its `agentContext` is not an object.
     pub fn bind_request(
         &self,
         inputs: &Map<String, Value>,
         request: Map<String, Value>,
     ) -> Result<BoundRequest, Error> {
         let mut request = request;
-        // Compose counts a member that is `null` as given.
+        // Composing counts a `null` member as given.
         let surface = match (request.contains_key("workflowRun"), request.contains_key("interactive")) {
             (true, false) => Surface::Workflow,
             (false, true) => Surface::AgentSession,
             (one, _) => {
                 let found = if one { "both" } else { "neither" };
-                let message =
-                    format!("a request has `workflowRun` or `interactive`, and this one has {found}");
+                let message = format!(
+                    "a request must have either `workflowRun` or `interactive`, but this one has {found}"
+                );
                 return Err(Error::new(Code::ComposeSurfaceXor, message));
             }
         };
@@ -45,12 +44,12 @@ impl Manifest {
             Err(Error::new(Code::ValidationError, format!("{path}: {message}")).detail("path", path))
         };
         if request.contains_key("manifest") {
-            return refuse("$.manifest", "the manifest comes from its own file; leave this out");
+            return refuse("$.manifest", "the manifest is read from a separate file; remove this member");
         }
         let context = match request.remove("agentContext") {
             None => Map::new(),
             Some(Value::Object(context)) => context,
-            Some(_) => return refuse("$.agentContext", "this has to be an object"),
+            Some(_) => return refuse("$.agentContext", "must be an object"),
         };
         let bound = self.bind(surface, inputs, context)?;
         let mount_order = bound.manifest.mounts.iter().map(|(slot, _)| slot.key().to_owned()).collect();

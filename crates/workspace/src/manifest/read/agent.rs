@@ -1,4 +1,4 @@
-//! `spec.agent`, and what it can do: `skills`, `toolSelection`, `permissions`.
+//! `spec.agent`, `skills`, `toolSelection` and `permissions`.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::manifest::node::{Node, Tree};
 use crate::manifest::problem::{At, quoted};
 use crate::manifest::vocabulary::{SelectionKind, ToolKey};
 
-/// The longest name of something that is kept elsewhere, in bytes.
+/// The longest name of an external item, in bytes.
 const MAX_NAME: usize = 128;
 const MAX_VERSION: usize = 64;
 
@@ -16,10 +16,10 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Option<
     let members = ["slug", "stage", "phase", "role", "deliverableSpecRef", "defaultModel", "subAgents"];
     let fields = reader.fields(node, at, &members)?;
     let slug = reader.name(&fields, at, "slug", MAX_NAME);
-    // One documented variant says `phase`.
+    // One documented variant uses `phase`.
     let stage = match (fields.get("stage"), fields.get("phase")) {
         (Some(_), Some(phase)) => {
-            reader.problem(phase, &at.member("phase"), "`stage` and `phase` are one thing; keep `stage`");
+            reader.problem(phase, &at.member("phase"), "`stage` and `phase` are the same; use `stage`");
             None
         }
         (None, Some(_)) => reader.name(&fields, at, "phase", MAX_NAME),
@@ -42,7 +42,7 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Option<
             let default_model = model(reader, &fields, &at);
             if let Some(slug) = slug {
                 if sub_agents.iter().any(|other| other.slug == slug) {
-                    reader.problem(item, &at, format_args!("{} is named twice", quoted(slug)));
+                    reader.problem(item, &at, format_args!("{} occurs twice", quoted(slug)));
                 }
                 sub_agents.push(SubAgent { slug: slug.to_owned(), alias, default_model });
             }
@@ -58,7 +58,7 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Option<
     })
 }
 
-/// `defaultModel`: the name of a model, or a choice of one.
+/// `defaultModel`: the name of a model, or a selection.
 fn model(reader: &mut Reader<'_>, fields: &Fields<'_>, at: &At<'_>) -> Option<Value> {
     let node = fields.get("defaultModel")?;
     let at = at.member("defaultModel");
@@ -71,7 +71,8 @@ fn model(reader: &mut Reader<'_>, fields: &Fields<'_>, at: &At<'_>) -> Option<Va
                 const CLASSES: [&str; 5] = ["coding", "review", "creative", "planning", "utility"];
                 let (class, node) = reader.required_text(&fields, &at, "modelClass")?;
                 if !CLASSES.contains(&class) {
-                    let message = format_args!("{} is none of: {}", quoted(class), CLASSES.join(", "));
+                    let message =
+                        format_args!("{} is invalid; use one of: {}", quoted(class), CLASSES.join(", "));
                     reader.problem(node, &at.member("modelClass"), message);
                 }
             }
@@ -80,7 +81,7 @@ fn model(reader: &mut Reader<'_>, fields: &Fields<'_>, at: &At<'_>) -> Option<Va
                 reader.optional_text(&fields, &at, "providerSlug", MAX_NAME);
             }
             other => {
-                let message = format_args!("{} is none of: strategy, concrete", quoted(other));
+                let message = format_args!("{} is invalid; use one of: strategy, concrete", quoted(other));
                 reader.problem(kind_node, &at.member("kind"), message);
             }
         }
@@ -100,7 +101,7 @@ pub(super) fn skills(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Vec<S
         let Some((slug, node)) = reader.required_text(&fields, &at, "slug") else { continue };
         if !is_skill_key(slug) {
             let message = format_args!(
-                "{} is no skill: 1 to 4 words of lower-case letters, digits and `-`, joined by `/`",
+                "{} is not a valid skill: use 1 to 4 words of lower-case letters, digits and `-`, joined by `/`",
                 quoted(slug)
             );
             reader.problem(node, &at.member("slug"), message);
@@ -134,7 +135,7 @@ pub(super) fn tool_selection(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) 
                 reader.problem(
                     node,
                     &at.member("toolName"),
-                    "a provider is selected whole; use `kind: tool` for one",
+                    "a provider is selected as a whole; use `kind: tool` for a single tool",
                 );
                 None
             }

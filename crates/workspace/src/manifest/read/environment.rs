@@ -11,7 +11,7 @@ use crate::manifest::vocabulary::OutputKind;
 
 const MAX_SOURCE_REF: usize = 1024;
 
-/// The most credentials. All of them are asked for at once.
+/// The most credentials. All are fetched at once.
 const MAX_CREDENTIALS: usize = 64;
 const MAX_HEALTH_PATH: usize = 1024;
 
@@ -24,26 +24,26 @@ pub(super) fn env(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Vec<EnvI
             let at = at.member("name");
             if !names::is_variable(text) {
                 let message = format_args!(
-                    "{} is no name of a variable: UPPER_SNAKE_CASE, a letter first, at most {} characters",
+                    "{} is not a valid variable name: use UPPER_SNAKE_CASE, starting with a letter, at most {} characters",
                     quoted(text),
                     names::MAX_NAME
                 );
                 reader.problem(node, &at, message);
             } else if names::is_reserved(text) {
-                let message = format_args!("{} is set by the platform; use another name", quoted(text));
+                let message = format_args!("{} is reserved for the platform; use another name", quoted(text));
                 reader.problems.add_as(Code::EnvReservedName, &at, node.position, message);
             }
         }
         let Some(node) = reader.required(&fields, &at, "value") else { continue };
         let at = at.member("value");
         let value = match &node.tree {
-            // A port is often written as a number, a switch as a boolean.
+            // Ports are often written as numbers, switches as booleans.
             Tree::Number(_) | Tree::Boolean(_) => {
                 Some(Expression::Plain(canon::canonical::string_of(&node.value()).into()))
             }
             _ => match reader.text(node, &at) {
                 Some(text) if text.contains('\0') => {
-                    reader.problem(node, &at, "a value cannot hold NUL");
+                    reader.problem(node, &at, "a value cannot contain NUL");
                     None
                 }
                 Some(_) => reader.expression(node, &at, Credentials::Allowed),
@@ -61,7 +61,7 @@ pub(super) fn credentials(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> 
     let mut credentials = Vec::new();
     let items = reader.items(node, at);
     if items.len() > MAX_CREDENTIALS {
-        let message = format_args!("{} credentials, and at most {MAX_CREDENTIALS} are allowed", items.len());
+        let message = format_args!("{} credentials; the limit is {MAX_CREDENTIALS}", items.len());
         reader.problem(node, at, message);
         return credentials;
     }
@@ -72,8 +72,10 @@ pub(super) fn credentials(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> 
         if let Some((text, node)) = name
             && !token::is_name(text)
         {
-            let message =
-                format_args!("{} is no name of a credential: letters, digits, `_` and `-`", quoted(text));
+            let message = format_args!(
+                "{} is not a valid credential name: use letters, digits, `_` and `-`",
+                quoted(text)
+            );
             reader.problem(node, &at.member("name"), message);
         }
         let kind = reader.required_choice(&fields, &at, "kind");
@@ -95,13 +97,13 @@ pub(super) fn output_surface(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) 
     if !health_path.starts_with('/')
         && let Some(node) = fields.get("healthPath")
     {
-        reader.problem(node, &at.member("healthPath"), "the path has to begin with `/`");
+        reader.problem(node, &at.member("healthPath"), "the path must start with `/`");
     }
     let port = match fields.get("port") {
         Some(node) => match node.value().as_u64().and_then(|port| u16::try_from(port).ok()) {
             Some(port) if port > 0 => Some(port),
             _ => {
-                reader.problem(node, &at.member("port"), "a port is a whole number from 1 to 65535");
+                reader.problem(node, &at.member("port"), "a port must be an integer from 1 to 65535");
                 None
             }
         },

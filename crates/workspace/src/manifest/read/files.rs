@@ -32,7 +32,7 @@ fn seed(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Option<SeedFile> {
         let slot = seedable().find(|slot| slot.key() == text);
         if slot.is_none() {
             let known: Vec<&str> = seedable().map(Slot::key).collect();
-            let message = format_args!("{} is none of: {}", quoted(text), known.join(", "));
+            let message = format_args!("{} is invalid; use one of: {}", quoted(text), known.join(", "));
             reader.problem(node, &at.member("slot"), message);
         }
         slot
@@ -43,7 +43,7 @@ fn seed(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Option<SeedFile> {
                 reader.problem(
                     vars,
                     &at.member("vars"),
-                    "`vars` are for templates; use `${input.NAME}` in `content`",
+                    "`vars` are only for templates; use `${input.NAME}` in `content`",
                 );
             }
             let at = at.member("content");
@@ -54,7 +54,7 @@ fn seed(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Option<SeedFile> {
             let name = reader.text(template, &at.member("template"))?;
             if !is_template_name(name) {
                 let message = format_args!(
-                    "{} is no template: letters, digits, `.`, `_` and `-`, at most {MAX_NAME}, a letter or digit first",
+                    "{} is not a valid template name: use letters, digits, `.`, `_` and `-`, at most {MAX_NAME}, starting with a letter or digit",
                     quoted(name)
                 );
                 reader.problem(template, &at.member("template"), message);
@@ -70,11 +70,11 @@ fn seed(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Option<SeedFile> {
             Some(SeedSource::Template { name: name.to_owned(), vars })
         }
         (Some(_), Some(_)) => {
-            reader.problem(node, at, "a seed has `template` or `content`, not both");
+            reader.problem(node, at, "a seed file must have `template` or `content`, not both");
             None
         }
         (None, None) => {
-            reader.problem(node, at, "a seed needs `template` or `content`");
+            reader.problem(node, at, "a seed file requires `template` or `content`");
             None
         }
     };
@@ -83,12 +83,12 @@ fn seed(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Option<SeedFile> {
     Some(SeedFile { key, path, slot: slot?, source: source?, place })
 }
 
-/// Where seeds can go: what a manifest declares, and the scratch space that is always there.
+/// The slots for seed files: those a manifest declares, and the scratch space.
 fn seedable() -> impl Iterator<Item = Slot> {
     Slot::ALL.into_iter().filter(|slot| slot.is_declarable() || *slot == Slot::Tmp)
 }
 
-/// Whether it names a template: `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`.
+/// Whether it is a template name: `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`.
 fn is_template_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     text.len() <= MAX_NAME
@@ -115,7 +115,7 @@ pub(super) fn working_files(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -
     for (at, item) in reader.items(node, at) {
         let Some(file) = working_file(reader, item, &at) else { continue };
         if files.iter().any(|other| other.slug == file.slug) {
-            let message = format_args!("{} is the slug of another working file", quoted(&file.slug));
+            let message = format_args!("{} is already the slug of another working file", quoted(&file.slug));
             reader.problem(item, &at.member("slug"), message);
         }
         files.push(file);
@@ -161,7 +161,7 @@ fn working_file(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Option<Wor
     })
 }
 
-/// A path of a working file may be spelt as the agent sees it.
+/// The path of a working file may be written as the agent sees it.
 pub(in crate::manifest) fn below_workspace(path: &str) -> &str {
     path.strip_prefix(WORKSPACE).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path)
 }

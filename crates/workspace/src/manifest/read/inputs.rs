@@ -27,20 +27,20 @@ const MEMBERS: [&str; 12] = [
 ];
 const MAX_DESCRIPTION: usize = 4096;
 
-/// The most inputs. Each may have a pattern, which takes a few hundred kilobytes at the worst.
+/// The most inputs. Each may have a pattern, which takes a few hundred kilobytes at worst.
 const MAX_INPUTS: usize = 256;
 
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Vec<(String, Input)> {
     let Some(fields) = reader.open_fields(node, at) else { return Vec::new() };
     if fields.members().len() > MAX_INPUTS {
-        reader.problem(node, at, format_args!("at most {MAX_INPUTS} inputs are allowed"));
+        reader.problem(node, at, format_args!("too many inputs; the limit is {MAX_INPUTS}"));
         return Vec::new();
     }
     let mut inputs = Vec::new();
     for member in fields.members() {
         let at = at.member(&member.key);
         if !token::is_name(&member.key) {
-            let message = "this is no name of an input: letters, digits, `_` and `-`, a letter or `_` first, at most 64";
+            let message = "not a valid input name: use letters, digits, `_` and `-`, starting with a letter or `_`, at most 64";
             reader.problems.add(&at, member.position, message);
         }
         if let Some(input) = input(reader, &member.value, &at) {
@@ -76,11 +76,15 @@ fn one_of(reader: &mut Reader<'_>, node: &Node, at: &At<'_>, input: &Input) -> O
         let value = item.value();
         match input::check(input, &value) {
             Ok(()) => allowed.push(value),
-            Err(reason) => reader.problem(item, &at, format_args!("this {reason}")),
+            Err(reason) => reader.problem(item, &at, format_args!("the value {reason}")),
         }
     }
     if matches!(&node.tree, Tree::List(items) if items.is_empty()) {
-        reader.problem(node, at, "no value would be allowed; name one, or leave this out");
+        reader.problem(
+            node,
+            at,
+            "the list is empty, so no value would be allowed; add a value, or remove this member",
+        );
     }
     Some(allowed)
 }
@@ -98,7 +102,7 @@ fn constraints(reader: &mut Reader<'_>, fields: &Fields<'_>, at: &At<'_>, kind: 
             reader.problem(
                 node,
                 &at,
-                format_args!("this is for inputs of type `{wanted}`, and this one is `{kind}`"),
+                format_args!("only inputs of type `{wanted}` can have this, but the type is `{kind}`"),
             );
             continue;
         }
@@ -121,7 +125,7 @@ fn pattern(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Option<Regex> {
     match input::regex(text) {
         Ok(regex) => Some(regex),
         Err(reason) => {
-            reader.problem(node, at, format_args!("{} cannot be used as a pattern: {reason}", quoted(text)));
+            reader.problem(node, at, format_args!("{} is not a valid pattern: {reason}", quoted(text)));
             None
         }
     }

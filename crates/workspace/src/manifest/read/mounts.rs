@@ -19,13 +19,14 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node, at: &At<'_>) -> Vec<(Sl
                 }
             }
             Some(slot) => {
-                let message = format_args!("the platform fills `{slot}` for every agent; leave it out");
+                let message = format_args!("the platform fills `{slot}` for every agent; remove it");
                 reader.problems.add(&at, member.position, message);
             }
             None => {
                 let known = Slot::ALL.into_iter().filter(|slot| slot.is_declarable()).map(Slot::key);
                 let known: Vec<&str> = known.collect();
-                let message = format_args!("{} is none of: {}", quoted(&member.key), known.join(", "));
+                let message =
+                    format_args!("{} is not a slot; use one of: {}", quoted(&member.key), known.join(", "));
                 reader.problems.add(&at, member.position, message);
             }
         }
@@ -44,7 +45,7 @@ fn mount(reader: &mut Reader<'_>, node: &Node, at: &At<'_>, slot: Slot) -> Optio
         reader.problem(
             node,
             at,
-            format_args!("this has to be `true`, `false` or an object, and is {}", node.kind()),
+            format_args!("must be `true`, `false` or an object, but is {}", node.kind()),
         );
         return None;
     }
@@ -62,13 +63,14 @@ fn mount(reader: &mut Reader<'_>, node: &Node, at: &At<'_>, slot: Slot) -> Optio
                     reader.problem(node, &at, message);
                 }
                 other => {
-                    let message = format_args!("{} is none of: read-only, read-write", quoted(other));
+                    let message =
+                        format_args!("{} is invalid; use one of: read-only, read-write", quoted(other));
                     reader.problem(node, &at, message);
                 }
             },
             key => match reader.expression(node, &at, Credentials::Refused) {
                 Some(value) => {
-                    // What is known of the configuration is looked at here, unless a token decides.
+                    // The known configuration is checked here, unless it contains a token.
                     if let Expression::Plain(plain) = &value
                         && let Err(reason) = project::check(slot, key, plain)
                     {

@@ -1,4 +1,4 @@
-//! Reading members, with problems noted on the way.
+//! Reads members and records problems.
 
 use std::fmt::Display;
 
@@ -8,11 +8,11 @@ use crate::manifest::problem::{At, Problems, quoted};
 use crate::manifest::token::{self, Piece, Text};
 use crate::manifest::vocabulary::Closed;
 
-/// The most items of a list or an object whose items mean something.
+/// The most items of a list or object.
 pub(super) const MAX_ITEMS: usize = 1000;
 
-/// Reads values and notes what is wrong with them. What returns an `Option` has noted a problem when it
-/// returns nothing.
+/// Reads values and records problems. Methods that return an `Option` have recorded a problem when
+/// they return `None`.
 pub(super) struct Reader<'p> {
     pub(super) problems: &'p mut Problems,
 }
@@ -41,30 +41,30 @@ impl Reader<'_> {
 
     fn wrong_kind(&mut self, node: &Node, at: &At<'_>, wanted: &str) {
         let hint = match (&node.tree, wanted) {
-            (Tree::Null, _) => "; give it a value, or leave it out",
-            (Tree::Number(_) | Tree::Boolean(_), "a text") => "; put it in quotes",
+            (Tree::Null, _) => "; give it a value, or remove it",
+            (Tree::Number(_) | Tree::Boolean(_), "a string") => "; put it in quotes",
             _ => "",
         };
-        self.problem(node, at, format_args!("this has to be {wanted}, and is {}{hint}", node.kind()));
+        self.problem(node, at, format_args!("must be {wanted}, but is {}{hint}", node.kind()));
     }
 
-    /// The members of an object, those that mean nothing reported.
+    /// The members of an object; unknown ones are reported.
     pub(super) fn fields<'n>(&mut self, node: &'n Node, at: &At<'_>, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.open_fields(node, at)?;
         for member in fields.members {
             if !known.contains(&member.key.as_str()) {
                 let hint = match canon::nearest::nearest(&member.key, known.iter().copied(), 1).first() {
                     Some(nearest) => format!("; did you mean `{nearest}`?"),
-                    None => format!("; there are: {}", known.join(", ")),
+                    None => format!("; known members: {}", known.join(", ")),
                 };
-                let message = format!("{} means nothing here{hint}", quoted(&member.key));
+                let message = format!("unknown member {}{hint}", quoted(&member.key));
                 self.problems.add(&at.member(&member.key), member.position, message);
             }
         }
         Some(fields)
     }
 
-    /// The members of an object that may have any.
+    /// The members of an object with arbitrary keys.
     pub(super) fn open_fields<'n>(&mut self, node: &'n Node, at: &At<'_>) -> Option<Fields<'n>> {
         match &node.tree {
             Tree::Object(members) => Some(Fields { node, members }),
@@ -75,11 +75,11 @@ impl Reader<'_> {
         }
     }
 
-    /// A member that has to be there.
+    /// A required member.
     pub(super) fn required<'n>(&mut self, fields: &Fields<'n>, at: &At<'_>, key: &str) -> Option<&'n Node> {
         let node = fields.get(key);
         if node.is_none() {
-            self.problem(fields.node, &at.member(key), "this is missing");
+            self.problem(fields.node, &at.member(key), "required, but missing");
         }
         node
     }
@@ -95,7 +95,7 @@ impl Reader<'_> {
         Some((text, node))
     }
 
-    /// A member that has to be there and to say something, of at most so many bytes.
+    /// A required non-empty member with a length limit.
     pub(super) fn name<'n>(
         &mut self,
         fields: &Fields<'n>,
@@ -107,26 +107,26 @@ impl Reader<'_> {
         self.literal(node, &at.member(key), max)
     }
 
-    /// A text of 1 to `max` bytes in a place where tokens are not filled in. One that stands there would be kept as it
-    /// is, which nobody means.
+    /// A string of 1 to `max` bytes where tokens are not filled in. A token would be kept
+    /// literally, which is never intended.
     pub(super) fn literal<'n>(&mut self, node: &'n Node, at: &At<'_>, max: usize) -> Option<&'n str> {
         let text = self.bounded_text(node, at, max)?;
         if text.contains("${") {
-            self.problem(node, at, "`${` has no meaning here; write the text out");
+            self.problem(node, at, "`${` is not supported here; write the value directly");
             return None;
         }
         Some(text)
     }
 
-    /// A text of 1 to `max` bytes, without control characters.
+    /// A string of 1 to `max` bytes without control characters.
     pub(super) fn bounded_text<'n>(&mut self, node: &'n Node, at: &At<'_>, max: usize) -> Option<&'n str> {
         let text = self.text(node, at)?;
         let problem = if text.trim().is_empty() {
-            "this is empty".to_owned()
+            "must not be empty".to_owned()
         } else if text.len() > max {
-            format!("this has {} bytes, and at most {max} are allowed", text.len())
+            format!("is {} bytes; the limit is {max} bytes", text.len())
         } else if text.chars().any(|character| character.is_control() && character != '\n') {
-            "this has a control character in it".to_owned()
+            "must not contain control characters".to_owned()
         } else {
             return Some(text);
         };
@@ -145,11 +145,11 @@ impl Reader<'_> {
         self.bounded_text(node, &at.member(key), max)
     }
 
-    /// A member with one of a few exact texts.
+    /// A member with one of a few exact values.
     pub(super) fn exactly(&mut self, fields: &Fields<'_>, at: &At<'_>, key: &str, allowed: &[&str]) {
         let Some((text, node)) = self.required_text(fields, at, key) else { return };
         if !allowed.contains(&text) {
-            let message = format_args!("this has to be `{}`, and is {}", allowed[0], quoted(text));
+            let message = format_args!("must be `{}`, but is {}", allowed[0], quoted(text));
             self.problem(node, &at.member(key), message);
         }
     }
@@ -158,7 +158,7 @@ impl Reader<'_> {
         match &node.tree {
             Tree::Text(text) => Some(text),
             _ => {
-                self.wrong_kind(node, at, "a text");
+                self.wrong_kind(node, at, "a string");
                 None
             }
         }
@@ -174,7 +174,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A boolean member that is `false` where it is not given.
+    /// A boolean member that defaults to `false`.
     pub(super) fn flag(&mut self, fields: &Fields<'_>, at: &At<'_>, key: &str) -> bool {
         fields.get(key).and_then(|node| self.boolean(node, &at.member(key))).unwrap_or(false)
     }
@@ -189,7 +189,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A whole number of at most `max`.
+    /// An integer of at most `max`.
     pub(super) fn whole_number(&mut self, node: &Node, at: &At<'_>, max: u64) -> Option<u64> {
         let number = match &node.tree {
             Tree::Number(number) => number.as_u64().filter(|number| *number <= max),
@@ -202,21 +202,17 @@ impl Reader<'_> {
     }
 
     fn wrong_kind_or_range(&mut self, node: &Node, at: &At<'_>, max: u64) {
-        self.problem(node, at, format_args!("this has to be a whole number from 0 to {max}"));
+        self.problem(node, at, format_args!("must be an integer from 0 to {max}"));
     }
 
-    /// The items of a list with their places; none where it is no list.
+    /// The items of a list with their locations; empty if it is not a list.
     pub(super) fn items<'n, 'a>(&mut self, node: &'n Node, at: &'a At<'a>) -> Vec<(At<'a>, &'n Node)> {
         let Tree::List(items) = &node.tree else {
             self.wrong_kind(node, at, "a list");
             return Vec::new();
         };
         if items.len() > MAX_ITEMS {
-            self.problem(
-                node,
-                at,
-                format_args!("{} items, and at most {MAX_ITEMS} are allowed", items.len()),
-            );
+            self.problem(node, at, format_args!("{} items; the limit is {MAX_ITEMS}", items.len()));
             return Vec::new();
         }
         items.iter().enumerate().map(|(index, item)| (at.item(index), item)).collect()
@@ -228,7 +224,7 @@ impl Reader<'_> {
         let found = T::all().iter().copied().find(|member| member.spelling() == text);
         if found.is_none() {
             let known: Vec<&str> = T::all().iter().map(|member| member.spelling()).collect();
-            let message = format_args!("{} is none of: {}", quoted(text), known.join(", "));
+            let message = format_args!("{} is invalid; use one of: {}", quoted(text), known.join(", "));
             self.problem(node, at, message);
         }
         found
@@ -247,11 +243,11 @@ impl Reader<'_> {
     /// A path below a slot or the workspace: relative, and never above it.
     pub(super) fn relative_path(&mut self, node: &Node, at: &At<'_>, path: &str) {
         let problem = if path.is_empty() {
-            "a path is empty"
+            "the path must not be empty"
         } else if path.starts_with('/') {
-            "the path has to be relative; leave out the leading `/`"
+            "the path must be relative; remove the leading `/`"
         } else if path.contains(['\\', '\0']) {
-            "the path has a backslash or NUL in it; use `/`"
+            "the path contains a backslash or NUL; use `/`"
         } else if path.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
             "the path has an empty, `.` or `..` segment"
         } else {
@@ -260,7 +256,7 @@ impl Reader<'_> {
         self.problem(node, at, problem);
     }
 
-    /// A value that may hold tokens, all of them read. Recursive: a document is of bounded depth.
+    /// A value that may contain tokens, all parsed. Recursive: a document has bounded depth.
     pub(super) fn expression(
         &mut self,
         node: &Node,
@@ -278,13 +274,13 @@ impl Reader<'_> {
                 };
                 let has_credential = pieces.iter().any(|piece| matches!(piece, Piece::Credential { .. }));
                 if has_credential && credentials == Credentials::Refused {
-                    self.problem(node, at, "credentials can be used in env values only; set a variable");
+                    self.problem(node, at, "credentials are only allowed in env values; set a variable");
                     return None;
                 }
                 Expression::Text(Text { pieces, place: self.problems.place(at, node.position) })
             }
             Tree::List(items) => {
-                // All of them are looked at, and then nothing if one is wrong.
+                // All are parsed; the result is `None` if one is invalid.
                 let items: Vec<Option<Expression>> = (items.iter().enumerate())
                     .map(|(index, item)| self.expression(item, &at.item(index), credentials))
                     .collect();
@@ -306,7 +302,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether credentials may be named in a value.
+/// Whether credentials are allowed in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Credentials {
     Allowed,

@@ -1,7 +1,7 @@
-//! Which entries want the same place, in O(n log n).
+//! Finds entries with conflicting paths in O(n log n).
 //!
-//! A file stands alone: nothing else may be at its path, and nothing below it. Folders share a path, nest, and hold
-//! files; what meets inside them is known only when they are fetched.
+//! A file path is exclusive: nothing else may be at it or below it. Folders can share a path, nest,
+//! and contain files; collisions inside them are found only when they are fetched.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -11,7 +11,7 @@ use super::{Draft, Problems, Stage, path, quoted};
 use crate::slot::Slot;
 use crate::{Code, Error};
 
-/// An entry that has a place.
+/// An entry with a path.
 struct Placed<'a> {
     slot: Slot,
     path: Cow<'a, str>,
@@ -20,7 +20,7 @@ struct Placed<'a> {
     rel_path: &'a str,
 }
 
-/// A path with a file at it, on the way down to the current one.
+/// A path with a file, on the way down to the current one.
 struct Above<'p> {
     slot: Slot,
     path: &'p str,
@@ -34,7 +34,7 @@ struct Above<'p> {
     first_here: usize,
 }
 
-/// Notes every entry that an earlier entry of the plan is in conflict with, once, with the first such entry.
+/// Records each entry that conflicts with an earlier entry, once, with the first such entry.
 pub(super) fn find(drafts: &[Draft<'_>], fold_case: bool, problems: &mut Problems) {
     let mut placed: Vec<Placed<'_>> = drafts.iter().filter_map(|draft| place(draft, fold_case)).collect();
     placed.sort_by(|left, right| {
@@ -42,7 +42,7 @@ pub(super) fn find(drafts: &[Draft<'_>], fold_case: bool, problems: &mut Problem
         left.slot.cmp(&right.slot).then_with(paths).then(left.index.cmp(&right.index))
     });
 
-    // The first entry before each that it is in conflict with, by its place in the plan.
+    // For each entry, the index of the first earlier entry in conflict with it.
     let mut partners: Vec<(usize, usize)> = Vec::new();
     let mut note = |entry: usize, other: Option<usize>| {
         if let Some(other) = other.filter(|other| *other < entry) {
@@ -82,7 +82,7 @@ pub(super) fn find(drafts: &[Draft<'_>], fold_case: bool, problems: &mut Problem
     if partners.is_empty() {
         return;
     }
-    // An entry may have met one beside or above it and one below it: the first of them is told.
+    // An entry may conflict with one next to or above it and one below it: report the first.
     partners.sort_unstable();
     partners.dedup_by_key(|(entry, _)| *entry);
     let paths: HashMap<usize, &str> = placed.iter().map(|entry| (entry.index, entry.rel_path)).collect();
@@ -117,8 +117,8 @@ fn place<'a>(draft: &Draft<'a>, fold_case: bool) -> Option<Placed<'a>> {
     Some(Placed { slot, path, is_file: !kind.is_tree(), index: draft.index, rel_path })
 }
 
-/// Compares paths name by name: `a/b` comes right after `a`, and `a.b` after all that is in `a`. A safe path has no NUL, so
-/// that place is free for `/`.
+/// Compares paths by names: `a/b` follows directly after `a`, and `a.b` after everything in `a`. A
+/// safe path has no NUL, so NUL can represent `/`.
 fn by_names(left: &str, right: &str) -> Ordering {
     let (left, right) = (left.as_bytes(), right.as_bytes());
     let weight = |byte: u8| if byte == b'/' { 0 } else { byte };
@@ -128,7 +128,7 @@ fn by_names(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// Whether `path` is below `file`. The empty path is the slot itself, and everything in it is below.
+/// Whether `path` is below `file`. The empty path is the slot itself, and everything is below it.
 fn is_below(path: &str, file: &str) -> bool {
     match path.strip_prefix(file) {
         Some(rest) => file.is_empty() || rest.starts_with('/'),
@@ -139,9 +139,9 @@ fn is_below(path: &str, file: &str) -> bool {
 fn conflict(rel_path: &str, other: usize, other_path: &str) -> Error {
     let (path, other_path) = (quoted(rel_path), quoted(other_path));
     let message = if path == other_path {
-        format!("{path:?} is where entry {other} puts something already")
+        format!("{path:?} is already used by entry {other}")
     } else {
-        format!("{path:?} and {other_path:?} of entry {other} cannot both be there")
+        format!("{path:?} conflicts with {other_path:?} of entry {other}")
     };
     Error::new(Code::PlanPathConflict, message).detail("relPath", path).detail("first", other)
 }

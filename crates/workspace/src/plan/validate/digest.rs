@@ -1,4 +1,4 @@
-//! The digest of what is applied.
+//! The digest of the applied content.
 
 use canon::canonical;
 use canon::digest::Digest;
@@ -7,8 +7,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Grant, ValidEntry};
 
-/// SHA-256 of the canonical JSON of `{entries, slots}`, as hexadecimal digits. It is written entry by entry, so that
-/// the text of a large plan is never held whole.
+/// SHA-256 of the canonical JSON of `{entries, slots}`, in hexadecimal. It is written entry by
+/// entry, so that the text of a large plan is never held as a whole.
 pub(super) fn of(entries: &[ValidEntry], grants: &[Grant]) -> String {
     let mut hasher = Sha256::new();
     let mut text = br#"{"entries":["#.to_vec();
@@ -42,12 +42,12 @@ pub(super) fn of(entries: &[ValidEntry], grants: &[Grant]) -> String {
     Digest::from_bytes(hasher.finalize().into()).to_hex()
 }
 
-/// Writes an object whose members come in the order of their keys.
+/// Writes an object with its members in key order.
 fn write_members<'a>(out: &mut Vec<u8>, members: impl IntoIterator<Item = (&'a str, &'a Value)>) {
     let mut before = b'{';
     for (key, member) in members {
         out.push(before);
-        serde_json::to_writer(&mut *out, key).expect("a text is written into memory");
+        serde_json::to_writer(&mut *out, key).expect("writing to memory does not fail");
         out.push(b':');
         write(out, member);
         before = b',';
@@ -55,8 +55,8 @@ fn write_members<'a>(out: &mut Vec<u8>, members: impl IntoIterator<Item = (&'a s
     out.extend_from_slice(if before == b'{' { b"{}" } else { b"}" });
 }
 
-/// Writes what is plain here, and leaves the rest to the general writer, which copies more. Recurses as deep as the
-/// plan, which was bounded.
+/// Writes simple values directly and leaves the rest to the general writer, which copies more.
+/// Recurses as deep as the plan, which was limited.
 fn write(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Array(items) => {
@@ -66,7 +66,7 @@ fn write(out: &mut Vec<u8>, value: &Value) {
             }
             out.extend_from_slice(if items.is_empty() { b"[]" } else { b"]" });
         }
-        // Only there do bytes and UTF-16 units sort alike, whatever order the map keeps.
+        // Only then do bytes and UTF-16 units sort alike, whatever order the map has.
         Value::Object(members) if members.keys().all(|key| key.is_ascii()) && members.keys().is_sorted() => {
             write_members(out, members.iter().map(|(key, member)| (key.as_str(), member)));
         }

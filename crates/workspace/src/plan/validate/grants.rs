@@ -1,4 +1,4 @@
-//! Which slots the agent gets, and what it may do there.
+//! The granted slots and their modes.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::plan::Source;
 use crate::slot::{Mode, Slot};
 use crate::{Code, Error};
 
-/// Collects the grants: those given, or those that the plan tells its renderer of; then the slots of the platform;
-/// then those that entries stand in. The result is in table order.
+/// Collects the grants: those given, or those in the plan's renderer parameters; then the
+/// platform's slots; then those with entries. The result is in table order.
 pub(super) fn settle(
     given: Option<&[(String, Mode)]>,
     drafts: &[Draft<'_>],
@@ -39,9 +39,9 @@ pub(super) fn settle(
     for draft in drafts {
         let (Some(slot), Some(mode)) = (draft.slot, draft.mode) else { continue };
         match granted.get(&slot) {
-            // An agent that may write to a file in a slot that it may only read would make it drift.
+            // A writable file in a read-only slot would be reported as drift.
             Some(Mode::ReadOnly) if mode == Mode::ReadWrite => {
-                let message = format!("the slot `{slot}` is granted read-only, and the entry is read-write");
+                let message = format!("the slot `{slot}` is granted read-only, but the entry is read-write");
                 let problem = Error::new(Code::PlanModeNotAllowed, message).detail("slot", slot.path());
                 problems.add(draft.index, Stage::Mode, problem);
             }
@@ -62,7 +62,7 @@ fn grant(granted: &mut BTreeMap<Slot, Mode>, path: &str, mode: Mode) -> Result<(
         return Err((Stage::Mode, not_writable(slot)));
     }
     if *granted.entry(slot).or_insert(mode) != mode {
-        let message = format!("the slot `{slot}` is granted twice, read-only and read-write");
+        let message = format!("the slot `{slot}` is granted twice, as read-only and as read-write");
         return Err((Stage::Mode, Error::new(Code::PlanModeNotAllowed, message).detail("slot", slot.path())));
     }
     Ok(())

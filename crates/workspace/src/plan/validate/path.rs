@@ -1,68 +1,46 @@
-//! Which paths are safe: those of entries, of items that resolvers yield, of members of a snapshot.
+//! Safe paths: of entries, of items from resolvers, and of snapshot members.
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// The longest path, in bytes. Linux takes 4096 for the whole path, of which the root may have the rest.
+/// The longest path, in bytes. Linux accepts 4096 in total, so this leaves room for the root.
 pub const MAX_PATH_BYTES: usize = 1024;
 
 /// The most names in a path.
 pub const MAX_SEGMENTS: usize = 64;
 
-/// The longest name, in bytes: what every common file system takes.
+/// The longest name, in bytes, that all common file systems accept.
 pub const MAX_SEGMENT_BYTES: usize = 255;
 
-/// Why a path is not safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnsafePath {
-    /// Nothing at all.
     #[error("is empty")]
     Empty,
-    /// More than [`MAX_PATH_BYTES`].
-    #[error("has {bytes} bytes, and a path has at most {MAX_PATH_BYTES}")]
-    TooLong {
-        /// What it has.
-        bytes: usize,
-    },
-    /// It begins with `/`.
-    #[error("begins with `/`, and a path stays within its slot")]
+    #[error("is {bytes} bytes; the limit is {MAX_PATH_BYTES} bytes")]
+    TooLong { bytes: usize },
+    #[error("starts with `/`, but must be relative to its slot")]
     Absolute,
-    /// It ends with `/`.
     #[error("ends with `/`")]
     TrailingSlash,
-    /// Two `/` with nothing between them.
     #[error("has an empty name between two `/`")]
     EmptySegment,
-    /// A name is `.` or `..`.
-    #[error("has a name that is `.` or `..`")]
+    #[error("contains a `.` or `..` segment")]
     DotSegment,
-    /// A NUL or another control character.
-    #[error("has the control character U+{:04X}", u32::from(*character))]
-    Control {
-        /// Which one.
-        character: char,
-    },
-    /// A `\`, which parts names elsewhere.
-    #[error("has a backslash")]
+    #[error("contains the control character U+{:04X}", u32::from(*character))]
+    Control { character: char },
+    /// A `\`, which separates names on some systems.
+    #[error("contains a backslash")]
     Backslash,
-    /// A name of more than [`MAX_SEGMENT_BYTES`].
-    #[error("has a name of {bytes} bytes, and a name has at most {MAX_SEGMENT_BYTES}")]
-    SegmentTooLong {
-        /// What it has.
-        bytes: usize,
-    },
-    /// More than [`MAX_SEGMENTS`] names.
-    #[error("has {segments} names, and a path has at most {MAX_SEGMENTS}")]
-    TooDeep {
-        /// What it has.
-        segments: usize,
-    },
+    #[error("has a name of {bytes} bytes; the limit is {MAX_SEGMENT_BYTES} bytes")]
+    SegmentTooLong { bytes: usize },
+    #[error("has {segments} segments; the limit is {MAX_SEGMENTS}")]
+    TooDeep { segments: usize },
 }
 
-/// Whether `path` names something below the place that it is relative to, on every file system and for
-/// every program that shows it.
+/// Checks that `path` stays below its base on every file system and in every program that displays
+/// it.
 ///
 /// # Errors
-/// The first reason why not.
+/// The first reason why it is not safe.
 ///
 /// ```
 /// use workspace::plan::validate::path::{self, UnsafePath};
@@ -107,11 +85,11 @@ pub fn check(path: &str) -> Result<(), UnsafePath> {
     Ok(())
 }
 
-/// The form in which a file system that folds case compares names.
+/// The form in which a case-insensitive file system compares names.
 ///
-/// File systems differ in what they fold; this folds whatever any of them does: case by way of the upper case
-/// (so that `ß` meets `SS` and `ſ` meets `s`), and composed characters with their parts. Two names that are told apart
-/// here are two files everywhere.
+/// File systems fold differently; this folds whatever any of them does: case by way of upper case
+/// (so that `ß` equals `SS` and `ſ` equals `s`), and composed characters with their parts. Names
+/// that differ here are different files everywhere.
 pub fn folded(path: &str) -> String {
     let upper = path.nfd().flat_map(char::to_uppercase);
     upper.flat_map(char::to_lowercase).collect::<String>().nfd().collect()

@@ -1,6 +1,7 @@
-//! From the JSON of a source to a [`Source`].
+//! Parses the JSON of a source.
 //!
-//! Written by hand: what serde says of a wrong value repeats the value, and a plan holds contents.
+//! Hand-written, because serde's messages repeat invalid values, and a plan contains confidential
+//! data.
 
 use std::sync::Arc;
 
@@ -15,26 +16,24 @@ use crate::plan::{
 use crate::slot::Mode;
 use crate::{Code, Error};
 
-/// Reads sources, and lets those with equal parameters share them: that they come from one rendering is then
-/// plain to see.
+/// Reads sources, and shares equal parameters, so that they visibly come from one rendering.
 #[derive(Debug, Default)]
 pub(super) struct SourceReader {
     params: Option<Arc<RenderParams>>,
 }
 
 impl SourceReader {
-    /// Reads one source. A refusal comes with the kind where that much could be read.
+    /// Reads one source. An error includes the kind if it could be read.
     pub(super) fn read(&mut self, value: Option<&Value>) -> Result<Source, (Option<SourceKind>, Error)> {
         let Some(Value::Object(members)) = value else {
             return Err((None, Error::new(Code::PlanInvalidSource, "the entry has no object `source`")));
         };
         let Some(name) = members.get("kind").and_then(Value::as_str) else {
-            return Err((None, Error::new(Code::PlanInvalidSource, "the source has no text `kind`")));
+            return Err((None, Error::new(Code::PlanInvalidSource, "the source has no string `kind`")));
         };
         let Some(kind) = SourceKind::ALL.into_iter().find(|kind| kind.as_str() == name) else {
             let name = quoted(name);
-            let problem =
-                Error::new(Code::PlanInvalidSource, format!("there is no source of the kind {name:?}"));
+            let problem = Error::new(Code::PlanInvalidSource, format!("unknown source kind {name:?}"));
             return Err((None, problem.detail("kind", name)));
         };
         self.of_kind(kind, &Members { kind, members }).map_err(|problem| (Some(kind), problem))
@@ -133,7 +132,7 @@ fn read_params(source: &Members<'_>) -> Result<RenderParams, Error> {
     })
 }
 
-/// The members of a source, or of something in it.
+/// The members of a source, or of an object in it.
 struct Members<'a> {
     kind: SourceKind,
     members: &'a Map<String, Value>,
@@ -143,17 +142,17 @@ impl Members<'_> {
     fn refusal(&self, field: &str, expected: &str) -> Error {
         let kind = self.kind;
         let message = match self.members.get(field) {
-            None => format!("the source `{kind}` has no `{field}`, which is {expected}"),
+            None => format!("the source `{kind}` has no `{field}`; expected {expected}"),
             Some(_) => format!("`{field}` of the source `{kind}` is not {expected}"),
         };
         Error::new(Code::PlanInvalidSource, message).detail("kind", kind.as_str()).detail("field", field)
     }
 
-    /// A text that has to be there and say something.
+    /// A required non-empty string.
     fn name(&self, field: &str) -> Result<String, Error> {
         match self.members.get(field) {
             Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
-            _ => Err(self.refusal(field, "a text that is not empty")),
+            _ => Err(self.refusal(field, "a non-empty string")),
         }
     }
 
@@ -161,7 +160,7 @@ impl Members<'_> {
         match self.members.get(field) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(self.refusal(field, "a text")),
+            Some(_) => Err(self.refusal(field, "a string")),
         }
     }
 
@@ -169,7 +168,7 @@ impl Members<'_> {
         match self.members.get(field) {
             None => Ok(None),
             Some(value @ (Value::String(_) | Value::Null)) => Ok(Some(value.clone())),
-            Some(_) => Err(self.refusal(field, "a text or null")),
+            Some(_) => Err(self.refusal(field, "a string or null")),
         }
     }
 
@@ -199,16 +198,16 @@ impl Members<'_> {
         Ok(read_items)
     }
 
-    /// A list of names, which may be empty though a name may not.
+    /// A list of names, which may be empty.
     fn names(&self, field: &str) -> Result<Vec<String>, Error> {
-        let expected = "a list of texts that are not empty";
+        let expected = "a list of non-empty strings";
         let items = self.members.get(field).and_then(Value::as_array);
         let items = items.ok_or_else(|| self.refusal(field, expected))?;
         let name = |item: &Value| item.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         items.iter().map(|item| name(item).ok_or_else(|| self.refusal(field, expected))).collect()
     }
 
-    /// An integer from 1, also when it is written as `2.0`.
+    /// An integer of at least 1, also if written as `2.0`.
     fn version(&self, field: &str) -> Result<Number, Error> {
         let version = self.members.get(field).and_then(Value::as_number).and_then(whole_from_one);
         version.ok_or_else(|| self.refusal(field, "an integer from 1"))
@@ -230,7 +229,7 @@ impl Members<'_> {
         }
     }
 
-    /// Base64 of at most [`MAX_LITERAL_BYTES`], in its one strict spelling; empty for an empty file.
+    /// Base64 of at most [`MAX_LITERAL_BYTES`], in strict form; empty for an empty file.
     fn literal(&self, field: &str) -> Result<String, Error> {
         const EXPECTED: &str = "padded base64 without white space";
         let Some(Value::String(text)) = self.members.get(field) else {
@@ -251,7 +250,7 @@ fn whole_from_one(number: &Number) -> Option<Number> {
         return (number.as_u64()? >= 1).then(|| number.clone());
     }
     let double = number.as_f64().filter(|double| *double >= 1.0 && double.fract() == 0.0)?;
-    // One spelling for one version: `2.0` is 2.
+    // One form for each version: `2.0` is 2.
     if double <= 9_007_199_254_740_992.0 {
         #[expect(
             clippy::cast_possible_truncation,

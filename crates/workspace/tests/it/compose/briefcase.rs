@@ -1,4 +1,4 @@
-//! What a caller brought along.
+//! The briefcase.
 
 use super::*;
 
@@ -143,7 +143,7 @@ fn a_title_names_the_file_of_an_artifact() {
             composed(&with_references(&json!([{"kind": "artifact", "ref": "a@1", "title": title}]))).unwrap();
         assert_eq!(entry(&plan, "briefcase-reference:artifact:a:v1").rel_path, expected);
     }
-    // Case 24: composing does not judge titles, validating does.
+    // Case 24: composing does not check titles, validation does.
     let plan =
         composed(&with_references(&json!([{"kind": "artifact", "ref": "a@1", "title": "../../etc/passwd"}])))
             .unwrap();
@@ -171,7 +171,7 @@ fn uploads_of_the_briefcase() {
         let error = refused(&with_uploads(json!([upload(name, json!(null))])));
         assert_eq!(error.code(), Code::ComposeInvalidFileName, "{name:?}");
     }
-    // What no enabled slot asks for is not looked at.
+    // Members that no enabled slot needs are not checked.
     let bad = json!({"uploads": [upload("..", json!(5)), 7], "references": [{"kind": "ftp"}]});
     assert!(composed(&changed(base(), &[("/briefcase", bad)])).is_ok());
     // Case 43, and case 44.

@@ -44,7 +44,7 @@ fn the_golden_vectors_hold() {
 }
 
 #[test]
-fn the_identity_is_of_what_the_recipe_names_and_of_nothing_else() {
+fn the_identity_covers_exactly_the_specified_members() {
     let base_id = composed(&base()).unwrap().apply_id;
     let same = [
         ("/briefcase", json!({"uploads": [], "references": [{"kind": "kb_space", "ref": "s"}]})),
@@ -92,8 +92,8 @@ fn the_identity_is_of_what_the_recipe_names_and_of_nothing_else() {
 }
 
 #[test]
-fn mounts_come_in_the_order_of_the_text() {
-    // Case 5. The identity does not depend on it, what the renderer is told does.
+fn mounts_keep_their_text_order() {
+    // Case 5. The identity does not depend on the order, but the renderer's parameters do.
     let with_mounts = |mounts: &str| {
         let text = base().to_string().replace(r#""mounts":{}"#, &format!(r#""mounts":{mounts}"#));
         compose(&Request::read(text.as_bytes()).unwrap(), None).unwrap()
@@ -114,7 +114,7 @@ fn mounts_come_in_the_order_of_the_text() {
     assert_eq!(mounts(&other), ["/workspace/inputs", "/workspace/uploads"]);
     assert_eq!(one.apply_id, other.apply_id);
 
-    // In memory the order is said.
+    // In memory, the order is given explicitly.
     let value =
         changed(base(), &[("/manifest/mounts", json!({"inputs": enabled(None), "uploads": enabled(None)}))]);
     let order = ["uploads".to_owned(), "nowhere".to_owned()];
@@ -123,7 +123,8 @@ fn mounts_come_in_the_order_of_the_text() {
     let plan = compose(&Request::from_value(value, &[]).unwrap(), None).unwrap();
     assert_eq!(mounts(&plan), ["/workspace/inputs", "/workspace/uploads"]);
 
-    // Keys that look like numbers come first, by number, and the first unknown one is told.
+    // Keys that look like numbers come first, in numeric order, and the first unknown one is
+    // reported.
     let text = base().to_string().replace(
         r#""mounts":{}"#,
         r#""mounts":{"bogus":{"enabled":true},"10":{"enabled":true},"9":{"enabled":true}}"#,

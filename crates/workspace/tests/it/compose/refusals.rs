@@ -1,4 +1,4 @@
-//! What is refused, and in which order.
+//! Refusals and their order.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn a_request_is_for_exactly_one_of_run_and_session() {
 }
 
 #[test]
-fn the_role_is_the_callers_to_say() {
+fn the_role_must_be_given_by_the_caller() {
     // Case 6.
     let mut without = base();
     without.as_object_mut().unwrap().remove("agentOverrides");
@@ -48,7 +48,7 @@ fn the_role_is_the_callers_to_say() {
 }
 
 #[test]
-fn what_only_runs_have_is_refused_for_sessions() {
+fn run_only_members_are_refused_for_sessions() {
     let artifact = json!([{"artifactId": "a", "version": 1, "fileName": "f"}]);
     let artifacts = Some(Code::ComposeWorkflowOnlyInputArtifacts);
     let deliverables = Some(Code::ComposeWorkflowOnlyDeliverables);
@@ -57,7 +57,7 @@ fn what_only_runs_have_is_refused_for_sessions() {
         ("/agentContext/inputArtifacts", json!([]), None),
         ("/agentContext/inputArtifacts", json!(null), None),
         ("/agentContext/inputArtifacts", artifact.clone(), artifacts),
-        // Case 8: presence is what counts.
+        // Case 8: presence counts.
         ("/agentContext/deliverablesRef", json!([]), deliverables),
         ("/agentContext/deliverablesRef", json!(null), deliverables),
         ("/agentContext/deliverablesRef", json!(""), deliverables),
@@ -80,7 +80,7 @@ fn what_only_runs_have_is_refused_for_sessions() {
 #[test]
 fn the_first_failure_wins_in_the_order_of_the_checks() {
     let artifact = json!([{"artifactId": "a", "version": 1, "fileName": "..", "slot": "nope"}]);
-    // Each row adds a mistake that is found earlier than all the rows before it, so each has every later one too.
+    // Each row adds a mistake that is found before all earlier rows, and includes all of theirs.
     let run = [
         ("an unknown slot of a seed", "/manifest/seedFiles", json!([{"slot": "nope"}]), Code::UnknownSlot),
         ("templates", "/manifest/requiredTemplateNames", json!(["t"]), Code::ComposeTemplateResolverMissing),
@@ -123,7 +123,7 @@ fn the_first_failure_wins_in_the_order_of_the_checks() {
         request = changed(request, &[(pointer, value)]);
         assert_eq!(refused(&request).code(), code, "{name} of a session");
     }
-    // Within the artifacts: in turn, and the slot before the name.
+    // Within the artifacts: in order, and the slot before the name.
     let inputs = ("/manifest/mounts/inputs", enabled(None));
     let artifacts = json!([{"artifactId": "a", "version": 1, "fileName": ".."}, {"artifactId": "a", "version": 1, "fileName": "x", "slot": "nope"}]);
     let error = refused(&changed(base(), &[("/agentContext/inputArtifacts", artifacts), inputs]));
@@ -216,7 +216,7 @@ fn members_of_the_wrong_type_are_refused_with_their_pointer() {
 }
 
 #[test]
-fn what_a_request_can_ask_for_is_bounded() {
+fn the_size_of_a_composed_plan_is_bounded() {
     let many: Vec<String> = (0..20_000).map(|index| index.to_string()).collect();
     let error = refused(&changed(base(), &[("/agentContext/skills", json!(many))]));
     assert_eq!(error.code(), Code::LimitExceeded, "more entries than a valid plan has");

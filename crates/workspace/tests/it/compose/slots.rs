@@ -1,4 +1,4 @@
-//! What stands in the slots that a manifest enables.
+//! The contents of enabled slots.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn unknown_slots_are_refused_when_they_are_enabled() {
     }
     let near = refused(&changed(base(), &[("/manifest/mounts/input", enabled(None))]));
     assert!(near.message().contains("did you mean `inputs`?"), "{near}");
-    // The slots of the platform are in the table, and pass.
+    // The platform's slots are in the table and accepted.
     let plan = composed(&changed(base(), &[("/manifest/mounts/tmp", enabled(None))])).unwrap();
     assert_eq!(params(&plan)["mounts"], json!([{"mount": "/workspace/tmp", "mode": "read-write"}]));
     assert_eq!(added(&plan), [""; 0]);
@@ -25,7 +25,7 @@ fn input_artifacts_go_to_enabled_slots() {
     // Case 15.
     let error = refused(&changed(base(), &[("/agentContext/inputArtifacts", json!([artifact("x")]))]));
     assert_eq!(error.code(), Code::ComposeSlotNotEnabled);
-    assert!(error.message().ends_with("enabled are: (none)"), "{error}");
+    assert!(error.message().ends_with("enabled slots: (none)"), "{error}");
     let two = json!({"uploads": enabled(None), "references": enabled(None)});
     let request = changed(
         base(),
@@ -43,11 +43,11 @@ fn input_artifacts_go_to_enabled_slots() {
     assert_eq!(added(&plan), ["input-artifact:a1:v2:page.html"]);
     let mounted = entry(&plan, "input-artifact:a1:v2:page.html");
     assert_eq!((mounted.rel_path.as_str(), mounted.mode), ("page.html", Mode::ReadOnly));
-    let told =
+    let reported =
         json!([{"path": "/workspace/inputs/ page.html ", "sourceArtifactId": "a1", "sourceVersion": 2}]);
-    assert_eq!(params(&plan)["inputArtifacts"], told);
+    assert_eq!(params(&plan)["inputArtifacts"], reported);
 
-    // Null stands where it was given, and reads as absent for the slot.
+    // Null is kept, and counts as absent for the slot.
     let given = json!([{"artifactId": "a", "version": 0, "fileName": "f", "slot": null, "payloadField": null, "contentType": null}]);
     let plan =
         composed(&changed(base(), &[("/agentContext/inputArtifacts", given), inputs.clone()])).unwrap();
@@ -77,7 +77,7 @@ fn input_artifacts_go_to_enabled_slots() {
 }
 
 #[test]
-fn what_the_slots_of_user_data_hold() {
+fn contents_of_user_data_slots() {
     let with = |request: Value, slot: &str, context: Value| {
         composed(&changed(
             request,
@@ -153,7 +153,7 @@ fn what_the_slots_of_user_data_hold() {
 }
 
 #[test]
-fn the_mode_of_a_mount_is_the_declared_one_or_that_of_the_slot() {
+fn the_mode_of_a_mount_is_declared_or_the_slot_default() {
     for (mode, expected) in
         [(None, "read-write"), (Some("read-only"), "read-only"), (Some("read-write"), "read-write")]
     {
@@ -168,7 +168,7 @@ fn the_mode_of_a_mount_is_the_declared_one_or_that_of_the_slot() {
         assert_eq!(entry(&plan, "deliverables:x").mode.as_str(), expected);
         assert_eq!(params(&plan)["mounts"], json!([{"mount": "/workspace/deliverables", "mode": expected}]));
     }
-    // Composing does not judge it; validating does.
+    // Composing does not check it; validation does.
     let plan =
         composed(&changed(base(), &[("/manifest/mounts/references", enabled(Some("read-write")))])).unwrap();
     assert_eq!(ValidPlan::check(&plan.to_value(), None, false).unwrap_err().code(), Code::PlanModeNotAllowed);

@@ -1,4 +1,4 @@
-//! What each layer may change.
+//! The effect of each layer.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ fn skills(slugs: &[&str]) -> Vec<Skill> {
 }
 
 #[test]
-fn a_later_layer_adds_agents_and_changes_models_and_nothing_else() {
+fn a_later_layer_only_adds_agents_and_changes_models() {
     let intrinsic =
         sub_agents(json!([{"slug": "qa", "alias": "q", "defaultModel": "one"}, {"slug": "docs"}]));
     let manifest =
@@ -152,7 +152,7 @@ fn keys() -> impl Strategy<Value = BTreeSet<ToolKey>> {
     prop::collection::btree_set(prop::sample::select(ToolKey::ALL), 0..6)
 }
 
-/// Permissions can only be read from a manifest.
+/// Permissions come only from a manifest.
 fn permissions_of(allow: Option<&BTreeSet<ToolKey>>, deny: &BTreeSet<ToolKey>) -> Permissions {
     let mut tools = json!({ "deny": deny });
     if let Some(allow) = allow {

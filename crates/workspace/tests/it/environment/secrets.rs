@@ -1,4 +1,4 @@
-//! Secrets: fetched, kept to themselves, scrubbed.
+//! Secrets: fetching, confidentiality, scrubbing.
 
 use std::sync::{Arc, Barrier};
 
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use workspace::Code;
 use workspace::environment::local::LocalSecrets;
 use workspace::environment::resolved::{self, AgentFacts, Invocation};
-use workspace::environment::{Outcome, Reason, Scrubber, Secret, SecretSource};
+use workspace::environment::{Reason, ResolvedVariables, Scrubber, Secret, SecretSource};
 use workspace::manifest::{Bound, CredentialKind, Surface};
 use zeroize::Zeroizing;
 
 use super::{Rows, bound, credential, resolve, table};
 
 #[test]
-fn every_required_credential_that_is_missing_is_named() {
+fn every_missing_required_credential_is_named() {
     // Case 54.
     let bound = bound(json!({
         "credentials": [credential("ONE", "1", true), credential("TWO", "2", true), credential("OK", "3", true), credential("OPT", "4", false)],
@@ -32,7 +32,7 @@ fn every_required_credential_that_is_missing_is_named() {
 }
 
 #[test]
-fn a_variable_whose_optional_credential_is_missing_is_left_out_and_told() {
+fn a_variable_with_a_missing_optional_credential_is_skipped_and_reported() {
     let bound = bound(json!({
         "credentials": [credential("T", "1", false), credential("E", "2", false)],
         "env": [{"name": "A", "value": "x-${credential.T}"}, {"name": "B", "value": "${credential.E}"}, {"name": "C", "value": "c"}],
@@ -47,7 +47,7 @@ fn a_variable_whose_optional_credential_is_missing_is_left_out_and_told() {
 }
 
 #[test]
-fn a_secret_is_nowhere_but_where_it_is_asked_for() {
+fn a_secret_appears_only_where_it_is_requested() {
     // Case 55.
     let bound = bound(json!({
         "credentials": [credential("T", "1", true)],
@@ -81,7 +81,7 @@ fn a_secret_is_nowhere_but_where_it_is_asked_for() {
 }
 
 #[test]
-fn each_place_is_asked_once_whatever_its_names() {
+fn each_source_is_queried_once() {
     let bound = bound(json!({
         "credentials": [credential("ONE", "same", true), credential("TWO", "same", true), credential("THREE", "other", true)],
     }));
@@ -93,7 +93,7 @@ fn each_place_is_asked_once_whatever_its_names() {
 
 #[test]
 fn secrets_are_fetched_in_parallel() {
-    // Each call waits for all the others: one after another, none would ever return.
+    // Each call waits for all others: sequential calls would never return.
     struct Together(Barrier);
     impl SecretSource for Together {
         fn fetch(&self, _: CredentialKind, _: &str) -> Result<Zeroizing<String>, Reason> {
@@ -110,7 +110,7 @@ fn secrets_are_fetched_in_parallel() {
 }
 
 #[test]
-fn secrets_of_one_machine_come_from_variables_and_files() {
+fn local_secrets_come_from_variables_and_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("plain"), "from-a-file\n").unwrap();
@@ -140,13 +140,13 @@ fn secrets_of_one_machine_come_from_variables_and_files() {
             "{source_ref}"
         );
     }
-    // Cargo sets this one for every test.
+    // Cargo sets this variable for every test.
     let name = LocalSecrets.fetch(CredentialKind::ScmToken, "env:CARGO_PKG_NAME").unwrap();
     assert_eq!(name.as_str(), "workspace");
 }
 
 #[test]
-fn log_text_is_scrubbed_in_every_spelling() {
+fn secrets_are_scrubbed_in_every_encoding() {
     use base64::Engine as _;
     use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
     let value = "p@ss w/rd?é\"x";
@@ -174,7 +174,7 @@ fn log_text_is_scrubbed_in_every_spelling() {
 
 proptest! {
     #[test]
-    fn no_spelling_of_a_secret_survives(value in "[ -~é]{8,40}", before in "[a-z ]{0,5}", after in "[a-z ]{0,5}") {
+    fn no_encoding_of_a_secret_survives(value in "[ -~é]{8,40}", before in "[a-z ]{0,5}", after in "[a-z ]{0,5}") {
         use base64::Engine as _;
         use base64::engine::general_purpose::STANDARD;
         let scrubber = Scrubber::new(&[secret("T", &value)]);
@@ -190,7 +190,7 @@ fn secret(name: &str, value: &str) -> Secret {
     Secret::new(name, Zeroizing::new(value.to_owned()))
 }
 
-fn resolved_of(bound: &Bound, outcome: &Outcome) -> resolved::ResolvedEnvironment {
+fn resolved_of(bound: &Bound, outcome: &ResolvedVariables) -> resolved::ResolvedEnvironment {
     let (facts, invocation) = (AgentFacts::default(), Invocation::default());
     resolved::resolve(bound, Surface::ALL, &facts, &invocation, outcome, &Rows(vec![]), "now").unwrap()
 }

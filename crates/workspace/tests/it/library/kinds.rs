@@ -1,4 +1,4 @@
-//! Every kind but skills and repositories.
+//! Every kind except skills and repositories.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use workspace::library::Library;
 use workspace::plan::{AgentMode, Source};
 use workspace::slot::Mode;
 
-use super::{SECRET, Shelf, example, resolve};
+use super::{SECRET, TestLibrary, example, resolve};
 
 fn agent(slug: &str) -> Source {
     Source::AgentDefinition {
@@ -63,9 +63,9 @@ fn literal(bytes: &str) -> Source {
     Source::StaticLiteral { path_within_workspace: "/etc/passwd".into(), bytes: bytes.into() }
 }
 
-/// A library with a good one of everything.
-fn stocked() -> Shelf {
-    let shelf = Shelf::new();
+/// A library with a valid item of each kind.
+fn stocked() -> TestLibrary {
+    let shelf = TestLibrary::new();
     shelf
         .write("agents/engineering/engineer.md", "the engineer")
         .write("agents/reviewer.md", "the reviewer of all")
@@ -97,7 +97,6 @@ fn stocked() -> Shelf {
     shelf
 }
 
-/// Paths and texts.
 type Expected = &'static [(&'static str, &'static str)];
 
 #[test]
@@ -134,30 +133,30 @@ fn each_kind_yields_what_the_library_has() {
         let expected: Vec<(&str, String)> =
             expected.iter().map(|(path, text)| (*path, (*text).to_owned())).collect();
         assert_eq!(found.texts(), expected, "{name}");
-        // The same folder, the same items in the same order.
+        // The same folder gives the same items in the same order.
         assert_eq!(shelf.resolve(&source).unwrap().texts(), expected, "{name}, again");
     }
 }
 
 #[test]
-fn what_is_left_out_of_a_space_is_told() {
+fn skipped_files_of_a_space_are_reported() {
     let found = stocked().resolve(&space("space")).unwrap();
-    assert_eq!(found.warnings, ["kb/space/notes.txt left out: neither a page (`.md`) nor below `_assets`"]);
+    assert_eq!(found.warnings, ["kb/space/notes.txt skipped: neither a page (`.md`) nor below `_assets`"]);
 }
 
 #[test]
-fn what_is_not_there_is_refused_with_the_file_that_was_looked_for() {
+fn missing_files_are_reported_by_name() {
     let shelf = stocked();
     use Code::{ResolveBadResponse as Bad, ResolveEmptySelection as Empty, ResolveNotFound as Absent};
     #[rustfmt::skip]
     let cases = [
-        ("an agent",                agent("nobody"),                      Absent, "agents/engineering/nobody.md"),
+        ("an agent",                agent("unknown"),                     Absent, "agents/engineering/unknown.md"),
         ("an instruction",          instruction("nope"),                  Absent, "instructions/nope.md"),
         ("an artifact",             artifact("nope", 1, None),            Absent, "artifacts/nope/1"),
         ("a version",               artifact("raw", 2, None),             Absent, "artifacts/raw/2"),
         ("a member",                artifact("a@b", 3, Some("x".into())), Bad,    "no member `x`"),
         ("a member of a raw file",  artifact("raw", 1, Some("x".into())), Bad,    "payload.json"),
-        ("a member that is 3",      artifact("a@b", 3, Some(json!(3))),   Bad,    "no text"),
+        ("a member that is 3",      artifact("a@b", 3, Some(json!(3))),   Bad,    "not a string"),
         ("a version of zero",       artifact("raw", 0, None),             Absent, "raw/0"),
         ("a space",                 space("nope"),                        Absent, "kb/nope"),
         ("one page of two",         pages("space", &["a", "nope"]),       Absent, "kb/space/nope.md"),
@@ -178,7 +177,7 @@ fn what_is_not_there_is_refused_with_the_file_that_was_looked_for() {
 }
 
 #[test]
-fn keys_that_climb_out_find_nothing() {
+fn keys_with_parent_segments_find_nothing() {
     let shelf = stocked();
     fs::write(shelf.outside().join("payload.json"), SECRET).unwrap();
     let keys = [
@@ -214,7 +213,7 @@ fn keys_that_climb_out_find_nothing() {
             assert!(refused.message().len() < 1_500, "{}", refused.message().len());
         }
     }
-    // A group is only a place to look first.
+    // A group is only the first place to search.
     let source = Source::AgentDefinition {
         org_id: "o".into(),
         agent_slug: "secret".into(),
@@ -224,7 +223,7 @@ fn keys_that_climb_out_find_nothing() {
     assert_eq!(shelf.resolve(&source).unwrap_err().code(), Code::ResolveNotFound);
 }
 
-/// Where each kind reads one file, with the source that reads it.
+/// The file that each kind reads, with its source.
 fn single_files() -> Vec<(&'static str, Source)> {
     vec![
         ("agents/engineering/x.md", agent("x")),
@@ -245,7 +244,7 @@ fn single_files() -> Vec<(&'static str, Source)> {
 fn a_link_or_a_pipe_in_place_of_a_file_is_refused() {
     for (path, source) in single_files() {
         for plant in ["link", "pipe", "folder link"] {
-            let shelf = Shelf::new();
+            let shelf = TestLibrary::new();
             shelf.write(path, "good");
             let full = shelf.path().join(path);
             match plant {
@@ -258,7 +257,7 @@ fn a_link_or_a_pipe_in_place_of_a_file_is_refused() {
                     make_pipe(&full);
                 }
                 _ => {
-                    // The folder above is a link to one outside that has the file.
+                    // The parent folder is a link to one outside that has the file.
                     let above = full.parent().unwrap();
                     let moved = shelf.outside().join("moved");
                     fs::rename(above, &moved).unwrap();
@@ -279,7 +278,7 @@ pub(super) fn make_pipe(path: &std::path::Path) {
 }
 
 #[test]
-fn more_than_there_may_be_is_refused() {
+fn limits_are_enforced() {
     const MIB: u64 = 1 << 20;
     #[rustfmt::skip]
     let cases = [
@@ -292,7 +291,7 @@ fn more_than_there_may_be_is_refused() {
         ("deliverable-specs/x/z.bin",    64 * MIB, spec("x")),
     ];
     for (path, max, source) in cases {
-        let shelf = Shelf::new();
+        let shelf = TestLibrary::new();
         shelf.write("deliverable-specs/x/spec.json", "{}").write(path, "");
         let file = fs::File::options().write(true).open(shelf.path().join(path)).unwrap();
         file.set_len(max + 1).unwrap();
@@ -300,10 +299,12 @@ fn more_than_there_may_be_is_refused() {
         assert_eq!(refused.code(), Code::LimitExceeded, "{path}: {refused}");
         assert_eq!(refused.details()["max"], max, "{path}");
     }
-    let refused =
-        Shelf::new().resolve(&literal(&"AAAA".repeat(1_398_102))).map(|found| found.items.len()).unwrap_err();
+    let refused = TestLibrary::new()
+        .resolve(&literal(&"AAAA".repeat(1_398_102)))
+        .map(|found| found.items.len())
+        .unwrap_err();
     assert_eq!(refused.code(), Code::LimitExceeded);
-    let shelf = Shelf::new();
+    let shelf = TestLibrary::new();
     for number in 0..1_001 {
         shelf.write(&format!("attachments/x/{number:04}"), "");
     }
@@ -311,28 +312,28 @@ fn more_than_there_may_be_is_refused() {
 }
 
 #[test]
-fn what_has_to_be_text_or_json_and_is_not_is_refused() {
+fn invalid_text_and_json_is_refused() {
     #[rustfmt::skip]
     let cases: [(&str, &[u8], Source, &str); 9] = [
         ("agents/engineering/x.md",       b"a\xff",            agent("x"),                       "byte 1 is not UTF-8"),
         ("agents/engineering/x.md",       b"",                 agent("x"),                       "is empty"),
-        ("agents/engineering/x.md",       b"---\nname: [\n---\nx", agent("x"),                   "no YAML"),
+        ("agents/engineering/x.md",       b"---\nname: [\n---\nx", agent("x"),                   "not valid YAML"),
         ("instructions/x.md",             b"\xff",             instruction("x"),                 "byte 0 is not UTF-8"),
-        ("artifacts/x/1/payload.json",    b"[1]",              artifact("x", 1, Some("a".into())), "no JSON object"),
-        ("artifacts/x/1/payload.json",    b"{\"a\":\"\xff\"}", artifact("x", 1, Some("a".into())), "no JSON object"),
-        ("deliverable-specs/x/spec.json", b"{",                spec("x"),                        "no JSON object"),
-        ("deliverable-specs/x/other.md",  b"{}",               spec("x"),                        "has no spec.json"),
+        ("artifacts/x/1/payload.json",    b"[1]",              artifact("x", 1, Some("a".into())), "not a JSON object"),
+        ("artifacts/x/1/payload.json",    b"{\"a\":\"\xff\"}", artifact("x", 1, Some("a".into())), "not a JSON object"),
+        ("deliverable-specs/x/spec.json", b"{",                spec("x"),                        "not a JSON object"),
+        ("deliverable-specs/x/other.md",  b"{}",               spec("x"),                        "does not contain spec.json"),
         ("artifacts/x/1/sub/a.txt",       b"a",                artifact("x", 1, None),           "one file"),
     ];
     for (path, content, source, says) in cases {
-        let shelf = Shelf::new();
+        let shelf = TestLibrary::new();
         shelf.write(path, content);
         let refused = shelf.resolve(&source).map(|found| found.items.len()).unwrap_err();
         assert_eq!(refused.code(), Code::ResolveBadResponse, "{path}: {refused}");
         assert!(refused.message().contains(says), "{path}: {refused}");
     }
     let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-    let shelf = Shelf::new();
+    let shelf = TestLibrary::new();
     shelf.write("artifacts/x/1/payload.json", deep);
     assert_eq!(
         shelf.resolve(&artifact("x", 1, Some("a".into()))).unwrap_err().code(),
@@ -344,9 +345,9 @@ fn what_has_to_be_text_or_json_and_is_not_is_refused() {
 }
 
 #[test]
-fn names_that_no_workspace_can_have_are_refused() {
+fn invalid_workspace_names_are_refused() {
     for name in [&b"a\\b.md"[..], b"a\nb.md", b"\xff.md"] {
-        let shelf = Shelf::new();
+        let shelf = TestLibrary::new();
         shelf.write("kb/x/good.md", "good");
         use std::os::unix::ffi::OsStrExt as _;
         fs::write(shelf.path().join("kb/x").join(std::ffi::OsStr::from_bytes(name)), "x").unwrap();
@@ -357,27 +358,27 @@ fn names_that_no_workspace_can_have_are_refused() {
 }
 
 #[test]
-fn a_sink_that_takes_no_more_ends_a_resolver_at_once() {
-    use workspace::resolve::{Resolver as _, Want};
+fn a_stopped_sink_ends_the_resolver_at_once() {
+    use workspace::resolve::{ResolveRequest, Resolver as _};
     let shelf = stocked();
     let mut sink = super::Collected { room: Some(2), ..Default::default() };
     let source = space("space");
-    let want = Want { source: &source, mode: Mode::ReadOnly };
+    let want = ResolveRequest { source: &source, mode: Mode::ReadOnly };
     let stopped = shelf.library().resolve(want, &mut sink).unwrap_err();
     assert_eq!((stopped.code(), sink.items.len()), (Code::ApplyIo, 2));
 }
 
 #[test]
-fn a_folder_deeper_than_a_workspace_may_be_is_refused() {
-    let shelf = Shelf::new();
+fn a_too_deep_folder_is_refused() {
+    let shelf = TestLibrary::new();
     shelf.write(&format!("kb/x/{}a.md", "d/".repeat(70)), "deep");
     let refused = shelf.resolve(&space("x")).map(|found| found.items.len()).unwrap_err();
     assert_eq!(refused.code(), Code::ResolveBadResponse, "{refused}");
 }
 
 #[test]
-fn a_library_that_is_not_there_is_refused() {
-    let shelf = Shelf::new();
+fn a_missing_library_is_refused() {
+    let shelf = TestLibrary::new();
     shelf.write("file", "x");
     for path in ["nope", "file"] {
         let refused = Library::open(&shelf.path().join(path)).unwrap_err();
@@ -387,7 +388,7 @@ fn a_library_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn the_example_library_has_everything_that_the_example_manifest_names() {
+fn the_example_library_is_complete() {
     let library = example();
     let skill = |key: &str| Source::SkillBundle { skill_key: key.into() };
     let sources = [

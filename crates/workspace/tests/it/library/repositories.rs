@@ -10,13 +10,13 @@ use workspace::resolve::Resolver as _;
 use workspace::slot::Mode;
 use workspace::{Code, Error};
 
-use super::{Collected, SECRET, Shelf, resolve};
+use super::{Collected, SECRET, TestLibrary, resolve};
 
 fn repo(repo_ref: &str, git_ref: &str) -> Source {
     Source::ScmRepo { repo_ref: repo_ref.into(), git_ref: git_ref.into() }
 }
 
-/// Runs `git` as a person would who prepares a repository.
+/// Runs `git` to prepare a repository.
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let done = Command::new("git")
         .current_dir(folder)
@@ -31,9 +31,9 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(done.stdout).unwrap().trim().to_owned()
 }
 
-/// A library that knows one repository, `demo`, with two commits, a tag on the first, and a branch.
+/// A library with one repository, `demo`, with two commits, a tag on the first, and a branch.
 struct Upstream {
-    shelf: Shelf,
+    shelf: TestLibrary,
     first: String,
     second: String,
     branch: String,
@@ -41,7 +41,7 @@ struct Upstream {
 
 impl Upstream {
     fn new() -> Self {
-        let shelf = Shelf::new();
+        let shelf = TestLibrary::new();
         let folder = shelf.outside().join("upstream");
         fs::create_dir(&folder).unwrap();
         let write = |path: &str, text: &str| {
@@ -83,7 +83,7 @@ impl Upstream {
 }
 
 #[test]
-fn a_revision_is_a_branch_a_tag_a_commit_or_head() {
+fn a_revision_can_be_a_branch_tag_commit_or_head() {
     let upstream = Upstream::new();
     let cases = [
         ("HEAD", "two", &upstream.second),
@@ -108,7 +108,7 @@ fn a_revision_is_a_branch_a_tag_a_commit_or_head() {
 }
 
 #[test]
-fn an_address_of_this_machine_and_a_bare_repository_work_too() {
+fn file_urls_and_bare_repositories_work() {
     let upstream = Upstream::new();
     let bare = upstream.shelf.outside().join("bare.git");
     git(upstream.shelf.outside(), &["clone", "--quiet", "--bare", "upstream", "bare.git"]);
@@ -122,8 +122,8 @@ fn an_address_of_this_machine_and_a_bare_repository_work_too() {
 }
 
 #[test]
-fn a_repository_with_the_newer_kind_of_ids_works_too() {
-    let shelf = Shelf::new();
+fn a_sha256_repository_works() {
+    let shelf = TestLibrary::new();
     let folder = shelf.outside().join("upstream");
     git(shelf.outside(), &["init", "--quiet", "--object-format=sha256", "upstream"]);
     fs::write(folder.join("a"), "a").unwrap();
@@ -138,7 +138,7 @@ fn a_repository_with_the_newer_kind_of_ids_works_too() {
 }
 
 #[test]
-fn what_is_not_committed_does_not_arrive() {
+fn uncommitted_files_are_not_fetched() {
     let upstream = Upstream::new();
     fs::write(upstream.folder().join("README.md"), "edited").unwrap();
     fs::write(upstream.folder().join("new.txt"), "new").unwrap();
@@ -147,7 +147,7 @@ fn what_is_not_committed_does_not_arrive() {
 }
 
 #[test]
-fn a_repository_to_work_in_is_clean_and_on_its_branch() {
+fn a_writable_repository_is_clean_and_on_its_branch() {
     let upstream = Upstream::new();
     for (git_ref, head) in
         [("HEAD", "main"), ("feature/x", "feature/x"), ("v1", "HEAD"), (&*upstream.first, "HEAD")]
@@ -170,16 +170,13 @@ fn a_repository_to_work_in_is_clean_and_on_its_branch() {
         fs::write(target.path().join("README.md"), "mine").unwrap();
         git(target.path(), &["commit", "--quiet", "-a", "-m", "mine"]);
         let everything = format!("{:?}", found.texts());
-        assert!(
-            !everything.contains(&*upstream.folder().to_string_lossy()),
-            "no path of this machine is told"
-        );
+        assert!(!everything.contains(&*upstream.folder().to_string_lossy()), "local paths are not reported");
         assert!(!found.paths().iter().any(|path| path.starts_with(".git/hooks")), "{:?}", found.paths());
     }
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn missing_revisions_are_refused() {
     let upstream = Upstream::new();
     let short = &upstream.first[..10];
     let unknown = "0123456789012345678901234567890123456789";
@@ -204,24 +201,24 @@ fn what_is_not_there_is_refused() {
         assert_eq!(refused.code(), Code::ResolveNotFound, "{repo_ref}: {refused}");
         assert!(refused.message().contains("repos.toml"), "{refused}");
     }
-    let empty = Shelf::new();
+    let empty = TestLibrary::new();
     assert_eq!(empty.resolve(&repo("demo", "HEAD")).unwrap_err().code(), Code::ResolveNotFound);
 }
 
 #[test]
-fn a_table_that_is_wrong_is_refused() {
+fn an_invalid_repos_table_is_refused() {
     use Code::{ResolveBadResponse as Bad, ResolveDenied as Denied, ResolveNotFound as Absent};
     #[rustfmt::skip]
     let cases: [(&[u8], Code, &str); 14] = [
         (b"[repos.demo",                                      Bad,    "line 1"),
         (b"\xff",                                             Bad,    "UTF-8"),
         (b"[other]\n",                                        Bad,    "`other`"),
-        (b"repos = 1\n",                                      Bad,    "no table"),
-        (b"[repos]\ndemo = \"x\"\n",                          Bad,    "has to be a table"),
+        (b"repos = 1\n",                                      Bad,    "not a table"),
+        (b"[repos]\ndemo = \"x\"\n",                          Bad,    "must be a table"),
         (b"[repos.demo]\n",                                   Bad,    "one of"),
         (b"[repos.demo]\npath = \"a\"\nurl = \"b\"\n",        Bad,    "one of"),
         (b"[repos.demo]\nplace = \"a\"\n",                    Bad,    "one of"),
-        (b"[repos.demo]\npath = 1\n",                         Bad,    "a text"),
+        (b"[repos.demo]\npath = 1\n",                         Bad,    "a string"),
         (b"[repos.demo]\nurl = \"ssh://git@example.org/a\"\n", Denied, "clone it yourself"),
         (b"[repos.demo]\nurl = \"http://example.org/a\"\n",   Denied, "https"),
         (b"[repos.demo]\nurl = \"ext::sh -c id\"\n",          Denied, "https"),
@@ -229,7 +226,7 @@ fn a_table_that_is_wrong_is_refused() {
         (b"[repos.demo]\npath = \"nope\"\n",                  Absent, "nope"),
     ];
     for (toml, code, says) in cases {
-        let shelf = Shelf::new();
+        let shelf = TestLibrary::new();
         shelf.write("repos.toml", toml);
         let refused = shelf.resolve(&repo("demo", "HEAD")).unwrap_err();
         assert_eq!(refused.code(), code, "{}: {refused}", String::from_utf8_lossy(toml));
@@ -239,8 +236,8 @@ fn a_table_that_is_wrong_is_refused() {
 }
 
 #[test]
-fn a_machine_that_is_asked_has_a_name() {
-    let shelf = Shelf::new();
+fn a_remote_repository_has_an_upstream_name() {
+    let shelf = TestLibrary::new();
     shelf.write(
         "repos.toml",
         "[repos.far]\nurl = \"https://example.org/a.git\"\n[repos.near]\npath = \"x\"\n",
@@ -252,9 +249,9 @@ fn a_machine_that_is_asked_has_a_name() {
 }
 
 #[test]
-fn a_plain_folder_has_one_revision_and_no_repository_around_it_counts() {
-    let shelf = Shelf::new();
-    // The library itself is in git, as libraries are.
+fn a_plain_folder_has_one_revision_and_ignores_parent_repositories() {
+    let shelf = TestLibrary::new();
+    // The library itself is in git, as usual.
     git(shelf.outside(), &["init", "--quiet"]);
     shelf.write("repos/demo/a.txt", "a").write("repos.toml", "[repos.demo]\npath = \"repos/demo\"\n");
     symlink("a.txt", shelf.path().join("repos/demo/link")).unwrap();
@@ -264,14 +261,14 @@ fn a_plain_folder_has_one_revision_and_no_repository_around_it_counts() {
     assert_eq!(found.pinned, Vec::<String>::new());
     let refused = shelf.resolve(&repo("demo", "main")).unwrap_err();
     assert_eq!(refused.code(), Code::ResolveNotFound);
-    // A link in the library is not followed, not even where the table names it.
+    // Links in the library are not followed, even if the table names them.
     shelf.write("repos.toml", "[repos.demo]\npath = \"repos/out\"\n");
     symlink(shelf.outside(), shelf.path().join("repos/out")).unwrap();
     assert_eq!(shelf.resolve(&repo("demo", "HEAD")).unwrap_err().code(), Code::ResolveBadResponse);
 }
 
 #[test]
-fn a_repository_in_the_library_works_and_cannot_lead_out_of_it() {
+fn a_repository_in_the_library_cannot_lead_out_of_it() {
     let upstream = Upstream::new();
     let shelf = &upstream.shelf;
     shelf.write("repos.toml", "[repos.demo]\npath = \"repos/demo\"\n");
@@ -317,7 +314,7 @@ fn a_repository_in_the_library_works_and_cannot_lead_out_of_it() {
 }
 
 #[test]
-fn nothing_that_a_repository_or_a_user_configured_is_run() {
+fn repository_and_user_configuration_is_never_executed() {
     let upstream = Upstream::new();
     let folder = upstream.folder();
     let canary = upstream.shelf.outside().join("canary");
@@ -326,7 +323,7 @@ fn nothing_that_a_repository_or_a_user_configured_is_run() {
     fs::set_permissions(&trap, fs::Permissions::from_mode(0o755)).unwrap();
     let trap = trap.to_str().unwrap();
 
-    // Hooks and settings of the repository that is read.
+    // Hooks and settings of the source repository.
     for hook in ["post-checkout", "pre-receive", "post-update", "reference-transaction", "post-index-change"]
     {
         fs::create_dir_all(folder.join(".git/hooks")).unwrap();
@@ -336,7 +333,7 @@ fn nothing_that_a_repository_or_a_user_configured_is_run() {
     git(&folder, &["config", "filter.lfs.smudge", trap]);
     git(&folder, &["config", "uploadpack.packObjectsHook", trap]);
     git(&folder, &["config", "core.fsmonitor", trap]);
-    // Attributes, a pointer to a large file, a submodule and links in the tree.
+    // Attributes, a large-file pointer, a submodule and links in the tree.
     fs::write(folder.join(".gitattributes"), "*.txt filter=trap\n*.bin filter=lfs\n").unwrap();
     fs::write(folder.join("a.txt"), "a").unwrap();
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
@@ -376,7 +373,7 @@ fn nothing_that_a_repository_or_a_user_configured_is_run() {
         assert_eq!(found.text("large.bin"), pointer, "a pointer stays a pointer");
         assert_eq!(found.text("a.txt"), "a");
         assert_eq!(found.text("sub"), "/", "a submodule is an empty folder");
-        // Links are told as they are. What may not leave is for whoever places them to refuse.
+        // Links are passed on unchanged. The consumer refuses those that leave the mount.
         assert_eq!(
             (found.text("in"), found.text("out")),
             ("-> a.txt".to_owned(), "-> ../../secret.md".to_owned())
@@ -387,7 +384,7 @@ fn nothing_that_a_repository_or_a_user_configured_is_run() {
 }
 
 #[test]
-fn a_tree_of_few_objects_and_very_many_files_is_refused_before_it_is_written() {
+fn a_git_bomb_is_refused_before_it_is_written() {
     let upstream = Upstream::new();
     let folder = upstream.folder();
     // 22 names for one file, 22 names for that folder, and so on: 234,256 files in six objects.
@@ -408,15 +405,15 @@ fn a_tree_of_few_objects_and_very_many_files_is_refused_before_it_is_written() {
 }
 
 #[test]
-fn a_sink_that_takes_no_more_ends_a_fetch() {
-    use workspace::resolve::Want;
+fn a_stopped_sink_ends_a_fetch() {
+    use workspace::resolve::ResolveRequest;
     let upstream = Upstream::new();
     let mut sink = Collected { room: Some(1), ..Default::default() };
     let source = repo("demo", "HEAD");
     let stopped = upstream
         .shelf
         .library()
-        .resolve(Want { source: &source, mode: Mode::ReadOnly }, &mut sink)
+        .resolve(ResolveRequest { source: &source, mode: Mode::ReadOnly }, &mut sink)
         .unwrap_err();
     assert_eq!((stopped.code(), sink.items.len()), (Code::ApplyIo, 1));
 }

@@ -1,4 +1,4 @@
-//! Skills: bundles, versions, and what is none.
+//! Skills: bundles, versions, and invalid ones.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -7,7 +7,7 @@ use workspace::Code;
 use workspace::library::Range;
 use workspace::plan::Source;
 
-use super::{SECRET, Shelf};
+use super::{SECRET, TestLibrary};
 
 fn skill(key: &str) -> Source {
     Source::SkillBundle { skill_key: key.into() }
@@ -19,8 +19,8 @@ fn front(name: &str, version: &str) -> String {
 }
 
 #[test]
-fn a_bundle_is_every_file_of_its_folder() {
-    let shelf = Shelf::new();
+fn a_bundle_contains_every_file_of_its_folder() {
+    let shelf = TestLibrary::new();
     shelf
         .write("skills/review/SKILL.md", front("review", ""))
         .write("skills/review/scripts/run.sh", "#!/bin/sh\n")
@@ -39,8 +39,8 @@ fn a_bundle_is_every_file_of_its_folder() {
 }
 
 #[test]
-fn the_highest_version_in_the_range_is_taken() {
-    let shelf = Shelf::new();
+fn the_highest_version_in_the_range_is_selected() {
+    let shelf = TestLibrary::new();
     shelf
         .write("skills/w/notes/SKILL.md", front("notes", "1.9.0"))
         .write("skills/w/notes@1.10.0/SKILL.md", front("notes", ""))
@@ -71,29 +71,29 @@ fn the_highest_version_in_the_range_is_taken() {
         assert_eq!(version.as_deref().map_err(workspace::Error::code), expected, "{wanted}");
     }
     let warnings = shelf.resolve(&skill("w/notes")).unwrap().warnings;
-    assert_eq!(warnings, ["skills/w/notes@next is left out: what follows `@` is no version"]);
+    assert_eq!(warnings, ["skills/w/notes@next is skipped: the part after `@` is not a version"]);
     let refused = shelf.resolve(&skill("w/notes@^3")).unwrap_err();
     assert!(refused.message().contains("1.9.0, 1.10.0, 2.0.0"), "{refused}");
 }
 
 #[test]
-fn a_skill_without_a_version_is_in_no_range() {
-    let shelf = Shelf::new();
+fn a_skill_without_a_version_matches_no_range() {
+    let shelf = TestLibrary::new();
     shelf.write("skills/a/SKILL.md", front("a", ""));
     assert_eq!(shelf.library().skill("a", None).unwrap().version, None);
     assert_eq!(shelf.resolve(&skill("a@*")).unwrap_err().code(), Code::SkillVersionUnsatisfied);
 }
 
 #[test]
-fn a_name_that_is_not_that_of_the_folder_is_a_warning() {
-    let shelf = Shelf::new();
+fn a_name_that_differs_from_its_folder_is_a_warning() {
+    let shelf = TestLibrary::new();
     shelf.write("skills/a/b/SKILL.md", front("other", ""));
     let found = shelf.resolve(&skill("a/b")).unwrap();
-    assert_eq!(found.warnings, ["skills/a/b/SKILL.md says `name: other`, and its folder is `b`"]);
+    assert_eq!(found.warnings, ["skills/a/b/SKILL.md has `name: other`, but its folder is `b`"]);
 }
 
 #[test]
-fn what_is_no_skill_is_refused() {
+fn invalid_skills_are_refused() {
     use Code::{ResolveNotFound as Absent, SkillInvalidBundle as Invalid};
     #[rustfmt::skip]
     let cases: [(&str, &str, &[u8], &str, Code); 14] = [
@@ -113,7 +113,7 @@ fn what_is_no_skill_is_refused() {
         ("a key that climbs",      "skills/a/SKILL.md",      b"x",                                    "a/../a", Absent),
     ];
     for (name, path, content, key, code) in cases {
-        let shelf = Shelf::new();
+        let shelf = TestLibrary::new();
         shelf.write(path, content);
         let refused = shelf.resolve(&skill(key)).map(|found| found.items.len()).unwrap_err();
         assert_eq!(refused.code(), code, "{name}: {refused}");
@@ -125,7 +125,7 @@ fn links_pipes_and_bad_skills_inside_make_a_bundle_invalid() {
     for plant in
         ["link out", "link in", "link to a folder", "pipe", "sub-skill", "the folder itself", "SKILL.md"]
     {
-        let shelf = Shelf::new();
+        let shelf = TestLibrary::new();
         shelf.write("skills/a/SKILL.md", front("a", "")).write("skills/a/x.md", "x");
         let at = |path: &str| shelf.path().join("skills").join(path);
         match plant {
@@ -151,7 +151,7 @@ fn links_pipes_and_bad_skills_inside_make_a_bundle_invalid() {
 
 #[test]
 fn two_folders_of_one_version_are_refused() {
-    let shelf = Shelf::new();
+    let shelf = TestLibrary::new();
     shelf.write("skills/a/SKILL.md", front("a", "1.0.0")).write("skills/a@1/SKILL.md", front("a", ""));
     let refused = shelf.resolve(&skill("a")).unwrap_err();
     assert_eq!(refused.code(), Code::SkillInvalidBundle);
@@ -162,8 +162,8 @@ fn two_folders_of_one_version_are_refused() {
 }
 
 #[test]
-fn a_bundle_has_bounds() {
-    let shelf = Shelf::new();
+fn bundles_are_limited() {
+    let shelf = TestLibrary::new();
     shelf.write("skills/a/SKILL.md", front("a", "")).write("skills/a/large", "");
     let large = fs::File::options().write(true).open(shelf.path().join("skills/a/large")).unwrap();
     large.set_len(64 << 20).unwrap();

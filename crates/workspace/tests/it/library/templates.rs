@@ -6,12 +6,12 @@ use serde_json::json;
 use workspace::Code;
 use workspace::compose::TemplateResolver as _;
 
-use super::Shelf;
+use super::TestLibrary;
 
 const SKILL: &str = "---\nname: a\ndescription: b\n---\n";
 
-fn stocked() -> Shelf {
-    let shelf = Shelf::new();
+fn stocked() -> TestLibrary {
+    let shelf = TestLibrary::new();
     shelf
         .write("templates/own.hbs", "own")
         .write("skills/a/SKILL.md", SKILL)
@@ -50,7 +50,7 @@ fn a_template_comes_from_the_library_or_from_one_skill() {
 }
 
 #[test]
-fn everything_that_is_missing_is_told_at_once() {
+fn all_missing_templates_are_reported() {
     let shelf = stocked();
     let mut templates = shelf.library().templates();
     let names = ["own", "nope", "one", "neither", "two"];
@@ -78,7 +78,7 @@ fn a_template_is_rendered_with_its_variables() {
 }
 
 #[test]
-fn a_broken_skill_is_told_where_a_template_is_not_found_and_nowhere_else() {
+fn a_broken_skill_is_reported_only_if_a_template_is_not_found() {
     let shelf = stocked();
     shelf.write("skills/broken/SKILL.md", "no front matter").write("skills/broken/templates/lost.hbs", "x");
     let templates = shelf.library().templates();
@@ -89,7 +89,7 @@ fn a_broken_skill_is_told_where_a_template_is_not_found_and_nowhere_else() {
 }
 
 #[test]
-fn a_template_that_is_no_text_file_is_refused() {
+fn a_template_that_is_not_text_is_refused() {
     let shelf = stocked();
     symlink(shelf.outside().join("secret.md"), shelf.path().join("templates/link.hbs")).unwrap();
     shelf.write("templates/bytes.hbs", b"\xff").write("templates/large.hbs", vec![b'x'; (2 << 20) + 1]);

@@ -1,4 +1,4 @@
-//! Manifests with their inputs, and the context that follows from them.
+//! Binding manifests, and the resulting context.
 
 use serde_json::{Map, Value, json};
 use workspace::Code;
@@ -7,7 +7,7 @@ use workspace::manifest::Surface;
 use super::{bind, compile, compiled, object, problems, yaml};
 
 #[test]
-fn a_whole_token_keeps_its_type_and_an_embedded_one_is_text() {
+fn a_single_token_keeps_its_type_and_an_embedded_one_becomes_text() {
     // Case 32.
     let manifest = compiled(
         "  inputs: {list: {type: array}, n: {type: number}, flag: {type: boolean}, s: {type: string}, o: {type: object}}
@@ -33,7 +33,7 @@ fn a_whole_token_keeps_its_type_and_an_embedded_one_is_text() {
 }
 
 #[test]
-fn inputs_that_are_refused() {
+fn invalid_inputs_are_refused() {
     let manifest = compiled(
         "  inputs:
     s: {type: string, required: true, pattern: '^[a-z]+$', minLength: 2, maxLength: 4}
@@ -83,14 +83,14 @@ fn inputs_that_are_refused() {
 }
 
 #[test]
-fn an_input_that_nobody_gave_is_not_made_empty() {
+fn a_missing_input_does_not_become_empty() {
     let manifest = compiled("  inputs: {a: {type: string}}\n  env: [{name: A, value: 'x${input.a}'}]\n");
     let error = bind(&manifest, json!({})).unwrap_err();
     assert_eq!(problems(&error), [(Code::BindInputMissing, "$.spec.env[0].value".to_owned())]);
 }
 
 #[test]
-fn inputs_cannot_blow_a_manifest_up() {
+fn the_size_added_by_inputs_is_limited() {
     let tokens = "${input.a}".repeat(20_000);
     let manifest = compiled(&format!(
         "  inputs: {{a: {{type: string}}, b: {{type: array}}}}\n  mounts: {{references: {{x: '{tokens}'}}}}\n"
@@ -105,7 +105,7 @@ fn inputs_cannot_blow_a_manifest_up() {
 }
 
 #[test]
-fn mounts_project_into_the_context_where_the_caller_said_nothing() {
+fn mounts_set_context_keys_that_the_caller_did_not_set() {
     let spec =
         |mounts: &str| format!("  mounts: {{{mounts}}}\n  skills: [{{slug: code-review}}, {{slug: a/b}}]\n");
     let skills = json!(["code-review", "a/b"]);
@@ -154,7 +154,7 @@ fn mounts_project_into_the_context_where_the_caller_said_nothing() {
 }
 
 #[test]
-fn a_manifest_is_bound_for_its_surfaces_only() {
+fn a_manifest_binds_only_for_its_surfaces() {
     let text = yaml("").replace("version: 1.0.0", "version: 1.0.0, surfaceCompat: [agent-session]");
     let (manifest, _) = compile(&text).unwrap();
     let error = bind(&manifest, json!({})).unwrap_err();
@@ -164,7 +164,7 @@ fn a_manifest_is_bound_for_its_surfaces_only() {
 }
 
 #[test]
-fn the_bound_manifest_is_what_compose_reads() {
+fn the_bound_manifest_composes() {
     let manifest = compiled(
         "  inputs: {who: {type: string, default: Ada}}
   mounts:
@@ -200,7 +200,7 @@ fn the_bound_manifest_is_what_compose_reads() {
 }
 
 #[test]
-fn a_manifest_and_the_rest_of_a_request_make_a_whole_one() {
+fn a_manifest_completes_a_request() {
     let manifest = compiled("  mounts: {repos: true, inputs: true}\n  skills: [{slug: s}]\n");
     let none = Map::new();
     let rest = object(

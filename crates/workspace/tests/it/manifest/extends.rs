@@ -6,7 +6,7 @@ use workspace::{Code, Error};
 
 use super::{bind, compile, yaml};
 
-/// Bases that a test brings.
+/// Bases of a test.
 struct Table(Vec<(&'static str, String)>);
 
 impl Bases for Table {
@@ -34,7 +34,7 @@ fn base(slug: &str, spec: &str) -> (&'static str, String) {
 }
 
 #[test]
-fn a_base_and_a_manifest_merge_as_the_rules_say() {
+fn a_base_and_a_manifest_merge_by_the_rules() {
     let table = Table(vec![base(
         "b",
         "  inputs: {x: {type: number, default: 1}, y: {type: number, default: 2}}
@@ -64,7 +64,7 @@ fn a_base_and_a_manifest_merge_as_the_rules_say() {
     assert_eq!(mounts, ["inputs", "deliverables", "references", "repos"], "the base's order, then the rest");
     assert_eq!(written["mounts"]["inputs"]["enabled"], false);
     assert_eq!(written["mounts"]["references"]["config"]["kbSpaces"], json!(["new"]));
-    // Case 31: the last duplicate stays, where it stands.
+    // Case 31: the last duplicate is kept in its position.
     let env = json!([{"name": "B", "value": "2"}, {"name": "A", "value": "3"}, {"name": "N", "value": "92"}]);
     assert_eq!(written["env"], env);
     let seeds: Vec<(&str, &str)> =
@@ -75,14 +75,14 @@ fn a_base_and_a_manifest_merge_as_the_rules_say() {
     assert_eq!(skills, [("t", None), ("s", Some("2.0.0"))]);
     assert_eq!(bound.persistence, ["q", "p"]);
     assert_eq!(bound.permissions.deny.len(), 1, "what the child does not say is the base's");
-    // Both seeds of `inputs` go where nothing is mounted now.
+    // Both seeds of `inputs` are in a slot that is not mounted now.
     assert_eq!(warnings.len(), 2);
     assert_eq!(&*warnings[0].place.file, "b");
     assert_eq!(warnings[1].place.position, Some(Position { line: 9, column: 15 }));
 }
 
 #[test]
-fn a_base_that_cannot_be_used_has_its_own_code() {
+fn an_invalid_base_has_its_own_code() {
     let table = Table(vec![
         base("nested", "  mounts: {}\n"),
         base("broken", "  mounts: {bogus: true}\n  env: [{name: x, value: y}]\n"),
@@ -111,7 +111,7 @@ fn a_base_that_cannot_be_used_has_its_own_code() {
 }
 
 #[test]
-fn the_nearest_owner_of_a_base_is_asked_first() {
+fn the_nearest_owner_of_a_base_wins() {
     let project = Table(vec![base("reviewer-base", "  mounts: {uploads: true}\n")]);
     let user = Table(vec![]);
     let ladder = manifest::Ladder::new(vec![&user, &project]);
@@ -126,7 +126,7 @@ fn the_nearest_owner_of_a_base_is_asked_first() {
 }
 
 #[test]
-fn a_folder_can_hold_bases() {
+fn bases_are_read_from_a_folder() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("manifests")).unwrap();
     let write =
@@ -151,7 +151,7 @@ fn a_folder_can_hold_bases() {
 }
 
 #[test]
-fn every_base_of_the_program_can_be_extended() {
+fn every_built_in_base_can_be_extended() {
     for slug in SystemBases::slugs() {
         let (manifest, warnings) = compile(&extending(slug, "")).unwrap();
         assert!(warnings.is_empty(), "{slug}");

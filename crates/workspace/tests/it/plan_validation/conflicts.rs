@@ -1,9 +1,9 @@
-//! Which entries can stand beside each other.
+//! Conflicts between entries.
 
 use super::*;
 
 #[test]
-fn a_file_stands_alone_and_folders_share() {
+fn file_paths_are_exclusive_and_folders_can_be_shared() {
     let ok: Vec<Value> = Vec::new();
     let keyed = |entry: Value, key: &str| with(entry, "mountKey", key.into());
     let cases = [
@@ -36,7 +36,7 @@ fn a_file_stands_alone_and_folders_share() {
         ("two slots", vec![file("inputs", "a"), file("uploads", "a/b")], vec![]),
         ("one file slot twice", vec![keyed(file("AGENTS.md", ""), "k"), file("AGENTS.md", "")], vec![(1, 0)]),
         (
-            "each later one is told once, with the first that it met",
+            "each later one is reported once, with the first that it met",
             vec![
                 file("inputs", "a/b/c"),
                 file("inputs", "a/b"),
@@ -71,7 +71,7 @@ fn a_file_stands_alone_and_folders_share() {
 }
 
 #[test]
-fn names_that_differ_only_in_case_meet_where_the_file_system_folds_it() {
+fn names_that_differ_only_in_case_conflict_on_case_insensitive_file_systems() {
     let pairs = [
         ("README.md", "readme.md"),
         ("É", "é"),
@@ -93,7 +93,7 @@ fn names_that_differ_only_in_case_meet_where_the_file_system_folds_it() {
     assert!(ValidPlan::check(&apart, None, true).is_ok());
 }
 
-/// The conflicts by the words of the rule: every pair is looked at.
+/// A naive implementation of the rule: every pair is compared.
 fn naive_conflicts(entries: &[(String, bool)]) -> Vec<usize> {
     let below = |left: &str, right: &str| left.starts_with(&format!("{right}/"));
     (0..entries.len())
@@ -110,7 +110,7 @@ fn naive_conflicts(entries: &[(String, bool)]) -> Vec<usize> {
 
 proptest! {
     #[test]
-    fn conflicts_are_those_of_the_naive_rule(
+    fn conflicts_match_the_naive_implementation(
         entries in proptest::collection::vec(("[ab.-](/[ab.-]){0,3}", any::<bool>()), 0..14)
     ) {
         let entries: Vec<(String, bool)> =

@@ -1,9 +1,9 @@
-//! Which paths are safe, and which slots there are.
+//! Safe paths and known slots.
 
 use super::*;
 
 #[test]
-fn paths_that_are_refused() {
+fn unsafe_paths_are_refused() {
     let cases: [(&str, String, UnsafePath); 24] = [
         ("nothing", String::new(), UnsafePath::Empty),
         ("from the root", "/etc/passwd".into(), UnsafePath::Absolute),
@@ -45,7 +45,7 @@ fn paths_that_are_refused() {
 }
 
 #[test]
-fn paths_that_are_taken() {
+fn safe_paths_are_accepted() {
     let cases = [
         ("a name", "a".to_owned()),
         ("a hidden name", ".keep".into()),
@@ -68,7 +68,7 @@ fn paths_that_are_taken() {
 }
 
 #[test]
-fn an_empty_path_is_for_files_in_file_slots_and_for_trees_in_directories() {
+fn empty_paths_are_only_for_file_slots_and_trees() {
     for slot in Slot::ALL {
         let at = |entry: fn(&str, &str) -> Value, rel_path| check(&plan([entry(slot.relative(), rel_path)]));
         assert_eq!(at(file, "").is_ok(), slot.is_file(), "a file at {slot}");
@@ -84,7 +84,7 @@ fn an_empty_path_is_for_files_in_file_slots_and_for_trees_in_directories() {
 }
 
 #[test]
-fn slots_that_do_not_exist_are_refused() {
+fn unknown_slots_are_refused() {
     let paths = [
         "/workspace",
         "/workspace/",
@@ -112,7 +112,7 @@ fn slots_that_do_not_exist_are_refused() {
 }
 
 #[test]
-fn writing_is_for_the_slots_of_the_table_that_allow_it() {
+fn only_writable_slots_can_be_read_write() {
     for slot in Slot::ALL.into_iter().filter(|slot| !slot.is_file()) {
         let result = check(&plan([with(file(slot.relative(), "x"), "mode", "read-write".into())]));
         match slot {

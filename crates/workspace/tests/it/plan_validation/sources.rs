@@ -1,8 +1,8 @@
-//! Which sources are complete.
+//! Validation of sources.
 
 use super::*;
 
-/// Every kind with all that it needs, and whether it is a folder.
+/// Every kind with all required members, and whether it is a folder.
 fn sources() -> Vec<(Value, bool)> {
     let rendered = |kind| json!({"kind": kind, "orgId": "o", "projectId": "p", "agentSlug": "a", "groupKey": "g", "role": "r"});
     vec![
@@ -30,7 +30,7 @@ fn sources() -> Vec<(Value, bool)> {
 }
 
 #[test]
-fn every_member_of_every_kind_of_source_is_needed_and_of_its_type() {
+fn every_source_member_is_required_and_typed() {
     assert_eq!(sources().len(), workspace::plan::SourceKind::ALL.len());
     for (source, _) in sources() {
         let valid = check(&plan([with_source(file("references", "x"), source.clone())])).unwrap();
@@ -59,7 +59,7 @@ fn every_member_of_every_kind_of_source_is_needed_and_of_its_type() {
 }
 
 #[test]
-fn sources_that_are_refused() {
+fn invalid_sources_are_refused() {
     let literal = |bytes: &str| json!({"kind": "static-literal", "pathWithinWorkspace": "x", "bytes": bytes});
     let version = |version: Value| json!({"kind": "artifact-version", "artifactId": "a", "version": version, "fileName": "f"});
     let pages = |pages: Value| json!({"kind": "kb-pages", "spaceId": "s", "pageSlugs": pages});
@@ -96,7 +96,7 @@ fn sources_that_are_refused() {
 }
 
 #[test]
-fn sources_that_are_taken() {
+fn valid_sources_are_accepted() {
     let version = |version: Value| json!({"kind": "artifact-version", "artifactId": "a", "version": version, "fileName": "f"});
     let mut with_null = version(json!(1));
     with_null["payloadField"] = Value::Null;

@@ -9,11 +9,8 @@ use crate::workflow::contract::issues::fit;
 /// A consequence that applies, and the level that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fired {
-    /// Which assessment.
     pub assessment_id: String,
-    /// Which dimension.
     pub dimension_id: String,
-    /// At which level.
     pub level: String,
     /// What to do.
     pub guidance: String,

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use flow::id::{NodeId, RunId};
 use host::runs::create::Creation;
-use host::runs::{Keyed, Refusal, Reply, Runs};
+use host::runs::{Keyed, Refusal, Runs, StoredReply};
 use serde_json::{Value, json};
 
 use super::super::{body, caller, events, keyed, to_the_end};
+use crate::runs::requests::{new_run, written};
 
 /// What the client knows, whatever becomes of the host.
 #[derive(Default)]
@@ -24,7 +25,7 @@ impl Client {
         &mut self,
         key: &str,
         request: &Value,
-        call: impl AsyncFnOnce(Option<&Keyed>) -> Result<Reply, Refusal>,
+        call: impl AsyncFnOnce(Option<&Keyed>) -> Result<StoredReply, Refusal>,
     ) -> Value {
         let keyed = keyed(&caller("acme"), "test", key, request);
         let reply = call(Some(&keyed)).await.unwrap_or_else(|refusal| panic!("{key}: {refusal}"));
@@ -41,7 +42,7 @@ impl Client {
         let request = json!({"workflowId": workflow_id});
         let created = self
             .ask(key, &request, async |keyed| {
-                runs.create(&caller("acme"), &request, Creation::default(), keyed).await
+                runs.create(&caller("acme"), new_run(&request), Creation::default(), written(keyed)).await
             })
             .await;
         let run_id = RunId::new(created["runId"].as_str().unwrap());
@@ -53,7 +54,7 @@ impl Client {
     pub(super) async fn accept(&mut self, runs: &Runs, key: &str, run_id: &RunId) {
         let answer = json!({"action": "accept"});
         self.ask(key, &answer, async |keyed| {
-            runs.resolve(&caller("acme"), run_id, &NodeId::new("gate"), answer.clone(), keyed).await
+            runs.resolve(&caller("acme"), run_id, &NodeId::new("gate"), answer.clone(), written(keyed)).await
         })
         .await;
         self.look(runs, run_id);

@@ -2,11 +2,12 @@
 
 use flow::event::EventKind;
 use flow::id::NodeId;
+use host::runs::Direct;
 use serde_json::{Value, json};
 
 use super::super::envelopes::{asking, question};
 use super::super::live::{lasts, spoken, telling};
-use super::super::models::{document, hands};
+use super::super::models::{document, executors};
 use super::super::provider::{ModelServer, pieces, reply};
 use super::super::{caller, events, kinds, snapshot, to_the_end, until};
 use super::client::Client;
@@ -20,8 +21,10 @@ fn no_answer_is_paid_for_twice_whenever_the_host_dies() {
             let folder = folder();
             // The first answer does not fit, so two are needed.
             let server = ModelServer::start(vec![reply("no"), reply("{\"valid\": true}")]);
-            let setup =
-                || Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
+            let setup = || Setup {
+                executors: Some(executors(folder.path(), Some(&server.base))),
+                ..Setup::default()
+            };
             live(folder.path(), None, setup(), async |runs, _| {
                 runs.register(&caller("acme"), &document()).await.unwrap();
             });
@@ -54,8 +57,10 @@ fn no_piece_of_a_reply_is_told_twice_whenever_the_host_dies() {
         for made in [false, true] {
             let folder = folder();
             let server = ModelServer::start(vec![pieces(&["The signal", " is set,", " the train passes."])]);
-            let setup =
-                || Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
+            let setup = || Setup {
+                executors: Some(executors(folder.path(), Some(&server.base))),
+                ..Setup::default()
+            };
             live(folder.path(), None, setup(), async |runs, _| {
                 runs.register(&caller("acme"), &telling()).await.unwrap();
             });
@@ -92,8 +97,10 @@ fn no_question_of_a_model_is_lost_asked_twice_or_paid_for_twice_whenever_the_hos
         for made in [false, true] {
             let folder = folder();
             let server = ModelServer::start(vec![question("c1"), reply("The 10:04.")]);
-            let setup =
-                || Setup { hands: Some(hands(folder.path(), Some(&server.base))), ..Setup::default() };
+            let setup = || Setup {
+                executors: Some(executors(folder.path(), Some(&server.base))),
+                ..Setup::default()
+            };
             let document = asking("core.ai.callPrompt", &json!({}), None);
             live(folder.path(), None, setup(), async |runs, _| {
                 runs.register(&caller("acme"), &document).await.unwrap();
@@ -109,7 +116,7 @@ fn no_question_of_a_model_is_lost_asked_twice_or_paid_for_twice_whenever_the_hos
                     until(runs, &run_id, waits_or_is_over).await;
                     let answer = json!({"answers": {"q1": "Ulm", "q2": "now"}});
                     // It may have been answered in the life before.
-                    let _ = runs.resolve(&by, &run_id, &NodeId::new("ask"), answer, None).await;
+                    let _ = runs.resolve(&by, &run_id, &NodeId::new("ask"), answer, Direct).await;
                     to_the_end(runs, &run_id).await;
                     run = snapshot(runs, &by, &run_id);
                     log = events(runs, "acme", &run_id);

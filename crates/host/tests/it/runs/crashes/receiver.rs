@@ -9,18 +9,18 @@ use flow::id::RunId;
 use serde_json::Value;
 
 /// What it was told, by the id of the delivery: the same one may come twice, and says the same then.
-type Told = Arc<Mutex<BTreeMap<String, Value>>>;
+type Deliveries = Arc<Mutex<BTreeMap<String, Value>>>;
 
 pub(super) struct Receiver {
     pub(super) address: SocketAddr,
-    told: Told,
+    told: Deliveries,
 }
 
 impl Receiver {
     pub(super) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let told = Told::default();
+        let told = Deliveries::default();
         let record = Arc::clone(&told);
         std::thread::spawn(move || {
             for stream in listener.incoming() {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::super::{caller, until, workflow};
 use super::client::Client;
 use super::receiver::Receiver;
+use crate::runs::requests::{new_fork, new_note, new_webhook, written};
 
 /// What a scenario works with.
 pub(super) struct Scene<'a> {
@@ -123,7 +124,9 @@ pub(super) async fn cancelled_parent(scene: Scene<'_>) {
     let cancel = json!({});
     scene
         .client
-        .ask("cancel", &cancel, async |keyed| scene.runs.cancel(&caller("acme"), &run_id, None, keyed).await)
+        .ask("cancel", &cancel, async |keyed| {
+            scene.runs.cancel(&caller("acme"), &run_id, None, written(keyed)).await
+        })
         .await;
     for run_id in [&run_id, &child] {
         scene.client.end(scene.runs, run_id, "run.cancelled").await;
@@ -136,15 +139,17 @@ pub(super) async fn halt(scene: Scene<'_>) {
     let policy = DrainPolicy::default();
     scene
         .client
-        .ask("pause", &nothing, async |keyed| scene.runs.pause(&by, &run_id, None, policy, keyed).await)
+        .ask("pause", &nothing, async |keyed| {
+            scene.runs.pause(&by, &run_id, None, policy, written(keyed)).await
+        })
         .await;
     scene
         .client
-        .ask("resume", &nothing, async |keyed| scene.runs.resume(&by, &run_id, None, keyed).await)
+        .ask("resume", &nothing, async |keyed| scene.runs.resume(&by, &run_id, None, written(keyed)).await)
         .await;
     scene
         .client
-        .ask("cancel", &nothing, async |keyed| scene.runs.cancel(&by, &run_id, None, keyed).await)
+        .ask("cancel", &nothing, async |keyed| scene.runs.cancel(&by, &run_id, None, written(keyed)).await)
         .await;
     scene.client.end(scene.runs, &run_id, "run.cancelled").await;
 }
@@ -157,12 +162,16 @@ pub(super) async fn forks(scene: Scene<'_>) {
     let (replay, branch) = (json!({"mode": "replay"}), json!({"mode": "branch", "fromSeq": 3}));
     let replayed = scene
         .client
-        .ask("replay", &replay, async |keyed| scene.runs.fork(&by, &run_id, &replay, keyed).await)
+        .ask("replay", &replay, async |keyed| {
+            scene.runs.fork(&by, &run_id, new_fork(&replay), written(keyed)).await
+        })
         .await;
     scene.client.end(scene.runs, &RunId::new(replayed["runId"].as_str().unwrap()), "run.completed").await;
     let branched = scene
         .client
-        .ask("branch", &branch, async |keyed| scene.runs.fork(&by, &run_id, &branch, keyed).await)
+        .ask("branch", &branch, async |keyed| {
+            scene.runs.fork(&by, &run_id, new_fork(&branch), written(keyed)).await
+        })
         .await;
     let branched = branched["runId"].as_str().unwrap();
     scene.client.accept(scene.runs, "accept the branch", &RunId::new(branched)).await;
@@ -177,7 +186,7 @@ pub(super) async fn subscription(scene: Scene<'_>) {
     scene
         .client
         .ask("subscribe", &request, async |keyed| {
-            scene.runs.register_webhook(&caller("acme"), &request, keyed).await
+            scene.runs.register_webhook(&caller("acme"), new_webhook(&request), written(keyed)).await
         })
         .await;
     let run_id = scene.client.create(scene.runs, "create", "chain").await;
@@ -200,16 +209,20 @@ pub(super) async fn definition_and_note(scene: Scene<'_>) {
     let document = workflow("fresh", &json!([["only", "core.noop", {}]]), &json!([]), &json!([]));
     scene
         .client
-        .ask("register", &document, async |keyed| scene.runs.register_for(&by, &document, keyed).await)
+        .ask("register", &document, async |keyed| {
+            scene.runs.register_for(&by, &document, written(keyed)).await
+        })
         .await;
     let run_id = scene.client.create(scene.runs, "create", "fresh").await;
     let note = json!({"signal": {"kind": "flag"}});
     scene
         .client
-        .ask("annotate", &note, async |keyed| scene.runs.annotate(&by, &run_id, &note, keyed).await)
+        .ask("annotate", &note, async |keyed| {
+            scene.runs.annotate(&by, &run_id, new_note(&note), written(keyed)).await
+        })
         .await;
     let notes = scene.runs.annotations(&by, &run_id).unwrap();
-    assert_eq!(notes["annotations"].as_array().unwrap().len(), 1, "{notes}");
+    assert_eq!(notes.len(), 1, "{notes:?}");
 }
 
 pub(super) async fn many_cancelled(scene: Scene<'_>) {
@@ -218,9 +231,12 @@ pub(super) async fn many_cancelled(scene: Scene<'_>) {
     let request = json!({"runIds": [first, second]});
     let ended = scene
         .client
-        .ask("cancel", &request, async |keyed| scene.runs.bulk_cancel(&caller("acme"), &request, keyed).await)
+        .ask("cancel", &request, async |keyed| {
+            let ids = [first.clone(), second.clone()];
+            scene.runs.cancel_many(&caller("acme"), &ids, None, written(keyed)).await
+        })
         .await;
-    assert!(ended["results"].as_array().unwrap().iter().all(|result| result["ok"] == true), "{ended}");
+    assert_eq!(ended, json!([{"status": "cancelled"}, {"status": "cancelled"}]));
     for run_id in [&first, &second] {
         scene.client.end(scene.runs, run_id, "run.cancelled").await;
     }

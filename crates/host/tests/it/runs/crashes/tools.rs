@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::provider::{ModelServer, reply, wants};
-use super::super::tools::{Mcp, document, hands, tool};
+use super::super::tools::{Mcp, document, executors, tool};
 use super::super::{caller, snapshot};
 use super::client::Client;
 use super::mortal::{Death, live};
@@ -28,8 +28,10 @@ fn no_tool_acts_twice_and_no_answer_is_paid_for_twice_whenever_the_host_dies() {
         for made in [false, true] {
             let folder = folder();
             let (model, mcp) = (ModelServer::start(replies.clone()), Mcp::start());
-            let setup =
-                || Setup { hands: Some(hands(folder.path(), &model.base, &mcp.url)), ..Setup::default() };
+            let setup = || Setup {
+                executors: Some(executors(folder.path(), &model.base, &mcp.url)),
+                ..Setup::default()
+            };
             live(folder.path(), None, setup(), async |runs, _| {
                 runs.register(&caller("acme"), &document).await.unwrap();
             });

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use flow::store::RunFilter;
 use serde_json::{Value, json};
 
-use super::super::hands::stores;
+use super::super::executors::stores;
 use super::super::triggers::{ended, listen, on_queue, on_stream, publish, queue_of, scope, wait_for};
 use super::super::{caller, open};
 use super::mortal::{Death, live};
@@ -33,7 +33,7 @@ fn die_everywhere(document: &Value, is_stream: bool) {
 
 fn die(document: &Value, is_stream: bool, death: Death, twice: bool) -> usize {
     let folder = folder();
-    let setup = || Setup { hands: Some(stores(folder.path())), ..Setup::default() };
+    let setup = || Setup { executors: Some(stores(folder.path())), ..Setup::default() };
     let mut published = BTreeMap::new();
     live(folder.path(), None, setup(), async |runs, _| {
         runs.register(&caller("acme"), document).await.unwrap();

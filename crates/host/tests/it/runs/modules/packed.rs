@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use canon::time::Timestamp;
-use host::hands::installed::{self, DEFAULT_FUEL, Unserved};
-use host::hands::{Hands, Options};
+use host::executors::installed::{self, DEFAULT_FUEL, Unserved};
+use host::executors::{Executors, Options};
 use host::runs::{ApiCode, RefusalKind};
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
@@ -99,8 +99,8 @@ async fn a_pack_gets_the_memory_and_the_clock_that_its_manifest_asks_for() {
         let (packs, _folder) = installed(&runtime, &Script::default().bytes(TYPE));
         let (modules, unserved) = installed::load(&packs, &giving(&[]), DEFAULT_FUEL).unwrap();
         assert_eq!(code(&unserved), [] as [&str; 0], "{runtime}");
-        let hands = Hands::new(Options { modules: Some(modules), ..Options::default() });
-        let host = Host::with(Setup { hands: Some(hands), ..Setup::default() }).await;
+        let executors = Executors::new(Options { modules: Some(modules), ..Options::default() });
+        let host = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
         let document = workflow("packed", &json!([["m", TYPE, {}]]), &json!([]), &json!([]));
         host.runs.register(&caller("acme"), &document).await.unwrap();
         let run_id = begin(&host.runs, "packed").await;
@@ -113,8 +113,8 @@ async fn a_pack_gets_the_memory_and_the_clock_that_its_manifest_asks_for() {
 /// A host with these packs, and what it says of a workflow with that one type.
 async fn registered(packs: &InstalledPacks, facts: &HostFacts) -> Result<Host, (ApiCode, Value)> {
     let (modules, _) = installed::load(packs, facts, DEFAULT_FUEL).unwrap();
-    let hands = Hands::new(Options { modules: Some(modules), ..Options::default() });
-    let host = Host::with(Setup { hands: Some(hands), ..Setup::default() }).await;
+    let executors = Executors::new(Options { modules: Some(modules), ..Options::default() });
+    let host = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
     let document = workflow("packed", &json!([["m", TYPE, {}]]), &json!([]), &json!([]));
     match host.runs.register(&caller("acme"), &document).await {
         Ok(_) => Ok(host),
@@ -271,8 +271,8 @@ async fn a_node_of_a_pack_that_uses_up_its_fuel_breaches_a_cap() {
     for (fuel, expected) in [(DEFAULT_FUEL, None), (1, Some("sandbox_fuel_exhausted"))] {
         let (modules, unserved) = installed::load(&packs, &giving(&[]), fuel).unwrap();
         assert_eq!(code(&unserved), [] as [&str; 0]);
-        let hands = Hands::new(Options { modules: Some(modules), ..Options::default() });
-        let host = Host::with(Setup { hands: Some(hands), ..Setup::default() }).await;
+        let executors = Executors::new(Options { modules: Some(modules), ..Options::default() });
+        let host = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
         let document = workflow("packed", &json!([["m", TYPE, {}]]), &json!([]), &json!([]));
         host.runs.register(&caller("acme"), &document).await.unwrap();
         let run_id = begin(&host.runs, "packed").await;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use host::hands::modules::{ModuleType, Modules};
-use host::hands::{Hands, Options};
+use host::executors::modules::{ModuleType, Modules};
+use host::executors::{Executors, Options};
 use sandbox::{Grants, Limits, Sandbox};
 
 /// What a module does, in order. It tells what it found by setting variables.
@@ -115,7 +115,7 @@ impl Script {
     }
 
     /// What a host has for it.
-    pub(super) fn hands(self, type_id: &str, limits: Limits) -> Hands {
+    pub(super) fn executors(self, type_id: &str, limits: Limits) -> Executors {
         let bytes = self.bytes(type_id);
         let sandbox = Sandbox::new().unwrap();
         let kind = ModuleType {
@@ -125,7 +125,7 @@ impl Script {
             limits,
         };
         let modules = Modules::new(sandbox, BTreeMap::from([(type_id.to_owned(), kind)]));
-        Hands::new(Options { modules: Some(modules), ..Options::default() })
+        Executors::new(Options { modules: Some(modules), ..Options::default() })
     }
 
     fn module(&self, name: &str, answer: &str) -> String {

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host::hands::{Hands, Options};
+use host::executors::{Executors, Options};
 use serde_json::json;
 use surfaces::nats::{NatsOptions, NatsQueue};
 use surfaces::queue::Consume;
@@ -72,11 +72,11 @@ fn address(folder: &Path) -> Option<String> {
     Some(ports["nats"][0].as_str()?.to_owned())
 }
 
-async fn hands(folder: &Path, url: &str) -> Hands {
+async fn executors(folder: &Path, url: &str) -> Executors {
     let mut surfaces = Surfaces::open(&surfaces::Options::new(folder.join("surfaces"))).unwrap();
     let options = NatsOptions { url: url.to_owned() };
     surfaces.serve_queue(Arc::new(NatsQueue::connect(&options, &Limits::default()).await.unwrap()));
-    Hands::new(Options { surfaces: Some(Arc::new(surfaces)), ..Options::default() })
+    Executors::new(Options { surfaces: Some(Arc::new(surfaces)), ..Options::default() })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,7 +85,7 @@ async fn every_message_of_a_server_starts_exactly_one_run_across_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let mut published = BTreeMap::new();
     for life in 0..2 {
-        let setup = Setup { hands: Some(hands(folder.path(), &url).await), ..Setup::default() };
+        let setup = Setup { executors: Some(executors(folder.path(), &url).await), ..Setup::default() };
         let (runs, _) = open(folder.path(), setup);
         runs.recover().await.unwrap();
         keep_time(&runs);
@@ -112,7 +112,7 @@ async fn every_message_of_a_server_starts_exactly_one_run_across_a_restart() {
 async fn records_and_dead_letters_of_a_server_are_as_those_of_the_database() {
     let Some((url, _server)) = server() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let setup = Setup { hands: Some(hands(folder.path(), &url).await), ..Setup::default() };
+    let setup = Setup { executors: Some(executors(folder.path(), &url).await), ..Setup::default() };
     let (runs, _) = open(folder.path(), setup);
     let queue = queue_of(&runs);
     let put = async |from: u64, to: u64| {

@@ -1,4 +1,4 @@
-//! The database of runs, and the keys in it.
+//! The run database and its keys.
 
 use std::path::Path;
 
@@ -12,22 +12,22 @@ use super::Check;
 use crate::commands::serve::database::{RESTORE, RUNS, is_lost};
 use crate::progress::Progress;
 
-/// How many keys are named.
 const MAX_NAMED: usize = 20;
 
-/// How many runs are named that cannot be read.
+/// How many unreadable runs are named.
 const MAX_DAMAGED: usize = 5;
 
 pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
     const NAME: &str = "run database";
     let path = data_dir.join(RUNS);
     if is_lost(data_dir) {
-        let found = format!("{} is missing or empty, but there was one", path.display());
-        let help = format!("{RESTORE} To begin with an empty one on purpose: interlock serve --new-database");
+        let found = format!("{} is missing or empty, but this directory had a run database", path.display());
+        let help =
+            format!("{RESTORE} To start with an empty database instead: interlock serve --new-database");
         return vec![Check::fail(NAME, found, help)];
     }
     if !path.exists() {
-        return vec![Check::ok(NAME, "none yet: it is made by `interlock serve`")];
+        return vec![Check::ok(NAME, "none yet; `interlock serve` creates it")];
     }
     let database = match Inspection::open(&path) {
         Ok(database) => database,
@@ -43,7 +43,6 @@ pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
     vec![whole(&database, NAME), audit_log(&database, data_dir), admin_keys(&database)]
 }
 
-/// Reads the whole database.
 fn whole(database: &Inspection, name: &'static str) -> Check {
     let runs = database.run_count().unwrap_or_default();
     let mut progress = Progress::over(usize::try_from(runs).unwrap_or(usize::MAX), "reading runs");
@@ -55,7 +54,7 @@ fn whole(database: &Inspection, name: &'static str) -> Check {
     if damage.is_none() {
         let (found, known) = database.version().unwrap_or_default();
         let upgraded =
-            if found < known { format!(", upgraded to {known} when it is opened") } else { String::new() };
+            if found < known { format!(", upgraded to {known} on the next start") } else { String::new() };
         return Check::ok(name, format!("{runs} runs, all readable; version {found}{upgraded}"));
     }
     let mut found = Vec::new();
@@ -74,16 +73,16 @@ fn whole(database: &Inspection, name: &'static str) -> Check {
     Check::fail(name, found.join("; "), RESTORE)
 }
 
-/// Whether the audit logs have what was signed of them.
+/// Checks that the audit logs contain all signed entries.
 fn audit_log(database: &Inspection, data_dir: &Path) -> Check {
     const NAME: &str = "audit log";
-    const HELP: &str = "Entries were deleted, an older database was put back, or the disk lost what it had acknowledged. Find out \
-                        which, and restore a copy that `interlock backup` made. To go on with what is left, move \
+    const HELP: &str = "Entries were deleted, an older database was restored, or the disk lost acknowledged writes. Find out \
+                        which, and restore a copy made by `interlock backup`. To continue with what is left, move \
                         keys/audit-checkpoints.json away.";
     let anchors = match Anchors::open(data_dir) {
         Ok(anchors) if !anchors.is_unreadable() => anchors,
         _ => {
-            let help = "Restore it from a backup, or move it away: the next checkpoint makes a new one.";
+            let help = "Restore it from a backup, or move it away: the next checkpoint creates a new one.";
             return Check::fail(NAME, "keys/audit-checkpoints.json cannot be read", help);
         }
     };
@@ -104,17 +103,17 @@ fn audit_log(database: &Inspection, data_dir: &Path) -> Check {
         }
         signed += 1;
     }
-    Check::ok(NAME, format!("{signed} logs end where they were signed, or later"))
+    Check::ok(NAME, format!("{signed} logs contain all signed entries"))
 }
 
-/// An error with what led to it.
+/// An error with its causes.
 fn in_full(error: &OpenError) -> String {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     format!("{error}{}", cause.unwrap_or_default())
 }
 
-/// The keys that may do what concerns the host and every tenant. Earlier versions gave this to every key that was made without
-/// naming scopes, and no key loses what it was given.
+/// Keys with the scope `host:admin`, which covers the host and all tenants. Earlier versions gave
+/// it to every key that was created without scopes, and existing keys keep it.
 fn admin_keys(database: &Inspection) -> Check {
     const NAME: &str = "host:admin keys";
     let keys = match database.api_keys() {
@@ -126,12 +125,12 @@ fn admin_keys(database: &Inspection) -> Check {
         .iter()
         .filter_map(|(_, document)| serde_json::from_slice::<ApiKey>(document).ok())
         .filter(|key| key.is_good_at(now) && key.scopes.contains(&Scope::Admin))
-        // The operator's own.
+        // The operator's local key.
         .filter(|key| !matches!(key.id.as_str(), "local" | "environment"))
         .map(|key| format!("{} ({})", key.id, key.tenant))
         .collect();
     if named.is_empty() {
-        return Check::ok(NAME, "only the key of this machine's operator");
+        return Check::ok(NAME, "only the operator's local key");
     }
     named.sort();
     let count = named.len();
@@ -139,8 +138,8 @@ fn admin_keys(database: &Inspection) -> Check {
     let more = if count > named.len() { format!(" and {} more", count - named.len()) } else { String::new() };
     Check::warn(
         NAME,
-        format!("{count} may administer the host: {}{more}", named.join(", ")),
-        "Keys for one tenant do not need `host:admin`: make a new one with `interlock key new-api-key --tenant T`, \
+        format!("{count} can administer the host: {}{more}", named.join(", ")),
+        "Keys for one tenant do not need `host:admin`. Create a new one with `interlock key new-api-key --tenant T`, \
          then revoke the old one on the console's Keys page.",
     )
 }

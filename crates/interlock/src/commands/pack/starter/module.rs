@@ -1,15 +1,15 @@
-//! The module of a new pack: a node that greets, as text and as the bytes that the text compiles to.
+//! The module of a new pack: an example node, as WebAssembly text and compiled.
 
 use packs::name::PackName;
 
 use crate::failure::Failure;
 
-/// Text with places for what differs from pack to pack.
+/// The template, with placeholders for the pack's names.
 const TEXT: &str = include_str!("nodes.wat");
-/// How the modules of ours find a member of an object in JSON.
+/// Code shared by the example modules: finds a member of a JSON object.
 const JSON: &str = include_str!("../../../../../sandbox/modules/json.wat");
 
-/// The text of the module, and the module.
+/// The text of the module, and the compiled module.
 pub(super) fn module(pack: &PackName, type_id: &str) -> Result<(String, Vec<u8>), Failure> {
     let pack = pack.as_str();
     let text = TEXT
@@ -20,7 +20,8 @@ pub(super) fn module(pack: &PackName, type_id: &str) -> Result<(String, Vec<u8>)
         .replace("(; json.wat ;)", JSON.trim_end());
     match wat::parse_str(&text) {
         Ok(bytes) => Ok((text, bytes)),
-        // The text is ours and names have no quotes in them; were it otherwise, it would be told and not written.
+        // The template is constant and names contain no quotes, so this does not fail; if it did,
+        // it would be reported.
         Err(error) => Err(Failure::Unreadable {
             name: "the module of the skeleton".to_owned(),
             cause: std::io::Error::other(error.to_string()),

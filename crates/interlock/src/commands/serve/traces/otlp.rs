@@ -1,4 +1,4 @@
-//! Spans as the OpenTelemetry protocol sends them.
+//! Spans in the OpenTelemetry protocol.
 
 use canon::time::Timestamp;
 use flow::trace::{Attribute, Outcome, Span};
@@ -11,7 +11,6 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span as Sent, Status};
 use prost::Message as _;
 
-/// One request with these spans.
 pub(super) fn encode(spans: &[Span]) -> Vec<u8> {
     let resource = Resource {
         attributes: vec![
@@ -88,7 +87,7 @@ fn value(attribute: &Attribute) -> Value {
     }
 }
 
-/// The protocol has signed numbers only; none of ours comes near their end.
+/// The protocol has only signed integers; our values are far below their limit.
 fn integer(number: u64) -> Value {
     Value::IntValue(i64::try_from(number).unwrap_or(i64::MAX))
 }

@@ -1,0 +1,122 @@
+//! Comments, messages and names in the source use the words of the field, so that readers understand them at first
+//! reading and can search for them.
+#![expect(clippy::disallowed_methods, reason = "the ban on files is for the kernel, not for its tests")]
+
+use std::path::{Path, PathBuf};
+
+use crate::documentation::repository;
+
+/// The crates that are checked. Add a crate once this test passes for it.
+const CLEAN: [&str; 11] = [
+    "ai",
+    "canon",
+    "composition",
+    "console",
+    "disk",
+    "interlock",
+    "outbound",
+    "packs",
+    "sandbox",
+    "surfaces",
+    "workspace",
+];
+
+/// Phrases that hide who does what, or that no reader would search for, each with what to write instead.
+/// Underscores in names count as spaces.
+const UNCLEAR: [(&str, &str); 29] = [
+    ("anybody", "name the actor: the caller, a client, a user"),
+    ("are told", "say who reports what to whom"),
+    ("as it has to be", "valid"),
+    ("as it should be", "valid"),
+    ("comes to nothing", "fails"),
+    ("gives way", "say what is prioritized"),
+    ("had a hand in", "contributed"),
+    ("has to be there", "is required"),
+    ("how-many-eth", "a zero-based index"),
+    ("is lying", "is"),
+    ("is mended", "is fixed"),
+    ("is none of", "is not one of"),
+    ("is told", "say who reports what to whom"),
+    ("may be believed", "is trusted"),
+    ("mend it", "fix it"),
+    ("mend the", "fix the"),
+    ("nobody", "name the actor, or use the passive of a technical verb"),
+    ("of somebody", "name the actor"),
+    ("other bytes", "different contents"),
+    ("slip of the pen", "typo"),
+    ("somebody", "name the actor: the caller, a client, a user"),
+    ("stands for good", "is permanent"),
+    ("stands twice", "appears twice"),
+    ("take back", "revoke, undo or unpublish"),
+    ("taken back", "revoked, undone or unpublished"),
+    ("told", "reported, shown or sent"),
+    ("took back", "revoked, undid or unpublished"),
+    ("what came of", "the result of"),
+    ("whoever", "name the actor: the caller, a client, a user"),
+];
+
+/// The Rust files below a folder, sorted.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Whether `line` contains `phrase` as whole words.
+fn contains(line: &str, phrase: &str) -> bool {
+    line.match_indices(phrase).any(|(start, _)| {
+        let before = line[..start].chars().next_back();
+        let after = line[start + phrase.len()..].chars().next();
+        ![before, after].into_iter().flatten().any(char::is_alphanumeric)
+    })
+}
+
+#[test]
+fn sources_are_written_in_plain_english() {
+    let crates = repository().join("crates");
+    let mut files = Vec::new();
+    for name in CLEAN {
+        for folder in ["src", "tests", "benches", "examples"] {
+            let folder = crates.join(name).join(folder);
+            if folder.is_dir() {
+                sources(&folder, &mut files);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for path in files {
+        // Both files have the phrases in their lists.
+        if ["source_words.rs", "site.rs"].iter().any(|name| path.ends_with(name)) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            let words = line.to_lowercase().replace('_', " ");
+            for (phrase, instead) in UNCLEAR {
+                if contains(&words, phrase) {
+                    found.push(format!("{}:{}: {phrase:?}; write: {instead}", path.display(), number + 1));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "use words that readers search for:\n{}", found.join("\n"));
+}
+
+#[test]
+fn phrases_match_whole_words() {
+    for (line, phrase, expected) in [
+        ("it is told to the model", "is told", true),
+        ("the untold story", "told", false),
+        ("/// nobody", "nobody", true),
+        ("recommend it", "mend it", false),
+    ] {
+        assert_eq!(contains(line, phrase), expected, "{line:?} {phrase:?}");
+    }
+}

@@ -1,0 +1,95 @@
+//! A person answers what a guided session needs of them (finding G2).
+
+use host::guided::Guided;
+use host::guided::api::{ContinueRequest, Handle, Intent, Reply, ReplyKind, StartRequest};
+use serde_json::json;
+
+use crate::support::{KEY, OTHER, READER, Site};
+
+fn proceed(guided: &Guided, reply: &Reply, intent: Intent) -> Reply {
+    let request = ContinueRequest {
+        handle: Handle::Single(reply.continue_token.clone().unwrap()),
+        intent,
+        notes_markdown: (intent == Intent::Advance).then(|| "Built and signed.".to_owned()),
+        artifacts: Vec::new(),
+        context: None,
+        preferences: None,
+    };
+    guided.proceed(request).unwrap_or_else(|refusal| panic!("{refusal}"))
+}
+
+#[tokio::test]
+async fn a_person_answers_in_the_console_and_the_agent_goes_on() {
+    let site = Site::open().await;
+    site.flow(
+        "release.json",
+        &json!({"id": "team.release", "name": "Release", "description": "By people.", "version": "1.0.0", "steps": [
+            {"id": "ship", "title": "Ship", "prompt": "Ship it.", "requireConfirmation": true, "requirePerson": true},
+            {"id": "tell", "title": "Tell", "prompt": "Tell them."}]}),
+    );
+    let guided = site.guided.guided("default").unwrap();
+    let start = StartRequest {
+        workflow_id: "team.release".to_owned(),
+        goal: "2.4".to_owned(),
+        ..StartRequest::default()
+    };
+    let started = guided.start(start).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let path = format!("/sessions/{}", started.run.session_id);
+    let answer = format!("{path}/answer");
+    let person = site.signed_in(KEY).await;
+    person.get(&path).await.hides(&["Waiting for a person", &answer]);
+
+    let blocked = proceed(&guided, &started, Intent::Advance);
+    assert_eq!(blocked.kind, ReplyKind::Blocked);
+    let page = person.get(&path).await;
+    page.shows(&[
+        "Waiting for a person",
+        "confirmation",
+        "Approve",
+        "Refuse",
+        &format!("action=\"{answer}\""),
+    ]);
+    let node = page.field("node").to_owned();
+    let given = [("node", node.as_str()), ("question", "confirmation"), ("outcome", "given")];
+
+    // An answer requires the scope, the tenant and the CSRF token of the form.
+    let reader = site.signed_in(READER).await;
+    let seen = reader.get(&path).await;
+    seen.shows(&["Waiting for a person", "approvals:respond"]);
+    seen.hides(&[&answer]);
+    assert_eq!(reader.submit(&reader.get("/runs").await, &answer, &given).await.status, 403);
+    let other = site.signed_in(OTHER).await;
+    assert_eq!(other.submit(&other.get("/runs").await, &answer, &given).await.status, 404);
+    assert_eq!(person.post(&answer, &given).await.status, 403);
+    // What is not asked, and what is not an answer, is refused.
+    for (name, fields, status) in [
+        ("another question", [("node", node.as_str()), ("question", "other"), ("outcome", "given")], 409),
+        (
+            "another outcome",
+            [("node", node.as_str()), ("question", "confirmation"), ("outcome", "maybe")],
+            400,
+        ),
+        ("no node", [("node", "x"), ("question", "confirmation"), ("outcome", "given")], 400),
+    ] {
+        assert_eq!(person.submit(&page, &answer, &fields).await.status, status, "{name}");
+    }
+    let long = "a".repeat(1025);
+    let too_long = [given[0], given[1], given[2], ("words", long.as_str())];
+    assert_eq!(person.submit(&page, &answer, &too_long).await.status, 400);
+    let back = proceed(&guided, &blocked, Intent::Rehydrate);
+    assert!(back.warnings.is_empty(), "nothing was recorded: {:?}", back.warnings);
+
+    let done = person.submit(&page, &answer, &given).await;
+    assert_eq!((done.status, done.header("location")), (303, format!("{path}?done=answered").as_str()));
+    person.get(&path).await.shows(&["Answered. The run continues with the agent's next call."]);
+    let back = proceed(&guided, &blocked, Intent::Rehydrate);
+    assert!(back.warnings[0].contains("A person gave `confirmation`"), "{:?}", back.warnings);
+    assert_eq!(proceed(&guided, &started, Intent::Advance), blocked, "a replay is the same to the byte");
+
+    let advanced = proceed(&guided, &blocked, Intent::Advance);
+    assert_eq!(advanced.pending.as_ref().unwrap().step_id, "tell");
+    person.get(&path).await.hides(&["Waiting for a person"]);
+    let late = person.submit(&page, &answer, &given).await;
+    assert_eq!(late.status, 409, "the form of an earlier question: {}", late.text);
+    assert_eq!(proceed(&guided, &blocked, Intent::Advance), advanced);
+}

@@ -1,0 +1,309 @@
+//! Answers that a person gave directly, and what is still to be asked of one.
+//!
+//! A caller who sends a `wr.user_answer` claims that the user said so. A host that can reach the person itself, through the
+//! client or the console, hands their answers over here, and the log says which of the three it was. The `provenance` of an
+//! answer is written by the engine only: what a caller sends under that name is replaced.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::ledger::Ledger;
+use super::{
+    Additions, Advance, EngineError, NewSnapshot, advance, answers, context, evidence, verification_wanted,
+};
+use crate::derive;
+use crate::interpret::visible_context;
+use crate::record::{
+    ArtifactRef, Block, Blocked, BlockerCode, EngineState, EventData, EventIndex, NodeKind, OutputChannel,
+    OutputPayload, Scope,
+};
+use crate::render::resolve;
+use crate::state::{Node, SessionState};
+use crate::workflow::compiled::{CompiledWorkflow, Step};
+use crate::workflow::needs::{ANSWER_KIND, Need, needs};
+
+/// The longest text of a person's answer, in bytes: with everything around it, it still fits into its event.
+pub const MAX_ANSWER_BYTES: usize = 1024;
+/// The longest name of a person that is recorded, in bytes.
+const MAX_PERSON_BYTES: usize = 128;
+
+/// How an answer came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerProvenance {
+    /// The client of the call asked its user.
+    Elicited,
+    /// A person who is signed in answered in the console.
+    Console,
+    /// The caller says that it was answered. Also what an answer without a provenance is, from before there was one.
+    Claimed,
+}
+
+/// What a person decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerOutcome {
+    Given,
+    Refused,
+}
+
+/// The answer of a person who was asked directly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonAnswer {
+    /// Which need it is about.
+    pub dependency_id: String,
+    pub outcome: AnswerOutcome,
+    /// What was said; nothing where the decision says it all.
+    pub words: Option<String>,
+    /// Who it was, where that is known.
+    pub person: Option<String>,
+}
+
+/// Why a person who was asked with a call did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// Nothing came back within this many seconds.
+    TimedOut { seconds: u64 },
+    /// The question was closed without an answer.
+    Dismissed,
+    /// The client could not show the question, or what came back was not an answer to it.
+    Failed,
+}
+
+/// What came of asking people with a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FromPeople {
+    /// What the client's user answered.
+    pub answers: Vec<PersonAnswer>,
+    /// Why there are not more answers, where a person was asked.
+    pub unanswered: Option<Unanswered>,
+}
+
+/// Something to ask a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// What an answer calls it.
+    pub id: String,
+    /// What kind of thing it is, in words.
+    pub kind: &'static str,
+    /// What is asked for.
+    pub what: String,
+    /// What to keep in mind when answering; often nothing.
+    pub caution: &'static str,
+    /// Whether a yes alone does not answer it.
+    pub needs_words: bool,
+}
+
+impl Question {
+    fn of(need: &Need<'_>, context: &Map<String, Value>) -> Self {
+        Self {
+            id: need.id.to_owned(),
+            kind: need.kind(),
+            what: resolve(need.what, context),
+            caution: need.caution_for_people(),
+            needs_words: need.needs_words(),
+        }
+    }
+}
+
+impl PersonAnswer {
+    /// The answer as it is recorded.
+    fn artifact(&self, provenance: AnswerProvenance) -> Value {
+        let words = self.words.as_deref().map(str::trim).filter(|words| !words.is_empty());
+        let words = words.unwrap_or(match self.outcome {
+            AnswerOutcome::Given => "Approved.",
+            AnswerOutcome::Refused => "Refused.",
+        });
+        let mut artifact = json!({
+            "kind": ANSWER_KIND,
+            "dependencyId": self.dependency_id,
+            "answeredBy": "user",
+            "outcome": self.outcome,
+            "answer": canon::budget::truncate(words, MAX_ANSWER_BYTES),
+            "provenance": provenance,
+        });
+        if let Some(person) = &self.person {
+            artifact["person"] = json!(canon::budget::truncate(person, MAX_PERSON_BYTES));
+        }
+        artifact
+    }
+}
+
+impl FromPeople {
+    /// The answers as they are recorded with the attempt.
+    pub(super) fn artifacts(&self) -> Vec<Value> {
+        self.answers.iter().map(|answer| answer.artifact(AnswerProvenance::Elicited)).collect()
+    }
+}
+
+/// Marks what a caller sends as answers of the user for what they are: the caller's word.
+pub(super) fn claimed(mut artifacts: Vec<Value>) -> Vec<Value> {
+    for artifact in &mut artifacts {
+        if is_answer(artifact)
+            && let Some(members) = artifact.as_object_mut()
+        {
+            members.remove("person");
+            members.insert("provenance".to_owned(), json!(AnswerProvenance::Claimed));
+        }
+    }
+    artifacts
+}
+
+/// What people answered directly about the pending step of a node, oldest first: with the attempts that were blocked since the
+/// step began, and in the console.
+pub(super) fn recorded<'s>(state: &'s SessionState, node: &'s Node) -> Vec<&'s Value> {
+    let attempts = state.lineage(node).take_while(|node| node.kind != NodeKind::Step);
+    let mut found: Vec<_> = attempts.flat_map(|node| direct_answers(state, node)).collect();
+    found.sort_by_key(|(index, _)| *index);
+    found.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// The answers of people that are recorded on one node.
+fn direct_answers<'s>(
+    state: &'s SessionState,
+    node: &'s Node,
+) -> impl Iterator<Item = (EventIndex, &'s Value)> {
+    let artifacts = state.outputs_of(node, OutputChannel::Artifact);
+    artifacts.filter_map(|output| match &output.payload {
+        OutputPayload::ArtifactRef(ArtifactRef { content: Some(content), .. })
+            if is_answer(content) && provenance(content) != AnswerProvenance::Claimed =>
+        {
+            Some((output.index, content))
+        }
+        OutputPayload::ArtifactRef(_) | OutputPayload::Notes { .. } => None,
+    })
+}
+
+fn is_answer(artifact: &Value) -> bool {
+    artifact.get("kind").and_then(Value::as_str) == Some(ANSWER_KIND)
+}
+
+fn provenance(answer: &Value) -> AnswerProvenance {
+    let told = answer.get("provenance").and_then(|told| serde_json::from_value(told.clone()).ok());
+    told.unwrap_or(AnswerProvenance::Claimed)
+}
+
+/// What a person has to be asked before this attempt is made, as far as asking can help: nothing where the attempt would be
+/// refused or blocked for another reason anyhow, and nothing where the run does not stop for it.
+///
+/// # Errors
+/// As [`advance`]: the attempt cannot be recorded at all.
+pub fn questions(request: &Advance<'_>) -> Result<Vec<Question>, EngineError> {
+    let state = request.state;
+    let Some((node, step)) = pending(state, request) else { return Ok(Vec::new()) };
+    let preferences = request.preferences.unwrap_or(node.preferences);
+    let before = state.context(&node.run_id);
+    let merged = request.context.as_ref().map(|delta| context::merge(before, delta)).transpose()?;
+    let stack = request.snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();
+    let visible = visible_context(request.workflow, merged.as_ref().unwrap_or(before), stack);
+    let sent = claimed(request.output.artifacts.clone());
+    let (recorded, sent): (Vec<&Value>, Vec<&Value>) = (recorded(state, node), sent.iter().collect());
+    let open: Vec<Need<'_>> = needs(step, &visible)
+        .into_iter()
+        .filter(|need| need.stops(preferences.autonomy) && !answers::is_settled(step, need, &sent, &recorded))
+        .collect();
+    if open.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Nobody is asked for a step that is blocked whatever they say.
+    let yes = |need: &Need<'_>| PersonAnswer {
+        dependency_id: need.id.to_owned(),
+        outcome: AnswerOutcome::Given,
+        words: None,
+        person: None,
+    };
+    let people = FromPeople { answers: open.iter().map(yes).collect(), unanswered: None };
+    let trial = Advance { people, ..request.clone() };
+    // What the host verifies is verified once they have answered.
+    if trial.verification.is_none() && verification_wanted(&trial)?.is_some() {
+        return Ok(open.iter().map(|need| Question::of(need, &visible)).collect());
+    }
+    let tried = advance(&trial)?;
+    let blocked = |new: &NewSnapshot| matches!(new.named.snapshot().state(), EngineState::Blocked(_));
+    let is_blocked = tried.snapshots.iter().any(blocked);
+    let questions = open.iter().map(|need| Question::of(need, &visible));
+    Ok(if is_blocked { Vec::new() } else { questions.collect() })
+}
+
+fn pending<'a>(state: &'a SessionState, request: &Advance<'a>) -> Option<(&'a Node, &'a Step)> {
+    let node = state.node(request.node_id)?;
+    Some((node, request.workflow.step(&request.snapshot.pending()?.step_id)?))
+}
+
+/// What a person can answer about a node that is blocked: each question, with the newest direct answer to it.
+pub fn waiting_for_people(
+    state: &SessionState,
+    node: &Node,
+    workflow: &CompiledWorkflow,
+    snapshot: &EngineState,
+) -> Vec<(Question, Option<AnswerOutcome>)> {
+    let EngineState::Blocked(Blocked { blocked: Block::RetryableBlock { blockers, .. }, .. }) = snapshot
+    else {
+        return Vec::new();
+    };
+    let awaits = blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency);
+    let step = snapshot.pending().and_then(|pending| workflow.step(&pending.step_id));
+    let Some(step) = step.filter(|_| awaits) else { return Vec::new() };
+    let stack = snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();
+    let visible = visible_context(workflow, state.context(&node.run_id), stack);
+    let recorded = recorded(state, node);
+    let here: Vec<&Value> = direct_answers(state, node)
+        .map(|(_, answer)| answer)
+        .filter(|answer| provenance(answer) == AnswerProvenance::Console)
+        .collect();
+    let open = needs(step, &visible).into_iter().filter(|need| need.stops(node.preferences.autonomy));
+    open.map(|need| {
+        let newest = |answers: &[&Value]| -> Option<AnswerOutcome> {
+            let about =
+                |answer: &&&Value| answer.get("dependencyId").and_then(Value::as_str) == Some(need.id);
+            let outcome = answers.iter().rev().find(about)?.get("outcome")?;
+            serde_json::from_value(outcome.clone()).ok()
+        };
+        // A no that led to this block was about what is to be changed: the question is open again.
+        let earlier = newest(&recorded).filter(|outcome| *outcome == AnswerOutcome::Given);
+        (Question::of(&need, &visible), newest(&here).or(earlier))
+    })
+    .collect()
+}
+
+/// Records what a person answered in the console about a blocked node: one event, which the next attempt of the step counts.
+///
+/// Whoever calls this has checked that the node [waits](waiting_for_people) for it.
+///
+/// # Errors
+/// The answer cannot be written as canonical JSON, which no text of a form comes to.
+pub fn answer_in_console(
+    state: &SessionState,
+    node: &Node,
+    answer: &PersonAnswer,
+    now_ms: u64,
+) -> Result<Additions, EngineError> {
+    let value = answer.artifact(AnswerProvenance::Console);
+    let measured = evidence::measure(vec![value])?;
+    let mut ledger = Ledger::new(state.session_id().clone(), state.next_index(), now_ms);
+    for artifact in measured {
+        let output_id =
+            derive::console_answer_id(&node.id, state.outputs_of(node, OutputChannel::Artifact).count());
+        ledger.add(
+            Scope::Node(node.run_id.clone(), node.id.clone()),
+            &[output_id.as_str()],
+            EventData::NodeOutputAppended {
+                output_id: output_id.clone(),
+                supersedes_output_id: None,
+                output_channel: OutputChannel::Artifact,
+                payload: OutputPayload::ArtifactRef(ArtifactRef {
+                    sha256: artifact.sha256,
+                    content_type: "application/json".to_owned(),
+                    byte_length: artifact.bytes.len() as u64,
+                    content: Some(artifact.value),
+                }),
+            },
+        );
+    }
+    Ok(Additions {
+        events: ledger.into_events(),
+        snapshots: Vec::new(),
+        artifacts: Vec::new(),
+        node_id: node.id.clone(),
+    })
+}

@@ -1,0 +1,198 @@
+//! Evidence that the host gathers: what an attempt needs of it, and what it means.
+
+use serde_json::Value;
+
+use super::EngineError;
+use super::advance::{Advance, Judgement};
+use super::evidence::{Artifact, Evidence};
+use super::reasons::{self, Reason};
+use crate::record::{Autonomy, BlockReason, Preferences, StepName, UserOnlyDependency};
+use crate::verification::{self, CommandOutcome, CommandResult, Verification, VerificationRequest};
+use crate::workflow::compiled::EvidenceDemand;
+use crate::workflow::needs::ANSWER_KIND;
+
+/// How much of a failed command's output a blocker repeats, in bytes.
+const SHOWN_OUTPUT: usize = 240;
+
+/// What the host has to check before [`advance`](super::advance) can judge this attempt: nothing where the step
+/// demands nothing, or where the attempt is blocked for other reasons already.
+///
+/// # Errors
+/// As [`advance`](super::advance).
+pub fn verification_wanted(request: &Advance<'_>) -> Result<Option<VerificationRequest>, EngineError> {
+    let pending = request.snapshot.pending().and_then(|pending| request.workflow.step(&pending.step_id));
+    if pending.is_none_or(|step| step.evidence.is_none() && step.delegations.is_empty()) {
+        return Ok(None);
+    }
+    let judged = Judgement::of(request)?;
+    let Some(demand) = judged.demand(request) else { return Ok(None) };
+    if judged.evidence.blocks(judged.preferences) {
+        return Ok(None);
+    }
+    let mut texts: Vec<&str> = judged.notes.iter().map(super::notes::KeptNotes::judged).collect();
+    // The user's words are theirs, and no claim of the agent.
+    let is_answer = |artifact: &Value| artifact.get("kind").and_then(Value::as_str) == Some(ANSWER_KIND);
+    for artifact in request.output.artifacts.iter().filter(|artifact| !is_answer(artifact)) {
+        texts_of(artifact, &mut texts);
+    }
+    let delegations = demand.delegations;
+    Ok(Some(VerificationRequest { delegations, ..VerificationRequest::of(demand.evidence, texts) }))
+}
+
+/// What an attempt has to be verified for.
+pub(super) struct Demand<'s> {
+    evidence: Option<&'s EvidenceDemand>,
+    delegations: Vec<(usize, String)>,
+}
+
+impl<'a> Judgement<'a> {
+    /// What this attempt has to be verified for; nothing for most steps.
+    pub(super) fn demand(&self, request: &Advance<'_>) -> Option<Demand<'a>> {
+        let delegations = self.handed_out(request).into_iter();
+        let delegations =
+            delegations.map(|(index, one)| (index, one.workflow_id.clone())).collect::<Vec<_>>();
+        let evidence = self.step.evidence.as_ref();
+        (evidence.is_some() || !delegations.is_empty()).then_some(Demand { evidence, delegations })
+    }
+}
+
+/// Every text within a value. Artifacts that a caller sends are bounded in depth by the reader of the call.
+fn texts_of<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(items) => items.iter().for_each(|item| texts_of(item, texts)),
+        Value::Object(members) => members.values().for_each(|member| texts_of(member, texts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+impl Evidence {
+    /// Whether the attempt is blocked by what is known so far.
+    pub(super) fn blocks(&self, preferences: Preferences) -> bool {
+        preferences.autonomy != Autonomy::FullAutoNeverStop
+            && self.reasons.iter().any(|reason| !reasons::is_tolerated(&reason.reason, preferences))
+    }
+
+    /// Takes what the host found: it is recorded, and what did not hold is a reason.
+    pub(super) fn take_verification(
+        &mut self,
+        demand: &Demand<'_>,
+        verification: &Verification,
+        step_id: &StepName,
+    ) -> Result<(), EngineError> {
+        let is_verified = |name: &String| verification.commands.iter().any(|result| result.name == *name);
+        let is_counted = |index: usize| verification.delegations.iter().any(|result| result.index == index);
+        if !demand.evidence.iter().flat_map(|demand| &demand.commands).all(is_verified)
+            || !demand.delegations.iter().all(|(index, _)| is_counted(*index))
+        {
+            return Err(EngineError::Inconsistent {
+                reason: "something that the step demands was not verified",
+            });
+        }
+        for result in verification.commands.iter().filter(|result| !result.outcome.passed()) {
+            self.reasons.push(command_reason(result, step_id));
+        }
+        self.reasons.extend(citation_reason(verification, step_id));
+        self.reasons.extend(delegation_reason(verification, step_id));
+        self.verification = Some(Artifact::measured(0, verification.artifact())?);
+        Ok(())
+    }
+}
+
+fn invalid(step_id: &StepName) -> Reason {
+    Reason::of(BlockReason::InvalidRequiredOutput { contract_ref: verification::KIND.to_owned() }, step_id)
+}
+
+fn command_reason(result: &CommandResult, step_id: &StepName) -> Reason {
+    let name = &result.name;
+    match &result.outcome {
+        CommandOutcome::NotAllowed => {
+            let detail = UserOnlyDependency::NeedsUserEnvironmentAction;
+            let block = BlockReason::UserOnlyDependency { detail, step_id: step_id.clone() };
+            Reason::of(block, step_id).saying(
+                &format!(
+                    "This step is checked with the command `{name}`, which the operator of this host has not allowed."
+                ),
+                &format!(
+                    "Tell the user: the operator has to add `[guide.commands.{name}]` with `argv = [\"program\", \"argument\"]` \
+                     to the settings file, which `interlock doctor` names, and restart the server. Then advance again with the \
+                     token of this reply and the same output."
+                ),
+            )
+        }
+        CommandOutcome::NoWorkspace => invalid(step_id).saying(
+            &format!("The command `{name}` could not run: the run has no workspace on this host."),
+            NO_WORKSPACE,
+        ),
+        CommandOutcome::NotStarted { reason } => invalid(step_id).saying(
+            &format!("The command `{name}` could not be started: {reason}."),
+            &format!(
+                "Tell the user to check `[guide.commands.{name}]` in the settings file. Then advance again with the token of \
+                 this reply and the same output."
+            ),
+        ),
+        CommandOutcome::Ran { argv, ended, output_tail, .. } => {
+            let tail = output_tail.trim();
+            let from = tail.len().saturating_sub(SHOWN_OUTPUT);
+            let from = (from..=tail.len()).find(|at| tail.is_char_boundary(*at)).unwrap_or(tail.len());
+            let shown = match &tail[from..] {
+                "" => String::new(),
+                end => format!(" Its output ends with: {end}"),
+            };
+            invalid(step_id).saying(
+                &format!("The host ran the command `{name}`: {ended}.{shown}"),
+                &format!(
+                    "Run `{}` in the workspace, fix what it reports, and advance again with the token of this reply. The host \
+                     runs it again then; notes cannot replace it.",
+                    argv.join(" ")
+                ),
+            )
+        }
+    }
+}
+
+const NO_WORKSPACE: &str = "Start the run again with `workspacePath`: a directory on the host that serves the run and, for \
+                            `interlock serve`, below one of its `guide.workspace_roots`.";
+
+/// All citations that do not hold, in one reason.
+fn citation_reason(verification: &Verification, step_id: &StepName) -> Option<Reason> {
+    let wrong = verification.citations.iter().filter(|result| !result.finding.holds());
+    let mut wrong: Vec<String> = wrong.map(ToString::to_string).collect();
+    if verification.excess_citations > 0 {
+        wrong.extend(verification.lines().pop().map(|(_, line)| line));
+    }
+    let has_workspace = !verification
+        .citations
+        .iter()
+        .any(|result| result.finding == verification::CitationFinding::NoWorkspace);
+    let fix = if has_workspace {
+        "Cite what is there: open each file, look the commit or branch up, correct the output, and advance again with the \
+         token of this reply."
+    } else {
+        NO_WORKSPACE
+    };
+    (!wrong.is_empty()).then(|| {
+        invalid(step_id)
+            .saying(&format!("The host checked what the output cites: {}.", wrong.join("; ")), fix)
+    })
+}
+
+/// All child runs that are not finished, in one reason.
+fn delegation_reason(verification: &Verification, step_id: &StepName) -> Option<Reason> {
+    let open = verification.delegations.iter().filter(|result| !result.status.is_finished());
+    let open: Vec<String> = open.map(ToString::to_string).collect();
+    (!open.is_empty()).then(|| {
+        let contract_ref = verification::DELEGATION_REF.to_owned();
+        Reason::of(BlockReason::MissingRequiredOutput { contract_ref }, step_id).saying(
+            &format!(
+                "{} of {} delegated runs are not complete. {}.",
+                open.len(),
+                verification.delegations.len(),
+                open.join("; ")
+            ),
+            "Have each of them done by a subagent with its call under DELEGATED RUNS. If you cannot start subagents, make the \
+             calls yourself, one after another, and follow each run to its end. A call that was made before shows where its run \
+             is. Then advance again with the token of this reply.",
+        )
+    })
+}

@@ -1,0 +1,149 @@
+//! A workflow as a picture, before anybody runs it: steps, loops, conditions, and where a person is asked.
+//!
+//! The picture is made of rows, from top to bottom; each of the three forms only draws them. The same workflow gives the
+//! same bytes.
+
+mod mermaid;
+mod svg;
+mod text;
+
+use super::compiled::{
+    CompiledWorkflow, ConditionMode, ConfirmationKind, Count, Loop, LoopControl, SequenceItem, Step,
+};
+use super::condition::words;
+use super::source::MAX_LOOP_DEPTH;
+
+pub use mermaid::to_mermaid;
+pub use svg::to_svg;
+pub use text::to_text;
+
+/// How many characters of a title or a mark are drawn.
+const LINE_CHARACTERS: usize = 60;
+
+/// One line of the picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Row {
+    Step(Drawn),
+    LoopBegins(Drawn),
+    LoopEnds,
+}
+
+/// A step or a loop, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Drawn {
+    id: String,
+    title: String,
+    /// When it runs; always, without.
+    condition: Option<String>,
+    /// What it asks for, or what repeats it.
+    marks: Vec<String>,
+    /// Whether a person has to answer before it is done.
+    asks_person: bool,
+}
+
+fn rows(workflow: &CompiledWorkflow) -> Vec<Row> {
+    let mut rows = Vec::new();
+    add(workflow, &workflow.sequence, 0, &mut rows);
+    rows
+}
+
+fn add(workflow: &CompiledWorkflow, items: &[SequenceItem], depth: usize, rows: &mut Vec<Row>) {
+    // The compiler bounds this; what was read from elsewhere must not overflow the stack either.
+    if depth > MAX_LOOP_DEPTH {
+        return;
+    }
+    for item in items {
+        match item {
+            SequenceItem::Step { step_id } => {
+                rows.extend(workflow.step(step_id).map(|step| Row::Step(step_in_words(step))));
+            }
+            SequenceItem::Loop { loop_id } => {
+                if let Some(found) = workflow.loop_of(loop_id) {
+                    rows.push(Row::LoopBegins(loop_in_words(found)));
+                    add(workflow, &found.body, depth + 1, rows);
+                    rows.push(Row::LoopEnds);
+                }
+            }
+        }
+    }
+}
+
+fn step_in_words(step: &Step) -> Drawn {
+    let mut marks = Vec::new();
+    if let Some(contract) = &step.output_contract {
+        let optional = if contract.required { "" } else { "optional " };
+        marks.push(format!("artifact: {optional}{}", contract.contract_ref));
+    } else if step.validation_criteria.is_some() {
+        marks.push("notes are checked".to_owned());
+    }
+    for assessment in &step.assessment_refs {
+        marks.push(format!("assessment: {assessment}"));
+    }
+    if !step.produces_context.is_empty() {
+        let keys: Vec<&str> = step.produces_context.keys().map(AsRef::as_ref).collect();
+        marks.push(format!("sets {}", keys.join(", ")));
+    }
+    if step.read_only {
+        marks.push("read-only".to_owned());
+    }
+    if !step.delegations.is_empty() {
+        marks.push(format!("delegates {} runs", step.delegations.len()));
+    }
+    let confirmation = step.require_confirmation.as_ref().map(|confirmation| confirmation.kind);
+    match confirmation {
+        Some(ConfirmationKind::HumanApproval) => marks.push("a person approves".to_owned()),
+        Some(ConfirmationKind::CoordinatorEval) => marks.push("the coordinator approves".to_owned()),
+        None => {}
+    }
+    for dependency in &step.user_dependencies {
+        marks.push(format!("asks the user: {}", dependency.what));
+    }
+    Drawn {
+        id: step.step_id.as_str().to_owned(),
+        title: one_line(&step.title),
+        condition: step.run_condition.as_ref().map(|condition| one_line(&words(condition))),
+        marks: marks.iter().map(|mark| one_line(mark)).collect(),
+        asks_person: confirmation == Some(ConfirmationKind::HumanApproval)
+            || !step.user_dependencies.is_empty(),
+    }
+}
+
+fn loop_in_words(found: &Loop) -> Drawn {
+    let control = match &found.control {
+        LoopControl::Decision { contract_ref } => format!("until {contract_ref} says stop"),
+        LoopControl::Condition { condition_id, mode: ConditionMode::While } => {
+            format!("while {condition_id}")
+        }
+        LoopControl::Condition { condition_id, mode: ConditionMode::Until } => {
+            format!("until {condition_id}")
+        }
+        LoopControl::Count { count: Count::Number(number) } => format!("{number} times"),
+        LoopControl::Count { count: Count::Key(key) } => format!("{key} times"),
+        LoopControl::ForEach { items, item_var, .. } => format!("for each {item_var} of {items}"),
+    };
+    Drawn {
+        id: found.loop_id.as_str().to_owned(),
+        title: one_line(&found.title),
+        condition: found.run_condition.as_ref().map(|condition| one_line(&words(condition))),
+        marks: vec![one_line(&format!("{control}, at most {}", found.max_iterations))],
+        asks_person: false,
+    }
+}
+
+/// A text without anything that would steer a terminal, short enough to draw.
+fn one_line(text: &str) -> String {
+    let clean = text.chars().map(|character| if character.is_control() { ' ' } else { character });
+    let mut drawn: String = clean.clone().take(LINE_CHARACTERS).collect();
+    if clean.count() > LINE_CHARACTERS {
+        drawn.pop();
+        drawn.push('…');
+    }
+    drawn
+}
+
+fn head(workflow: &CompiledWorkflow) -> String {
+    one_line(&format!("{} · {}", workflow.workflow_id, workflow.name))
+}
+
+#[cfg(test)]
+mod tests;

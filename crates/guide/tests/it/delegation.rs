@@ -1,0 +1,104 @@
+//! Real delegation (finding G3): a step that hands out runs is accepted when they are complete, and not before.
+
+use guide::delegation::ChildHandle;
+use guide::record::{
+    Autonomy, Block, Blocker, BlockerCode, EngineState, GapSeverity, NodeId, Preferences, RiskPolicy,
+};
+use guide::render::{self, Facts, Occasion};
+use guide::verification::{ChildStatus, DelegationResult, Verification};
+use serde_json::{Value, json};
+
+use crate::harness::{Call, Harness, plain, workflow};
+
+const NEVER_STOP: Preferences =
+    Preferences { autonomy: Autonomy::FullAutoNeverStop, risk_policy: RiskPolicy::Conservative };
+
+fn delegating() -> Value {
+    json!([
+        {"id": "hand-out", "type": "parallel", "title": "Hand out", "parallelDelegations": [
+            {"workflowId": "project.lens", "goal": "Look at {{goal}}", "args": {"lens": "a"}},
+            {"workflowId": "project.lens", "runCondition": {"var": "deep", "equals": true}},
+            {"workflowId": "project.other", "contextMapping": {"goal": "topic"}},
+        ]},
+        plain("report"),
+    ])
+}
+
+fn counted(harness: &Harness, node: &NodeId, statuses: &[(usize, ChildStatus)]) -> Verification {
+    let parent = harness.state.session_id().clone();
+    let result = |(index, status): &(usize, ChildStatus)| DelegationResult {
+        index: *index,
+        workflow_id: "project.lens".to_owned(),
+        session_id: ChildHandle { parent: parent.clone(), node: node.clone(), index: *index }.session_id(),
+        status: *status,
+    };
+    Verification { delegations: statuses.iter().map(result).collect(), ..Verification::default() }
+}
+
+fn blockers(harness: &Harness, node: &NodeId) -> Vec<Blocker> {
+    let EngineState::Blocked(state) = harness.snapshot(node) else { return Vec::new() };
+    let (Block::RetryableBlock { blockers, .. } | Block::TerminalBlock { blockers, .. }) = &state.blocked;
+    blockers.blockers().to_vec()
+}
+
+#[test]
+fn a_delegating_step_waits_for_every_child() {
+    use ChildStatus as S;
+    for (name, statuses, open) in [
+        ("none was started", [S::NotStarted, S::NotStarted], 2),
+        ("one is at work", [S::Complete, S::InProgress], 1),
+        ("one is blocked", [S::Blocked, S::Complete], 1),
+        ("one cannot be read", [S::Complete, S::Unreadable], 1),
+        ("all are complete", [S::Complete, S::CompleteWithGaps], 0),
+    ] {
+        for preferences in [None, Some(NEVER_STOP)] {
+            let mut harness = Harness::start(workflow(delegating()), json!({}), preferences);
+            let root = harness.root.clone();
+            let wanted = harness.wanted(&root, Call::notes("Done.")).unwrap().unwrap();
+            let places: Vec<usize> = wanted.delegations.iter().map(|(index, _)| *index).collect();
+            assert_eq!(places, [0, 2], "{name}: the condition of the second does not hold");
+            let verification = counted(&harness, &root, &[(0, statuses[0]), (2, statuses[1])]);
+            let call = Call { verification: Some(verification), ..Call::notes("All of them answered.") };
+            let node = harness.advance(&root, call);
+            let told = blockers(&harness, &node);
+            if open == 0 || preferences.is_some() {
+                assert_eq!(harness.pending(&node).as_deref(), Some("report"), "{name}: {told:?}");
+                let run = harness.state.run(&harness.state.node(&node).unwrap().run_id).unwrap();
+                let gaps: Vec<_> = harness.state.gaps_of_run(run).map(|gap| gap.severity).collect();
+                assert_eq!(gaps, vec![GapSeverity::Critical; usize::from(open > 0)], "{name}");
+            } else {
+                assert_eq!(told.len(), 1, "{name}: {told:?}");
+                assert_eq!(told[0].code, BlockerCode::MissingRequiredOutput, "{name}");
+                let says = format!("{open} of 2 delegated runs are not complete");
+                assert!(told[0].message.contains(&says), "{name}: {}", told[0].message);
+            }
+        }
+    }
+}
+
+/// A condition that the attempt itself makes true hands out one more, and that one is counted too.
+#[test]
+fn the_context_that_the_attempt_leaves_decides_what_is_handed_out() {
+    let harness = Harness::start(workflow(delegating()), json!({}), None);
+    let root = harness.root.clone();
+    let call = Call { notes: Some("Done."), ..Call::context(json!({"deep": true})) };
+    assert_eq!(harness.wanted(&root, call).unwrap().unwrap().delegations.len(), 3);
+}
+
+#[test]
+fn the_prompt_says_how_to_delegate_and_what_to_do_without_subagents() {
+    let harness = Harness::start(workflow(delegating()), json!({}), None);
+    let state = harness.snapshot(&harness.root);
+    let context = harness.state.context(&harness.state.runs()[0].id);
+    let facts =
+        Facts { workflow: &harness.workflow, state, context, occasion: Occasion::Start, blockers: &[] };
+    let prompt = render::pending(facts).unwrap().prompt;
+    for says in [
+        "hand out these 2 pieces of work to subagents IN PARALLEL, all in one response",
+        "If you cannot start subagents, do the same work yourself",
+        "1. Workflow `project.lens`.\n   Goal: Look at test\n   Context: `{\"lens\":\"a\"}`",
+        "2. Workflow `project.other`.\n   Context: `{\"topic\":\"test\"}`",
+    ] {
+        assert!(prompt.contains(says), "{says}: {prompt}");
+    }
+}

@@ -1,0 +1,288 @@
+//! `core.agents.run`: an agent of an installed pack does one task with a model, and with tools where the node declares
+//! some.
+//!
+//! ```text
+//! agent of the node ─► tools on its list? ─► task as its schema says? ─► model ─► return as its schema says? ─► agent.decided, outputs
+//!                                                                         ▲ │
+//!                                                                         │ ▼ as often as its rounds allow
+//!                                                                        tools
+//! ```
+//!
+//! Tools are names, and never code: what a node [declares](super::tools) is held to the list of the agent's pack when
+//! its workflow is registered, when the node begins, and before each call. Every answer of the model and every call of
+//! a tool has an identity of its own, by its number, under which it is paid for or made once. What a tool says is from
+//! outside, and so is what the model makes of it: the outputs are marked.
+
+use ai::tools::Bounds;
+use ai::trust::{self, Trust};
+use flow::definition::{Node, PortValue};
+use flow::engine::{Call, Cause, Reported};
+use flow::event::EventData;
+use flow::event::data::agent::AgentDecided;
+use flow::failure::FailureCode;
+use flow::state::RunError;
+use serde_json::{Map, Value, json};
+
+use super::super::models::{Models, Tools, trust_of};
+use super::super::{Asked, Performed, mcp};
+use super::tools::{self, Declared, ToolContext};
+use super::toolset::Toolset;
+use super::{Agent, Agents};
+
+/// The type of node that asks a model for a text.
+const CALL_PROMPT: &str = "core.ai.callPrompt";
+
+/// What is wrong with a node, as far as that can be known when its workflow is registered. Each has the place in the
+/// configuration.
+pub(in super::super) fn problems(
+    agents: &Agents,
+    tool_context: ToolContext<'_>,
+    node: &Node,
+) -> Vec<(&'static str, String)> {
+    let named = agent_id(&node.raw_config, node.agent.as_ref());
+    let Some(agent) = named.as_deref().and_then(|id| agents.get(id)) else {
+        return vec![("/agentId", unknown(named.as_deref()))];
+    };
+    let mut found = Vec::new();
+    if let Err(bad) = tools::declared(agent, &node.raw_config, tool_context) {
+        found.push(("/tools", format!("{}: {}", bad.code, bad.message)));
+    }
+    found.extend(tools::rounds_problem(&node.raw_config).map(|problem| ("/maxRounds", problem)));
+    // A task that is written in the workflow is known now.
+    let values: Option<Map<String, Value>> = node
+        .inputs
+        .iter()
+        .map(|(port, value)| match value {
+            PortValue::Static(value) => Some((port.clone(), value.clone())),
+            _ => None,
+        })
+        .collect();
+    if let Some(task) = values.filter(|task| !task.is_empty())
+        && let Err(problem) = agent.schemas.check_task(&Value::Object(task))
+    {
+        found.push(("/agentId", problem.to_string()));
+    }
+    found
+}
+
+/// Does the task.
+pub(in super::super) async fn perform(
+    agents: &Agents,
+    models: &Models,
+    tool_context: ToolContext<'_>,
+    asked: Asked<'_>,
+) -> Performed {
+    let Plan { agent, call, tools } = match plan(agents, tool_context, asked) {
+        Ok(plan) => plan,
+        Err(error) => return Performed::plain(Err(error)),
+    };
+    let task = Asked { call: &call, ..asked };
+    let performed = if tools.is_empty() {
+        models.perform(task).await
+    } else {
+        match Toolset::prepare(agent, tool_context, tools, asked).await {
+            Ok(toolset) => {
+                let agent_id = agent.manifest.agent_id.as_str();
+                models
+                    .converse(task, Tools { toolset: &toolset, agent_id, bounds: bounds(&asked.call.config) })
+                    .await
+            }
+            Err(error) => return Performed::plain(Err(error)),
+        }
+    };
+    match performed.outcome {
+        // Somebody is asked first.
+        Ok(_) if performed.waits() => performed,
+        Ok(gave) => returned(agent, performed.told, &gave, trust_of(asked)),
+        Err(error) => Performed { told: performed.told, outcome: Err(error) },
+    }
+}
+
+/// What is to be done.
+struct Plan<'a> {
+    agent: &'a Agent,
+    /// As a node that asks for a text would be told.
+    call: Call,
+    tools: Vec<Declared>,
+}
+
+fn plan<'a>(
+    agents: &'a Agents,
+    tool_context: ToolContext<'_>,
+    asked: Asked<'_>,
+) -> Result<Plan<'a>, RunError> {
+    let call = asked.call;
+    let named = agent_id(&call.config, call.agent.as_ref());
+    let agent = named.as_deref().and_then(|id| agents.get(id)).ok_or_else(|| {
+        RunError::of(FailureCode::CapabilityNotProvided, unknown(named.as_deref()))
+            .with(json!({"agentId": named}))
+    })?;
+    let tools = tools::declared(agent, &call.config, tool_context)
+        .map_err(|bad| RunError::new(bad.code, bad.message).with(bad.details))?;
+    let agent_id = agent.manifest.agent_id.as_str();
+    let task = Value::Object(call.inputs.clone());
+    agent.schemas.check_task(&task).map_err(|problem| {
+        violation(FailureCode::HandoffTaskSchemaViolation, agent_id, problem.to_string())
+    })?;
+    let words = match trust_of(asked) {
+        Trust::Trusted => words(&call.inputs),
+        Trust::Untrusted => trust::wrap(&words(&call.inputs)),
+    };
+    let mut config =
+        Map::from_iter([("agentId".to_owned(), agent_id.into()), ("userPrompt".to_owned(), words.into())]);
+    if let Some(prompt) = &agent.system_prompt {
+        config.insert("systemPrompt".to_owned(), prompt.as_str().into());
+    }
+    for member in ["provider", "model"] {
+        if let Some(value) = call.config.get(member) {
+            config.insert(member.to_owned(), value.clone());
+        }
+    }
+    let inputs = Map::new();
+    let pin = call.agent.clone().or_else(|| Some(json!({"agentId": agent_id})));
+    let call = Call { type_id: CALL_PROMPT.to_owned(), config, inputs, agent: pin, ..call.clone() };
+    Ok(Plan { agent, call, tools })
+}
+
+/// How much a conversation of this node may have.
+fn bounds(config: &Map<String, Value>) -> Bounds {
+    let rounds =
+        config.get("maxRounds").and_then(Value::as_u64).and_then(|rounds| u32::try_from(rounds).ok());
+    let usual = Bounds::default();
+    Bounds { rounds: rounds.unwrap_or(usual.rounds), ..usual }
+}
+
+/// The agent that a node names, or is pinned to.
+fn agent_id(config: &Map<String, Value>, pinned: Option<&Value>) -> Option<String> {
+    let pinned = || pinned.and_then(|agent| agent.get("agentId"));
+    config.get("agentId").or_else(pinned).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn unknown(agent_id: Option<&str>) -> String {
+    match agent_id {
+        None => "the node names no agent; set `agentId`, or pin it to one with `agent`".to_owned(),
+        Some(id) => format!("no installed pack brings the agent `{id}`; see GET /v1/agents"),
+    }
+}
+
+/// What the agent is told: a prompt as it is, anything else as JSON.
+fn words(task: &Map<String, Value>) -> String {
+    match (task.len(), task.get("prompt")) {
+        (1, Some(Value::String(prompt))) => prompt.clone(),
+        _ => Value::Object(task.clone()).to_string(),
+    }
+}
+
+fn violation(code: FailureCode, agent_id: &str, problem: String) -> RunError {
+    RunError::of(code, problem).with(json!({"agentId": agent_id}))
+}
+
+/// Holds what the agent gave to its schema. What does not fit is not recorded, neither as an output nor in an event.
+fn returned(agent: &Agent, mut told: Vec<Reported>, gave: &Value, run: Trust) -> Performed {
+    let agent_id = agent.manifest.agent_id.as_str();
+    let content = gave.get("content").cloned().unwrap_or_default();
+    let value = if agent.manifest.handoff.return_schema_ref.is_some() && gave.get("envelope").is_some() {
+        // What was said to the engine is not what the agent returns.
+        Value::Null
+    } else if agent.manifest.handoff.return_schema_ref.is_some() {
+        let read = content.as_str().map_or_else(|| Ok(content.clone()), serde_json::from_str);
+        let judged = match &read {
+            Ok(value) => agent.schemas.check_return(value).map_err(|problem| problem.to_string()),
+            Err(_) => Err("the result is no JSON, and the agent has a schema for it".to_owned()),
+        };
+        match (read, judged) {
+            (Ok(value), Ok(())) => value,
+            (_, judged) => {
+                let problem = judged.err().unwrap_or_default();
+                let error = violation(FailureCode::HandoffReturnSchemaViolation, agent_id, problem);
+                return Performed { told: without_words(told), outcome: Err(error) };
+            }
+        }
+    } else {
+        content
+    };
+    let said = gave.get("contentTrust").and_then(Value::as_str).and_then(Trust::parse);
+    let trust = run.meet(said.unwrap_or(Trust::Trusted));
+    let decided = AgentDecided {
+        agent_id: agent_id.to_owned(),
+        confidence: None,
+        content_trust: (trust == Trust::Untrusted).then(|| trust.as_str().into()),
+        decision: value.clone(),
+        reasoning: None,
+    };
+    let mut outputs = json!({"agentId": agent_id, "output": value});
+    if trust == Trust::Untrusted {
+        outputs["contentTrust"] = trust.into();
+        outputs["untrustedContent"] = true.into();
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        outputs["markedContent"] = mcp::marked("agent", agent_id, &text).into();
+    }
+    told.push(Reported::event(decided));
+    for member in ["usage", "finishReason", "model", "envelope"] {
+        if let Some(value) = gave.get(member) {
+            outputs[member] = value.clone();
+        }
+    }
+    Performed { told, outcome: Ok(outputs) }
+}
+
+/// What happened, without what the model said: what was paid for, and what was done.
+fn without_words(told: Vec<Reported>) -> Vec<Reported> {
+    let mut places = Vec::with_capacity(told.len());
+    let mut kept: Vec<Reported> = Vec::new();
+    for told in told {
+        let keeps = matches!(
+            told.data(),
+            Some(
+                EventData::ProviderUsage(_)
+                    | EventData::CapBreached(_)
+                    | EventData::AgentToolCalled(_)
+                    | EventData::AgentToolReturned(_)
+            )
+        );
+        places.push(keeps.then_some(kept.len()));
+        if keeps {
+            // A cause is named by its place, which is another one now.
+            let cause = match told.cause {
+                Some(Cause::Reported(place)) => places.get(place).copied().flatten().map(Cause::Reported),
+                other => other,
+            };
+            kept.push(Reported { cause, ..told });
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::event::EventKind;
+
+    use super::*;
+
+    #[test]
+    fn what_was_done_is_told_with_its_cause_where_what_was_said_is_not() {
+        let told = |kind| {
+            // Every member that one of these kinds needs.
+            let members = json!({
+                "agentId": "a", "callId": "c", "chunk": "", "inputTokens": 1, "isLast": true, "model": "m", "nodeId": "n",
+                "outputTokens": 1, "provider": "p", "reasoning": "r", "runId": "r", "status": "ok", "toolId": "t",
+                "toolName": "t", "verbosity": "summary",
+            });
+            Reported::read(kind, members.as_object().unwrap().clone()).unwrap()
+        };
+        let all = vec![
+            told(EventKind::ProviderUsage),
+            told(EventKind::AgentReasoned),
+            told(EventKind::AgentToolCalled),
+            told(EventKind::AgentToolReturned).because(Cause::Reported(2)),
+            told(EventKind::OutputChunk),
+        ];
+        let kept = without_words(all);
+        let kinds: Vec<_> = kept.iter().map(Reported::kind).collect();
+        assert_eq!(
+            kinds,
+            [EventKind::ProviderUsage, EventKind::AgentToolCalled, EventKind::AgentToolReturned]
+        );
+        assert_eq!(kept[2].cause, Some(Cause::Reported(1)));
+    }
+}

@@ -1,0 +1,328 @@
+//! The packs of a host: from installed archives to the types of nodes that workflows may name.
+//!
+//! Each pack is held to what the host gives before anything of it is compiled. A pack that cannot be served does not keep the others
+//! from it: it is told of, and its types are remembered with the reason for workflows that name them.
+
+use std::collections::BTreeMap;
+
+use ai::prompt::template::Template;
+use flow::definition::RefusedType;
+use packs::agents::HandoffSchemas;
+use packs::install::{DamagedPack, HostFacts, InstalledPack, InstalledPacks, InstalledRecord};
+use packs::kind::PackKind;
+use packs::manifest::{AgentManifest, Content, Language, Manifest};
+use packs::name::PackName;
+use packs::path::EntryPath;
+use packs::version::Version;
+use packs::{PackError, PackErrorCode};
+use sandbox::{ABI_VERSION, Fault, Grants, Limits, Sandbox};
+use serde_json::json;
+
+use super::agents::{Agent, Agents};
+use super::modules::{ModuleType, Modules};
+
+/// A page of WebAssembly memory.
+const PAGE_BYTES: u64 = 64 << 10;
+
+/// The fuel of a call where nobody says otherwise: some seconds of nothing but computing. The clock alone would let the same call pass on
+/// one machine and fail on another.
+pub const DEFAULT_FUEL: u64 = 20_000_000_000;
+
+/// The code of nodes that want a secret of a host without any.
+pub const CREDENTIAL_UNAVAILABLE: &str = "credential_unavailable";
+
+/// What this program gives to packs, wherever it runs: modules of WebAssembly are run, and may be given the clock. Which capabilities there
+/// are is for whoever serves to add.
+pub fn host_facts(ui_plugins: bool) -> HostFacts {
+    HostFacts {
+        capabilities: None,
+        runtime_requirements: ["clock".to_owned()].into(),
+        languages: Some([Language::Wasm].into()),
+        ui_plugins,
+    }
+}
+
+/// A pack whose nodes are not served, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unserved {
+    /// The pack, as `name@version`.
+    pub pack: String,
+    /// A code, as `unsupported_abi_version`.
+    pub code: String,
+    /// Why, for people.
+    pub message: String,
+}
+
+impl Unserved {
+    fn of(name: &PackName, version: &Version, error: &LoadError) -> Self {
+        Self { pack: format!("{name}@{version}"), code: error.code().to_owned(), message: error.to_string() }
+    }
+
+    /// What is told of a pack that is not as it was installed.
+    pub fn damaged(damaged: &DamagedPack) -> Self {
+        Self::of(&damaged.name, &damaged.version, &LoadError::Pack(damaged.error.clone()))
+    }
+
+    fn refusal(&self) -> RefusedType {
+        RefusedType { pack: self.pack.clone(), code: self.code.clone(), message: self.message.clone() }
+    }
+}
+
+/// No types at all, where what else there is has to be known before packs are loaded.
+///
+/// # Errors
+/// When the sandbox cannot be made.
+pub fn none() -> Result<Modules, LoadError> {
+    Ok(Modules::new(Sandbox::new()?, BTreeMap::new()))
+}
+
+/// Loads the nodes of every installed pack, the highest version of each. A call of one may use so much fuel.
+///
+/// # Errors
+/// When the folder of packs cannot be read, or the sandbox cannot be made.
+pub fn load(
+    installed: &InstalledPacks,
+    host: &HostFacts,
+    fuel: u64,
+) -> Result<(Modules, Vec<Unserved>), LoadError> {
+    let sandbox = Sandbox::new()?;
+    let (mut types, mut refused, mut unserved) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    for (name, version, damage) in highest(installed)? {
+        let loaded = match damage {
+            Some(error) => Err(error.into()),
+            None => module_types(&sandbox, installed, (&name, &version), host, fuel),
+        };
+        match loaded {
+            // The first pack that brings a type keeps it: names are sorted, so it is the same one every time.
+            Ok(found) => {
+                for (type_id, kind) in found.types {
+                    types.entry(type_id).or_insert(kind);
+                }
+                for (type_id, why) in found.refused {
+                    refused.entry(type_id).or_insert(why);
+                }
+            }
+            Err(error) => {
+                let told = Unserved::of(&name, &version, &error);
+                for type_id in installed.claimed_types(&name, &version) {
+                    refused.entry(type_id).or_insert_with(|| told.refusal());
+                }
+                unserved.push(told);
+            }
+        }
+    }
+    Ok((Modules::new(sandbox, types).refusing(refused, &unserved), unserved))
+}
+
+/// Loads the agents of every installed pack, the highest version of each. What is wrong with a pack as a whole is told with its nodes.
+///
+/// # Errors
+/// When the folder of packs cannot be read.
+pub fn load_agents(
+    installed: &InstalledPacks,
+    host: &HostFacts,
+) -> Result<(Agents, Vec<Unserved>), LoadError> {
+    let (mut agents, mut unserved) = (Vec::new(), Vec::new());
+    for (name, version, damage) in highest(installed)? {
+        if damage.is_some() {
+            continue;
+        }
+        match agents_of(installed, &name, &version, host) {
+            Ok(found) => agents.extend(found),
+            Err(error) => unserved.push(Unserved::of(&name, &version, &error)),
+        }
+    }
+    Ok((Agents::new(agents), unserved))
+}
+
+fn agents_of(
+    installed: &InstalledPacks,
+    name: &PackName,
+    version: &Version,
+    host: &HostFacts,
+) -> Result<Vec<Agent>, LoadError> {
+    let InstalledPack { manifest, record } = installed.load(name, version, false)?;
+    if manifest.agents().is_empty() {
+        return Ok(Vec::new());
+    }
+    host.judge(&manifest)?;
+    let file = |path: &str| {
+        let path = EntryPath::parse(path).ok()?;
+        installed.read_file(&record, &path).ok()
+    };
+    let agent = |agent: &AgentManifest| {
+        let from_file = || {
+            let path = agent.system_prompt_ref.as_deref().filter(|path| !path.starts_with("prompt:"))?;
+            String::from_utf8(file(path)?).ok()
+        };
+        Ok(Agent {
+            pack: manifest.id(),
+            system_prompt: agent.system_prompt.clone().or_else(from_file),
+            schemas: HandoffSchemas::compile(agent, file)?,
+            manifest: agent.clone(),
+        })
+    };
+    manifest.agents().iter().map(agent).collect()
+}
+
+/// The highest version of each installed pack, by name, and what is wrong with its record. A version whose record is damaged is not
+/// replaced by the one before it: whoever can damage a record would choose the version.
+fn highest(installed: &InstalledPacks) -> Result<Vec<Highest>, PackError> {
+    let (records, damaged) = installed.survey()?;
+    let records = records.into_iter().map(|record| (record.name, record.version, None));
+    let damaged = damaged.into_iter().map(|pack| (pack.name, pack.version, Some(pack.error)));
+    let mut highest: BTreeMap<PackName, (Version, Option<PackError>)> = BTreeMap::new();
+    for (name, version, damage) in records.chain(damaged) {
+        if highest.get(&name).is_none_or(|(known, _)| *known < version) {
+            highest.insert(name, (version, damage));
+        }
+    }
+    Ok(highest.into_iter().map(|(name, (version, damage))| (name, version, damage)).collect())
+}
+
+/// The name and the version of a pack, and what is wrong with its record.
+type Highest = (PackName, Version, Option<PackError>);
+
+/// The templates of prompts that installed packs bring, the highest version of each pack. They are found under the name of their pack.
+///
+/// # Errors
+/// When the folder of packs cannot be read.
+pub fn prompts(installed: &InstalledPacks) -> Result<(Vec<Template>, Vec<Unserved>), PackError> {
+    let (mut templates, mut unserved) = (Vec::new(), Vec::new());
+    for (name, version, damage) in highest(installed)? {
+        // A pack that is damaged is told of with its nodes.
+        let is_prompts = |record: &InstalledRecord| record.kind == PackKind::Prompt;
+        if damage.is_some() || !installed.record(&name, &version).is_ok_and(|record| is_prompts(&record)) {
+            continue;
+        }
+        let Ok(pack) = installed.load(&name, &version, true) else { continue };
+        let Content::Prompt(prompts) = &pack.manifest.content else { continue };
+        for prompt in prompts {
+            let mut document = serde_json::to_value(prompt).unwrap_or_default();
+            let meta =
+                json!({"source": "pack", "packName": name.to_string(), "packVersion": version.to_string()});
+            document["meta"] = meta;
+            match Template::read(&document) {
+                Ok(template) => templates.push(template),
+                Err(_) => unserved.push(Unserved {
+                    pack: format!("{name}@{version}"),
+                    code: PackErrorCode::PromptTemplateInvalid.as_str().to_owned(),
+                    message: format!("the prompt `{}` cannot be used here", prompt.template_id),
+                }),
+            }
+        }
+    }
+    Ok((templates, unserved))
+}
+
+/// What became of the types of one pack.
+#[derive(Default)]
+struct Found {
+    types: Vec<(String, ModuleType)>,
+    refused: Vec<(String, RefusedType)>,
+}
+
+/// The types of one pack. Everything of it is verified, and held to what the host gives, before a byte of it is compiled.
+fn module_types(
+    sandbox: &Sandbox,
+    installed: &InstalledPacks,
+    (name, version): (&PackName, &Version),
+    host: &HostFacts,
+    fuel: u64,
+) -> Result<Found, LoadError> {
+    let InstalledPack { manifest, record } = installed.load(name, version, true)?;
+    host.judge(&manifest)?;
+    let (Some(entry), Content::Node(pack)) = (wasm_entry(&manifest), &manifest.content) else {
+        return Ok(Found::default());
+    };
+    // A pack of agents alone names a module that nobody needs.
+    if pack.nodes.is_empty() {
+        return Ok(Found::default());
+    }
+    check_abi(&manifest)?;
+    let bytes = installed.read_file(&record, &entry)?;
+    let module = sandbox.compile(&bytes)?;
+    let inside = sandbox.pack(&module)?;
+    let kind = ModuleType {
+        pack: manifest.id(),
+        module,
+        grants: grants(&manifest),
+        limits: limits(&manifest, fuel),
+    };
+    let mut found = Found::default();
+    for node in &pack.nodes {
+        let refused = |code: &str, message: String| {
+            let why = RefusedType { pack: manifest.id(), code: code.to_owned(), message };
+            (node.type_id.clone(), why)
+        };
+        if !inside.node_ids.contains(&node.type_id) {
+            let message = "its module has no such node".to_owned();
+            found.refused.push(refused(PackErrorCode::LoadFailure.as_str(), message));
+        } else if let Some(secret) = node.requires_secrets.first().filter(|_| !host.gives("secrets")) {
+            let message = format!("it needs the secret `{}`, and this host has no secrets", secret.id);
+            found.refused.push(refused(CREDENTIAL_UNAVAILABLE, message));
+        } else {
+            found.types.push((node.type_id.clone(), kind.clone()));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the version of the ABI that the manifest declares is served here. A manifest need not declare one: the module says it too.
+pub(super) fn check_abi(manifest: &Manifest) -> Result<(), Fault> {
+    let wasm = manifest.runtime().and_then(|runtime| runtime.wasm.as_ref());
+    let declared = wasm.map(|wasm| i32::try_from(wasm.abi_version).unwrap_or(i32::MAX));
+    match declared {
+        Some(declared) if !ABI_VERSIONS.contains(&declared) => {
+            Err(Fault::UnsupportedAbi { declared, supported: ABI_VERSION })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The module of a pack that is one.
+fn wasm_entry(manifest: &Manifest) -> Option<EntryPath> {
+    let runtime = manifest.runtime().filter(|runtime| runtime.language == Language::Wasm)?;
+    EntryPath::parse(&runtime.entry).ok()
+}
+
+/// What the module may ask for: everything that stays inside the run, and the clock where the manifest says so.
+pub(super) fn grants(manifest: &Manifest) -> Grants {
+    let clock = manifest.runtime().is_some_and(|runtime| runtime.requires.iter().any(|name| name == "clock"));
+    let calls = ["openwop_variable_get", "openwop_variable_set", "openwop_log", "openwop_random"];
+    let calls =
+        calls.into_iter().chain(["openwop_channel_read", "openwop_channel_write", "openwop_interrupt"]);
+    calls.chain(clock.then_some("openwop_now_ms")).collect()
+}
+
+/// The usual limits, with this fuel, or the memory that the manifest says is enough.
+pub(super) fn limits(manifest: &Manifest, fuel: u64) -> Limits {
+    let wasm = manifest.runtime().and_then(|runtime| runtime.wasm.as_ref());
+    let pages = wasm.and_then(|wasm| wasm.memory_pages_max);
+    let bytes = pages.map(|pages| pages.saturating_mul(PAGE_BYTES));
+    let usual = Limits { fuel: Some(fuel), ..Limits::DEFAULT };
+    Limits { memory_bytes: bytes.map_or(usual.memory_bytes, |bytes| bytes.min(usual.memory_bytes)), ..usual }
+}
+
+/// Why nodes of packs are not served.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The pack is not as it was installed.
+    #[error(transparent)]
+    Pack(#[from] PackError),
+    /// Its module cannot be run here.
+    #[error(transparent)]
+    Module(#[from] Fault),
+}
+
+impl LoadError {
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Pack(error) => error.code().as_str(),
+            Self::Module(fault) => fault.code().as_str(),
+        }
+    }
+}
+
+/// The versions of the ABI that modules may speak.
+pub const ABI_VERSIONS: [i32; 1] = [ABI_VERSION];

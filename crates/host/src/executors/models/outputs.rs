@@ -1,0 +1,84 @@
+//! What nodes that ask models give, and the pieces that a reply is shown in.
+
+use ai::completion::Done;
+use ai::node::{Node, sampling};
+use ai::provider::StopReason;
+use flow::engine::Reported;
+use flow::event::data::value::OutputChunk;
+use serde_json::{Value, json};
+
+use super::super::Asked;
+
+/// The most pieces of a reply that are recorded; the rest of it is the last one.
+const MAX_PIECES: usize = 1000;
+/// How many bytes a piece has, about.
+const PIECE_BYTES: usize = 256;
+
+/// What a node gives.
+pub(super) fn of(node: &Node, done: &Done) -> Value {
+    let usage = json!({
+        "inputTokens": done.usage.input_tokens,
+        "outputTokens": done.usage.output_tokens,
+        "totalTokens": done.usage.input_tokens.saturating_add(done.usage.output_tokens),
+    });
+    let mut outputs = match node {
+        Node::StructuredOutput(_) => json!({"data": done.value, "usage": usage}),
+        Node::CallPrompt(_) | Node::MockAi(_) => json!({
+            "content": done.value, "usage": usage, "finishReason": done.reply.stop.finish_reason(),
+        }),
+    };
+    if let Some(model) = &done.reply.model {
+        outputs["model"] = model.as_str().into();
+    }
+    if let Some(taken) = &done.envelope {
+        outputs["envelope"] = json!({
+            "type": taken.kind, "envelopeId": taken.envelope_id, "correlationId": taken.correlation_id,
+            "payload": taken.payload, "contentTrust": taken.trust.as_str(),
+        });
+    }
+    outputs
+}
+
+/// What a client of MCP is told, out of what a node that asks for a text gives.
+pub(super) fn sampled(given: &Value) -> Value {
+    let text = |name: &str| given.get(name).and_then(Value::as_str);
+    let stop = StopReason::ALL.iter().copied().find(|stop| stop.finish_reason() == text("finishReason"));
+    let stop = stop.filter(|_| text("finishReason").is_some());
+    sampling::answer(text("content").unwrap_or_default(), text("model").unwrap_or("unknown"), stop)
+}
+
+/// The pieces of a reply, where the author wants it piece by piece.
+pub(super) fn chunks(node: &Node, asked: Asked<'_>, done: &Done) -> Vec<Reported> {
+    let reply = &done.reply;
+    // What was said to the engine is no text for whoever watches.
+    if !node.is_streaming() || reply.text.is_empty() || done.envelope.is_some() {
+        return Vec::new();
+    }
+    let mut texts = Vec::new();
+    let mut rest = reply.text.as_str();
+    while rest.len() > PIECE_BYTES && texts.len() + 1 < MAX_PIECES {
+        let end = (PIECE_BYTES..rest.len()).find(|place| rest.is_char_boundary(*place)).unwrap_or(rest.len());
+        let (piece, after) = rest.split_at(end);
+        texts.push(piece.to_owned());
+        rest = after;
+    }
+    texts.push(rest.to_owned());
+    pieces(asked, &texts, &json!({"finishReason": reply.stop.finish_reason(), "model": reply.model}))
+}
+
+/// One event for each piece; the last one says so, and how it ended.
+pub(super) fn pieces(asked: Asked<'_>, texts: &[String], meta: &Value) -> Vec<Reported> {
+    let last = texts.len().saturating_sub(1);
+    let piece = |(place, text): (usize, &String)| {
+        let is_last = place == last;
+        Reported::event(OutputChunk {
+            channel: None,
+            chunk: text.clone(),
+            is_last,
+            meta: (is_last && !meta.is_null()).then(|| meta.clone()),
+            node_id: asked.node_id.to_owned(),
+            run_id: asked.run_id.to_owned(),
+        })
+    };
+    texts.iter().enumerate().map(piece).collect()
+}

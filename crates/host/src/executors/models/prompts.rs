@@ -1,0 +1,117 @@
+//! The prompts of a node: which templates, from whom, with which values in them.
+
+use ai::node::{Node, Overrides};
+use ai::prompt::assemble::{Assembly, assemble};
+use ai::prompt::compose::{Observability, bind};
+use ai::prompt::library::Library;
+use ai::prompt::resolve::{ByKind, Layers, by_kind};
+use ai::prompt::template::Template;
+use ai::prompt::{PromptKind, PromptRef};
+use ai::provider::Message;
+use ai::redact::Secret;
+use ai::trust::Trust;
+use flow::definition::Problem;
+use flow::engine::Reported;
+use flow::id::Tenant;
+use flow::state::RunError;
+use serde_json::Value;
+
+use super::super::Asked;
+use super::{Models, Trouble, event};
+
+/// The most problems that are told of what a workflow falls back on.
+const MAX_PROBLEMS: usize = 8;
+
+/// The prompts of a node, put together.
+pub(super) struct Prompts {
+    /// What is recorded of them.
+    pub(super) told: Vec<Reported>,
+    /// What the model reads.
+    pub(super) messages: Vec<Message>,
+    /// The secrets in it, which the model may repeat.
+    pub(super) secrets: Vec<Secret>,
+}
+
+impl Models {
+    /// The templates that workflows may refer to.
+    pub fn library(&self) -> &Library {
+        &self.options.library
+    }
+
+    /// How much of a prompt is recorded: digests. Suites want to see what would be hidden, and no person's words are in their prompts.
+    pub fn observability(&self) -> Observability {
+        if self.options.mock { Observability::Full } else { Observability::Hashed }
+    }
+
+    /// A secret of a tenant, for a prompt.
+    pub fn prompt_secret(&self, tenant: &Tenant, id: &str) -> Option<Secret> {
+        let value = self.options.secrets.resolve(tenant, id).ok()?;
+        Some(Secret::new(id, value.expose()))
+    }
+
+    /// What is wrong with the prompts that a workflow falls back on. Those that it names need not be there yet.
+    pub(in super::super) fn problems_of_defaults(&self, workflow: &Value) -> Vec<Problem> {
+        const PLACE: &str = "/defaults/promptRefs";
+        let refs = match workflow.pointer(PLACE) {
+            None => return Vec::new(),
+            Some(Value::Object(refs)) => refs,
+            Some(_) => {
+                return vec![Problem::at(PLACE, "expected an object of kinds and references")];
+            }
+        };
+        let wrong = |(kind, reference): (&String, &Value)| {
+            let place: String =
+                kind.chars().take(64).collect::<String>().replace('~', "~0").replace('/', "~1");
+            let message = if PromptKind::parse(kind).is_none() {
+                "a prompt is for one of system, user, few-shot, schema-hint"
+            } else if PromptRef::read(reference).is_none() {
+                "it is a reference to a prompt, such as `prompt:writer@1.0.0`"
+            } else {
+                return None;
+            };
+            Some(Problem::at(format!("{PLACE}/{place}"), message))
+        };
+        refs.iter().filter_map(wrong).take(MAX_PROBLEMS).collect()
+    }
+
+    /// Puts the prompts of a node together.
+    pub(super) fn prompts(
+        &self,
+        node: &Node,
+        asked: Asked<'_>,
+        overrides: &Overrides,
+        trust: Trust,
+    ) -> Result<Prompts, Trouble> {
+        let (nobody, workflow) = (ByKind::default(), asked.call.prompt_refs.as_ref().map(by_kind));
+        let bindings = |template: &Template| {
+            let mut values = asked.call.variables.clone();
+            values.extend(asked.call.inputs.clone());
+            bind(template, &values, |_| trust, |id| self.prompt_secret(asked.tenant, id))
+        };
+        let assembled = assemble(&Assembly {
+            node_id: asked.node_id.as_str(),
+            layers: Layers {
+                run: &overrides.prompts,
+                node: &node.call().prompts,
+                agent: None,
+                agent_bindings: false,
+                workflow: workflow.as_ref().unwrap_or(&nobody),
+                host: &nobody,
+            },
+            library: self.library(),
+            bindings: &bindings,
+            observability: self.observability(),
+        });
+        match assembled {
+            Ok(assembled) => Ok(Prompts {
+                messages: assembled.messages(),
+                secrets: assembled.secrets().cloned().collect(),
+                told: assembled.events.into_iter().map(event).collect(),
+            }),
+            Err(error) => Err(Trouble {
+                told: error.events.into_iter().map(event).collect(),
+                error: RunError::new(error.code.as_str(), error.message),
+            }),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Child runs: starting one by its handle, and how those of a step stand.
+
+use std::sync::PoisonError;
+
+use canon::error::{Envelope, Retry};
+use guide::delegation::{self, ChildHandle};
+use guide::engine::EngineErrorCode;
+use guide::interpret::visible_context;
+use guide::project::RunStatus;
+use guide::record::{NodeKind, SessionId};
+use guide::verification::ChildStatus;
+use serde_json::{Value, json};
+use storage::StoreErrorCode;
+
+use super::Guided;
+use super::api::{DelegatedRun, NextCall, Reply, StartRequest};
+use super::refusal::{self, Refusal};
+use super::reply::Ingredients;
+
+impl Guided {
+    /// Starts the child run of a handle, or finds it.
+    pub(super) fn start_child(
+        &self,
+        handle: &ChildHandle,
+        mut request: StartRequest,
+    ) -> Result<Reply, Refusal> {
+        if self.files.manifest_stat(&handle.parent)?.is_none() {
+            return Err(refusal::unknown_parent(&handle.parent));
+        }
+        let wanted = self.delegated_workflow(handle)?.ok_or_else(|| not_handed_out(handle))?;
+        if request.workflow_id != wanted {
+            let message = format!(
+                "This child handle is for the workflow `{wanted}`, and the call names `{}`.",
+                request.workflow_id.chars().take(128).collect::<String>()
+            );
+            return Err(invalid(&message, "Make the call that the delegating step gives, word for word."));
+        }
+        let child = handle.session_id();
+        request.parent_session_id = Some(handle.parent.clone());
+        let started = match self.files.manifest_stat(&child)? {
+            Some(_) => None,
+            None => match self.start_as(&child, request) {
+                // Somebody was quicker with the same handle.
+                Err(refusal) if refusal.envelope().has_code(StoreErrorCode::SessionExists) => None,
+                other => Some(other?),
+            },
+        };
+        match started {
+            Some(reply) => Ok(reply),
+            None => {
+                let mut reply = self.rejoin(&child)?;
+                reply.warnings.push("This delegated run was started before; this is where it is.".to_owned());
+                Ok(reply)
+            }
+        }
+    }
+
+    /// The workflow that a handle is for; nothing where no step hands it out.
+    fn delegated_workflow(&self, handle: &ChildHandle) -> Result<Option<String>, Refusal> {
+        let session = self.sessions.current(&self.files, &handle.parent)?;
+        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(node) = session.state.node(&handle.node).filter(|node| node.kind == NodeKind::Step) else {
+            return Ok(None);
+        };
+        let Some(run) = session.state.run(&node.run_id) else { return Ok(None) };
+        let workflow = self.pinned(run.workflow_hash)?;
+        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        let step = snapshot.state().pending().and_then(|pending| workflow.step(&pending.step_id));
+        let delegation = step.and_then(|step| step.delegations.get(handle.index));
+        Ok(delegation.map(|delegation| delegation.workflow_id.clone()))
+    }
+
+    /// How a child run stands. What cannot be read has to be looked at by somebody.
+    pub(super) fn child_status(&self, child: &SessionId) -> ChildStatus {
+        match self.files.manifest_stat(child) {
+            Ok(None) => ChildStatus::NotStarted,
+            Ok(Some(_)) => match self.standing(child).map(|standing| standing.status) {
+                Ok(RunStatus::InProgress) => ChildStatus::InProgress,
+                Ok(RunStatus::Blocked) => ChildStatus::Blocked,
+                Ok(RunStatus::Complete) => ChildStatus::Complete,
+                Ok(RunStatus::CompleteWithGaps) => ChildStatus::CompleteWithGaps,
+                Err(_) => ChildStatus::Unreadable,
+            },
+            Err(_) => ChildStatus::Unreadable,
+        }
+    }
+}
+
+fn invalid(message: &str, suggestion: &str) -> Refusal {
+    Envelope::new(EngineErrorCode::Validation, message).suggest(suggestion).retry(Retry::NotRetryable).into()
+}
+
+fn not_handed_out(handle: &ChildHandle) -> Refusal {
+    invalid(
+        &format!("`parentSessionId` is the child handle {handle}, and no step of that run hands it out."),
+        "Nothing was started. Copy `parentSessionId` from the delegating run; continue_workflow with `intent: rehydrate` shows it again.",
+    )
+}
+
+/// The runs that the pending step hands out, each with its call. They follow from the node, so a replay gives the same.
+pub(super) fn delegated(
+    ingredients: &Ingredients<'_>,
+    context: &serde_json::Map<String, Value>,
+) -> Vec<DelegatedRun> {
+    let Ingredients { session, node, workflow, snapshot, .. } = *ingredients;
+    let state = snapshot.state();
+    let Some((pending, (_, stack))) = state.pending().zip(state.progress()) else { return Vec::new() };
+    let Some(step) = workflow.step(&pending.step_id) else { return Vec::new() };
+    let context = visible_context(workflow, context, stack);
+    let at = delegation::delegating_node(&session.state, node);
+    let handed_out = delegation::handed_out(step, &context).into_iter();
+    handed_out
+        .map(|(index, delegation)| {
+            let parent = session.state.session_id().clone();
+            let handle = ChildHandle { parent, node: at.id.clone(), index };
+            let mut params = json!({
+                "workflowId": delegation.workflow_id,
+                "goal": delegation::goal(delegation, &context),
+                "parentSessionId": handle.to_string(),
+            });
+            let inputs = delegation::inputs(delegation, &context);
+            if !inputs.is_empty() {
+                params["context"] = inputs.into();
+            }
+            DelegatedRun {
+                session_id: handle.session_id().to_string(),
+                start_call: NextCall { tool: "start_workflow", params },
+                status: None,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,206 @@
+//! Asking people for what only the user can give, and taking their answers.
+//!
+//! A person is reached in two ways. The client of a call may ask its user: [`Guided::questions`] says what to ask before the
+//! call is made, and the answers are recorded with it, in one append. Or a person answers in the console about a node that is
+//! blocked: one event, which the next attempt counts.
+
+use std::sync::PoisonError;
+
+use canon::error::{Envelope, Retry};
+use guide::engine::{
+    self, Advance, AnswerOutcome, FromPeople, MAX_ANSWER_BYTES, Output, PersonAnswer, Question,
+};
+use guide::project::preferred_tip;
+use guide::record::{NodeId, OutputChannel, RunId, SessionId};
+use guide::state::{Node, Run};
+
+use super::Guided;
+use super::api::{ContinueRequest, Intent};
+use super::proceed::recorded;
+use super::refusal::{GuidedErrorCode, Refusal, inconsistent};
+use super::reply::{Ingredients, Moment};
+use super::sessions::Session;
+
+/// How many artifacts a node may have before the console takes no more answers about it.
+const MAX_ARTIFACTS: usize = 64;
+
+/// What a person is asked before a call is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Questions {
+    /// Which run it is, in words.
+    pub run: String,
+    /// The step that the answers are for.
+    pub step_title: String,
+    /// What to ask, in the author's order; at least one.
+    pub questions: Vec<Question>,
+}
+
+/// A run that waits for a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingRun {
+    pub run_id: RunId,
+    /// The blocked attempt. An answer names it, so that none lands on a later question.
+    pub node_id: NodeId,
+    /// Each question, with what a person answered to it since the attempt was blocked.
+    pub questions: Vec<(Question, Option<AnswerOutcome>)>,
+}
+
+impl Guided {
+    /// What a person has to be asked before a call can advance its run; nothing where asking would not help.
+    ///
+    /// # Errors
+    /// Tokens that are not good for this, output that cannot be taken, and trouble with the store.
+    pub fn questions(&self, request: &ContinueRequest) -> Result<Option<Questions>, Refusal> {
+        if request.intent != Intent::Advance {
+            return Ok(None);
+        }
+        let keyring = self.keyring()?;
+        let place = self.place(&request.handle, &keyring)?;
+        let Some(attempt_id) = &place.attempt_id else { return Ok(None) };
+        let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
+        if recorded(&session, &place.node_id, attempt_id)?.is_some() {
+            return Ok(None);
+        }
+        let Some(node) = session.state.node(&place.node_id) else { return Ok(None) };
+        let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
+        let workflow = self.pinned(run.workflow_hash)?;
+        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        let questions = engine::questions(&Advance {
+            state: &session.state,
+            node_id: &node.id,
+            attempt_id,
+            workflow: &workflow,
+            snapshot: snapshot.state(),
+            output: Output {
+                notes_markdown: request.notes_markdown.clone(),
+                artifacts: request.artifacts.clone(),
+            },
+            context: request.context.clone(),
+            preferences: request.preferences.map(|delta| delta.over(node.preferences)),
+            people: FromPeople::default(),
+            verification: None,
+            now_ms: 0,
+        })?;
+        if questions.is_empty() {
+            return Ok(None);
+        }
+        let words = super::reply::run_words(&session, run, node, &workflow, snapshot.state());
+        let step = snapshot.state().pending().and_then(|pending| workflow.step(&pending.step_id));
+        let context = session.state.context(&run.id);
+        let title = step.map(|step| guide::render::one_line(&guide::render::resolve(&step.title, context)));
+        Ok(Some(Questions { run: words.description, step_title: title.unwrap_or_default(), questions }))
+    }
+
+    /// The runs of a session that wait for a person.
+    ///
+    /// # Errors
+    /// There is no such session, and trouble with the store.
+    pub fn waiting_for_people(&self, session_id: &SessionId) -> Result<Vec<WaitingRun>, Refusal> {
+        let session = self.sessions.current(&self.files, session_id)?;
+        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = Vec::new();
+        for run in session.state.runs() {
+            let Some(node) = preferred_tip(&session.state, run) else { continue };
+            let questions = self.open_questions(&session, run, node)?;
+            if !questions.is_empty() {
+                waiting.push(WaitingRun { run_id: run.id.clone(), node_id: node.id.clone(), questions });
+            }
+        }
+        Ok(waiting)
+    }
+
+    fn open_questions(
+        &self,
+        session: &Session,
+        run: &Run,
+        node: &Node,
+    ) -> Result<Vec<(Question, Option<AnswerOutcome>)>, Refusal> {
+        // Most nodes are not blocked, and their workflow need not be read.
+        if node.blocked_chain == 0 {
+            return Ok(Vec::new());
+        }
+        let workflow = self.pinned(run.workflow_hash)?;
+        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        Ok(engine::waiting_for_people(&session.state, node, &workflow, snapshot.state()))
+    }
+
+    /// Records the answer of a person who is signed in to the console.
+    ///
+    /// # Errors
+    /// `QUESTION_CLOSED` where the node does not wait for this answer any more; an answer that is too long or does not say
+    /// what it has to; trouble with the store.
+    pub fn answer_in_console(
+        &self,
+        session_id: &SessionId,
+        node_id: &NodeId,
+        answer: &PersonAnswer,
+    ) -> Result<(), Refusal> {
+        let words = answer.words.as_deref().map_or(0, |words| words.trim().len());
+        if words > MAX_ANSWER_BYTES {
+            return Err(invalid_answer(&format!(
+                "The answer is {words} bytes; the limit is {MAX_ANSWER_BYTES}."
+            )));
+        }
+        let session = self.sessions.current(&self.files, session_id)?;
+        let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.files.lock(session_id, Some(&session.cursor))?;
+        let news = writer.news().clone();
+        session.take(&news)?;
+        self.check_open(session_id)?;
+        let additions = {
+            let state = &session.state;
+            let node = state.node(node_id).ok_or_else(|| closed(session_id))?;
+            let run = state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
+            if preferred_tip(state, run).is_none_or(|tip| tip.id != node.id) {
+                return Err(closed(session_id));
+            }
+            let open = self.open_questions(&session, run, node)?;
+            let question = open.iter().find(|(question, _)| question.id == answer.dependency_id);
+            let (question, _) = question.ok_or_else(|| closed(session_id))?;
+            if question.needs_words && words == 0 {
+                return Err(invalid_answer("The answer is empty. Say what the run has to know."));
+            }
+            if state.outputs_of(node, OutputChannel::Artifact).count() >= MAX_ARTIFACTS {
+                return Err(closed(session_id));
+            }
+            engine::answer_in_console(state, node, answer, self.clock.now_ms())?
+        };
+        self.append(&mut session, &mut writer, additions, std::slice::from_ref(node_id))
+    }
+}
+
+/// What a person who came back is told of answers that were given in the console. A reply to an advance is the same for ever.
+pub(super) fn answered_since(ingredients: &Ingredients<'_>) -> Vec<String> {
+    let Ingredients { session, node, workflow, snapshot, moment, .. } = *ingredients;
+    if moment != Moment::Return {
+        return Vec::new();
+    }
+    let questions = engine::waiting_for_people(&session.state, node, workflow, snapshot.state());
+    let answered = questions.into_iter().filter_map(|(question, outcome)| Some((question, outcome?)));
+    let words = answered.map(|(question, outcome)| match outcome {
+        AnswerOutcome::Given => format!(
+            "A person gave `{}` since this attempt was blocked. Advance again with the step's output; no answer has to be sent.",
+            question.id
+        ),
+        AnswerOutcome::Refused => format!(
+            "A person refused `{}` since this attempt was blocked. Change what was refused, then advance again: they are asked anew.",
+            question.id
+        ),
+    });
+    words.collect()
+}
+
+fn closed(session_id: &SessionId) -> Refusal {
+    let message = format!("Session {session_id} does not wait for this answer any more.");
+    Envelope::new(GuidedErrorCode::QuestionClosed, message)
+        .suggest("Reload the page of the session: it shows what the run waits for now. Nothing was recorded.")
+        .retry(Retry::NotRetryable)
+        .into()
+}
+
+fn invalid_answer(message: &str) -> Refusal {
+    Envelope::new(GuidedErrorCode::AnswerInvalid, message)
+        .suggest("Change the answer and send it again. Nothing was recorded.")
+        .retry(Retry::NotRetryable)
+        .into()
+}

@@ -1,0 +1,273 @@
+//! Evidence that the host gathers itself: commands of the operator's settings, and what an agent's text cites.
+//!
+//! It is gathered before the attempt is judged, without holding the session: a command may take minutes. What was found
+//! is recorded with the attempt, so a call that is repeated runs nothing. After a crash between the two the call is
+//! made again, and so are the commands.
+
+mod citation;
+mod command;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use guide::delegation::{ChildHandle, delegating_node};
+use guide::engine::{self, Advance, FromPeople, Output};
+use guide::project::current_outputs;
+use guide::record::{AttemptId, NodeId, ObservationKey, OutputChannel, OutputPayload, SessionId};
+use guide::state::{Node, SessionState};
+use guide::token::TokenError;
+use guide::verification::{
+    CitationFinding, CitationResult, CommandOutcome, CommandResult, DelegationResult, Verification,
+    VerificationRequest,
+};
+use guide::{derive, record};
+use storage::files::SessionFiles;
+
+use super::api::ContinueRequest;
+use super::position::ResolvedPosition;
+use super::proceed::recorded;
+use super::refusal::Refusal;
+use super::workspace_roots::WorkspaceRoots;
+use super::{Guided, cut_notes};
+
+/// How many attempts are verified at once. Commands are as heavy as builds; the next caller is asked to come back.
+const CONCURRENT: usize = 4;
+
+/// A command that the operator allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedCommand {
+    /// The program, found through `PATH` or absolute, and its arguments. There is no shell.
+    pub argv: Vec<String>,
+    /// When it is killed.
+    pub timeout: Duration,
+    /// How much it may write before it is killed.
+    pub max_output: u64,
+    /// Further variables that it gets of the environment of this process.
+    pub env: Vec<String>,
+}
+
+/// Which directories may be looked into.
+#[derive(Clone, Debug)]
+pub enum Workspaces {
+    /// Whatever a caller named: they are the user of this machine.
+    Any,
+    /// Those that a caller from elsewhere may name, and those below a directory of our own.
+    Below { roots: WorkspaceRoots, own: PathBuf },
+}
+
+/// Runs commands and looks citations up.
+#[derive(Debug)]
+pub struct Verifier {
+    commands: BTreeMap<String, AllowedCommand>,
+    workspaces: Workspaces,
+    running: Mutex<Running>,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    sessions: BTreeSet<SessionId>,
+    groups: Vec<rustix::process::Pid>,
+    is_stopped: bool,
+}
+
+impl Verifier {
+    pub const fn new(commands: BTreeMap<String, AllowedCommand>, workspaces: Workspaces) -> Self {
+        let running =
+            Mutex::new(Running { sessions: BTreeSet::new(), groups: Vec::new(), is_stopped: false });
+        Self { commands, workspaces, running }
+    }
+
+    /// Kills every command that runs, and starts no further one: for the end of the process.
+    pub fn stop(&self) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.is_stopped = true;
+        for group in running.groups.drain(..) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+    }
+
+    /// Takes a place for an attempt of a session; nothing while the session is being verified, or all places are taken.
+    fn enter(&self, session: &SessionId) -> Option<Place<'_>> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_free = running.sessions.len() < CONCURRENT && running.sessions.insert(session.clone());
+        is_free.then(|| Place { verifier: self, session: session.clone() })
+    }
+
+    /// Remembers a process group as long as its command runs. Says whether it may run.
+    fn note(&self, group: rustix::process::Pid) -> bool {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if !running.is_stopped {
+            running.groups.push(group);
+        }
+        !running.is_stopped
+    }
+
+    fn forget(&self, group: rustix::process::Pid) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.groups.retain(|other| *other != group);
+    }
+
+    /// The directory of a run, where it may be looked into.
+    fn open(&self, recorded: &Path) -> Option<PathBuf> {
+        let canonical = std::fs::canonicalize(recorded).ok().filter(|root| root.is_dir())?;
+        match &self.workspaces {
+            Workspaces::Any => Some(canonical),
+            Workspaces::Below { roots, own } => {
+                let is_own = std::fs::canonicalize(own)
+                    .is_ok_and(|own| canonical.starts_with(own) && canonical == recorded);
+                if is_own { Some(canonical) } else { roots.open(recorded) }
+            }
+        }
+    }
+
+    fn verify(&self, request: &VerificationRequest, workspace: Option<&Path>) -> Verification {
+        let root = workspace.and_then(|workspace| self.open(workspace));
+        let commands = request.commands.iter().map(|name| {
+            let outcome = match (self.commands.get(name), &root) {
+                (None, _) => CommandOutcome::NotAllowed,
+                (Some(_), None) => CommandOutcome::NoWorkspace,
+                (Some(command), Some(root)) => command::run(self, command, root),
+            };
+            CommandResult { name: name.clone(), outcome }
+        });
+        let commands = commands.collect();
+        // Looked up afterwards: a command may have made what is cited.
+        let citations = request.citations.iter().map(|citation| CitationResult {
+            citation: citation.clone(),
+            finding: match &root {
+                None => CitationFinding::NoWorkspace,
+                Some(root) => citation::look_up(citation, root),
+            },
+        });
+        Verification {
+            commands,
+            citations: citations.collect(),
+            excess_citations: request.excess_citations,
+            delegations: Vec::new(),
+        }
+    }
+}
+
+struct Place<'v> {
+    verifier: &'v Verifier,
+    session: SessionId,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut running = self.verifier.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.sessions.remove(&self.session);
+    }
+}
+
+impl Guided {
+    /// Verifies evidence with this. The first who says so counts; without, no command is allowed and no workspace opened.
+    pub fn verify_with(&self, verifier: &Arc<Verifier>) {
+        let _ = self.verifier.set(Arc::clone(verifier));
+    }
+
+    /// What the host finds for an attempt; nothing where the step demands nothing, or where the attempt cannot
+    /// succeed anyway. An attempt with a mistake in it is left to whoever judges it.
+    pub(super) fn verification(
+        &self,
+        place: &ResolvedPosition,
+        attempt_id: &AttemptId,
+        request: &ContinueRequest,
+        people: &FromPeople,
+    ) -> Result<Option<Verification>, Refusal> {
+        let nobody = Verifier::new(
+            BTreeMap::new(),
+            Workspaces::Below { roots: WorkspaceRoots::default(), own: PathBuf::new() },
+        );
+        let verifier = self.verifier.get().map_or(&nobody, Arc::as_ref);
+        let Some((wanted, workspace, delegating)) = self.wanted(place, attempt_id, request, people)? else {
+            return Ok(None);
+        };
+        let busy = || TokenError::SessionLocked { session: place.session_id.clone() };
+        let _place = verifier.enter(&place.session_id).ok_or_else(busy)?;
+        {
+            let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
+            // Whoever verified the same attempt until now has recorded it by now.
+            if recorded(&session, &place.node_id, attempt_id)?.is_some() {
+                return Ok(None);
+            }
+        }
+        let mut verification = verifier.verify(&wanted, workspace.as_deref());
+        let delegations = wanted.delegations.into_iter().map(|(index, workflow_id)| {
+            let handle = ChildHandle { parent: place.session_id.clone(), node: delegating.clone(), index };
+            let session_id = handle.session_id();
+            let status = self.child_status(&session_id);
+            DelegationResult { index, workflow_id, session_id, status }
+        });
+        verification.delegations = delegations.collect();
+        Ok(Some(verification))
+    }
+
+    fn wanted(
+        &self,
+        place: &ResolvedPosition,
+        attempt_id: &AttemptId,
+        request: &ContinueRequest,
+        people: &FromPeople,
+    ) -> Result<Option<(VerificationRequest, Option<PathBuf>, NodeId)>, Refusal> {
+        let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(node) = session.state.node(&place.node_id) else { return Ok(None) };
+        let Some(run) = session.state.run(&node.run_id) else { return Ok(None) };
+        let workflow = self.pinned(run.workflow_hash)?;
+        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        let step = snapshot.state().pending().and_then(|pending| workflow.step(&pending.step_id));
+        if step.is_none_or(|step| step.evidence.is_none() && step.delegations.is_empty())
+            || !Self::attempt_exists(&session, node, attempt_id)
+            || self.files.ended(&place.session_id)?.is_some()
+        {
+            return Ok(None);
+        }
+        let wanted = engine::verification_wanted(&Advance {
+            state: &session.state,
+            node_id: &node.id,
+            attempt_id,
+            workflow: &workflow,
+            snapshot: snapshot.state(),
+            output: Output {
+                notes_markdown: request.notes_markdown.clone(),
+                artifacts: request.artifacts.clone(),
+            },
+            context: request.context.clone(),
+            preferences: request.preferences.map(|delta| delta.over(node.preferences)),
+            people: people.clone(),
+            verification: None,
+            now_ms: 0,
+        });
+        let delegating = delegating_node(&session.state, node).id.clone();
+        Ok(wanted.ok().flatten().map(|wanted| (wanted, workspace_of(&session.state), delegating)))
+    }
+}
+
+/// The directory that a run is about, as it was recorded when it began.
+fn workspace_of(state: &SessionState) -> Option<PathBuf> {
+    match &state.observation(ObservationKey::RepoRoot)?.value {
+        record::ObservationValue::Path(path) => Some(path.into()),
+        record::ObservationValue::ShortString(_)
+        | record::ObservationValue::GitSha1(_)
+        | record::ObservationValue::Sha256(_) => None,
+    }
+}
+
+/// What the host verified for the attempt that made a node, from the log.
+pub(super) fn verification_of(
+    files: &SessionFiles,
+    state: &SessionState,
+    node: &Node,
+) -> Option<Verification> {
+    let id = derive::verification_output_id(cut_notes::attempt_that_made(state, &node.id)?);
+    let output = current_outputs(state, node, OutputChannel::Artifact).find(|output| output.id == id)?;
+    let OutputPayload::ArtifactRef(artifact) = &output.payload else { return None };
+    match &artifact.content {
+        Some(content) => Verification::from_artifact(content),
+        None => {
+            Verification::from_artifact(&serde_json::from_slice(&files.artifact(artifact.sha256).ok()?).ok()?)
+        }
+    }
+}

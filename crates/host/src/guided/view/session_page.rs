@@ -1,0 +1,111 @@
+//! A session as a page shows it: its facts, its runs, and some turns of one of them with their picture.
+
+use std::ops::Range;
+use std::sync::PoisonError;
+
+use guide::project::graph::to_svg_part;
+use guide::project::summary::SessionSummary;
+use guide::record::{NodeId, RunId, SessionId};
+use guide::state::SessionState;
+
+use super::{RunReplay, Steps, labels, run_replay, salvage};
+use crate::guided::{Guided, Refusal};
+
+/// How many turns a page shows: a picture of them can still be read, and the page stays small.
+pub const TURNS: usize = 30;
+
+/// A session, as far as it can be read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionLook {
+    pub session_id: SessionId,
+    /// The session that it was delegated from.
+    pub parent_session_id: Option<SessionId>,
+    /// The closed name of its health.
+    pub health: &'static str,
+    /// What is wrong with it. Then all that follows is the part that could be validated.
+    pub damage: Option<String>,
+    /// Whether it is never collected.
+    pub kept: bool,
+    /// Why it is only a part, if it was made of what was left of another session.
+    pub salvaged: Option<guide::bundle::Salvaged>,
+    /// How many events could be read.
+    pub events: u64,
+    pub runs: Vec<SessionSummary>,
+    /// The run that is shown; nothing if not even the first could be read.
+    pub shown: Option<RunLook>,
+}
+
+/// Some turns of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunLook {
+    /// The turns, in the order of making.
+    pub replay: RunReplay,
+    /// Which of the nodes they are, from 0.
+    pub window: Range<usize>,
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// The same turns as SVG, each a link.
+    pub picture: String,
+}
+
+impl Guided {
+    /// A session, with some turns of one of its runs: of the one that is named, or else the first; those of a page from 0, or
+    /// else the last.
+    ///
+    /// # Errors
+    /// There is no such session, or trouble with the store. One that is damaged is no error.
+    pub fn look(
+        &self,
+        id: &SessionId,
+        run: Option<&RunId>,
+        page: Option<usize>,
+        address: &dyn Fn(&NodeId) -> String,
+    ) -> Result<SessionLook, Refusal> {
+        // What was folded before is used. Whatever is wrong with a session, it is not among those.
+        if let Ok(session) = self.sessions.current(&self.files, id) {
+            let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+            return self.look_at(&session.state, "healthy", None, run, page, address);
+        }
+        let salvaged = salvage(&self.files, id)?;
+        let damage = (!salvaged.is_healthy()).then(|| salvaged.health());
+        self.look_at(&salvaged.state, salvaged.health_name(), damage, run, page, address)
+    }
+
+    fn look_at(
+        &self,
+        state: &SessionState,
+        health: &'static str,
+        damage: Option<String>,
+        run: Option<&RunId>,
+        page: Option<usize>,
+        address: &dyn Fn(&NodeId) -> String,
+    ) -> Result<SessionLook, Refusal> {
+        let id = state.session_id();
+        let run = run.map_or_else(|| state.runs().first(), |id| state.run(id));
+        let shown = run.map(|run| {
+            let nodes = state.nodes_of(run).len();
+            let last = nodes.saturating_sub(1) / TURNS;
+            let page = page.unwrap_or(last).min(last);
+            let window = page * TURNS..nodes.min((page + 1) * TURNS);
+            let mut steps = Steps::new(&self.files);
+            let labels = labels(state, run, &mut steps, window.clone());
+            let picture = to_svg_part(state, &run.id, &labels, window.clone(), address).unwrap_or_default();
+            let replay = run_replay(&self.files, state, run, &mut steps, window.clone());
+            RunLook { replay, window, nodes, picture }
+        });
+        Ok(SessionLook {
+            session_id: id.clone(),
+            parent_session_id: state.parent_session_id().cloned(),
+            health,
+            damage,
+            kept: self.files.is_kept(id)?,
+            salvaged: self.files.salvaged(id)?,
+            events: state.next_index().0,
+            runs: {
+                let mut steps = Steps::new(&self.files);
+                state.runs().iter().map(|run| steps.summary(state, run)).collect()
+            },
+            shown,
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! What the agent hands over: the files of the slot for deliverables, where the manifest declares it.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use canon::digest::Digest;
+use flow::engine::Deliverable;
+use serde_json::{Value, json};
+use workspace::rooted::{Dir, Kind};
+use workspace::slot::Slot;
+use workspace::{Code, Error};
+
+use super::{Trouble, equip, failure};
+
+/// The most files that become artifacts of a run.
+pub const MAX_DELIVERABLES: usize = 200;
+/// The largest of them, in bytes.
+pub const MAX_DELIVERABLE_BYTES: u64 = 1 << 20;
+/// The most bytes of all of them.
+pub const MAX_DELIVERED_BYTES: u64 = 8 << 20;
+/// How deep folders may be nested.
+const MAX_DEPTH: usize = 32;
+/// How many names are looked at, whatever they are.
+const MAX_NAMES: usize = 10_000;
+/// How many files are named that were left out.
+const MAX_OMITTED: usize = 100;
+
+/// The files that were handed over, by path, and those that were left out, with why.
+pub(super) fn collect(root: &Path) -> Result<(Vec<Deliverable>, Vec<Value>), Trouble> {
+    let found = Dir::open_root(root)
+        .map_err(|error| Error::new(Code::ApplyIo, format!("the workspace cannot be opened: {error}")))
+        .and_then(|root| read(&root));
+    found.map_err(|error| failure::of_workspace(&error))
+}
+
+fn read(root: &Dir) -> Result<(Vec<Deliverable>, Vec<Value>), Error> {
+    let mut shelf = Shelf::default();
+    if equip::takes_deliverables(root)? {
+        let failed = |error: std::io::Error| {
+            Error::new(Code::ApplyIo, format!("the deliverables cannot be read: {error}"))
+        };
+        // An agent that removed the folder hands nothing over.
+        match root.open_dir(Slot::Deliverables.relative()) {
+            Ok(slot) => shelf.walk(&slot).map_err(failed)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok((shelf.taken, shelf.omitted))
+}
+
+#[derive(Default)]
+struct Shelf {
+    taken: Vec<Deliverable>,
+    omitted: Vec<Value>,
+    bytes: u64,
+    names: usize,
+}
+
+impl Shelf {
+    /// Walks the slot, in the order of paths. No link is followed: each folder is opened below the one before it.
+    fn walk(&mut self, slot: &Dir) -> std::io::Result<()> {
+        let mut open = vec![(slot.clone(), String::new(), 0)];
+        while let Some((dir, above, depth)) = open.pop() {
+            let mut names = dir.names()?;
+            names.sort_by(|left, right| left.0.cmp(&right.0));
+            let mut below = Vec::new();
+            for (name, _) in names {
+                self.names += 1;
+                let Some(text) = name.0.to_str() else {
+                    self.omit(&format!("{above}{}", name.0.display()), "its name is not UTF-8");
+                    continue;
+                };
+                let path = format!("{above}{text}");
+                if self.names > MAX_NAMES {
+                    self.omit(&path, &format!("more than {MAX_NAMES} names are not looked at"));
+                    return Ok(());
+                }
+                match dir.stat(text)?.map(|stat| stat.kind) {
+                    Some(Kind::File) => self.take(&dir, text, path)?,
+                    Some(Kind::Dir) if depth < MAX_DEPTH => {
+                        below.push((dir.open_dir(text)?, format!("{path}/"), depth + 1));
+                    }
+                    Some(Kind::Dir) => {
+                        self.omit(&path, &format!("folders go {MAX_DEPTH} levels deep at most"));
+                    }
+                    Some(Kind::Link | Kind::Other) => self.omit(&path, "only regular files are handed over"),
+                    None => {}
+                }
+            }
+            open.extend(below.into_iter().rev());
+        }
+        self.taken.sort_by(|left, right| left.path.cmp(&right.path));
+        Ok(())
+    }
+
+    fn take(&mut self, dir: &Dir, name: &str, path: String) -> std::io::Result<()> {
+        if self.taken.len() >= MAX_DELIVERABLES {
+            self.omit(&path, &format!("a node hands over {MAX_DELIVERABLES} files at most"));
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        dir.open_file(name)?.take(MAX_DELIVERABLE_BYTES + 1).read_to_end(&mut bytes)?;
+        let size = bytes.len() as u64;
+        if size > MAX_DELIVERABLE_BYTES {
+            self.omit(&path, &format!("a file has {MAX_DELIVERABLE_BYTES} bytes at most"));
+            return Ok(());
+        }
+        if self.bytes + size > MAX_DELIVERED_BYTES {
+            self.omit(&path, &format!("all files together have {MAX_DELIVERED_BYTES} bytes at most"));
+            return Ok(());
+        }
+        self.bytes += size;
+        let sha256 = Digest::of_bytes(&bytes).to_string();
+        let mut data = json!({"path": path, "bytes": size, "sha256": sha256});
+        match String::from_utf8(bytes) {
+            Ok(text) => data["text"] = text.into(),
+            Err(error) => data["base64"] = STANDARD.encode(error.as_bytes()).into(),
+        }
+        self.taken.push(Deliverable { path, bytes: size, sha256, data });
+        Ok(())
+    }
+
+    fn omit(&mut self, path: &str, reason: &str) {
+        if self.omitted.len() < MAX_OMITTED {
+            let path = canon::budget::truncate(path, 1024);
+            self.omitted.push(json!({"path": path, "reason": reason}));
+        }
+    }
+}
+
+/// The bytes that were kept as base64.
+pub(super) fn decode(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
+    STANDARD.decode(text)
+}

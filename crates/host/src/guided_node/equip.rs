@@ -1,0 +1,185 @@
+//! From a manifest to a workspace that is in place.
+//!
+//! Composing is pure, and applying has its own lock, lease and journal: after a crash the same plan is put in place again, or
+//! found to be.
+
+use std::collections::BTreeSet;
+use std::fs::DirBuilder;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flow::engine::{Equipment, ManifestSource};
+use serde_json::{Map, Value, json};
+use workspace::apply::{Applier, ApplyRequest, LeaseScope, LeaseState};
+use workspace::compose::{Request, TemplateResolver, compose};
+use workspace::library::Library;
+use workspace::manifest::{self, Bases, FolderBases, Format, Ladder, Manifest};
+use workspace::plan::ValidPlan;
+use workspace::resolve::Resolver;
+use workspace::rooted::Dir;
+use workspace::slot::Slot;
+use workspace::{Code, Error};
+
+use super::artifacts::RunResolver;
+use super::{GuidedNodes, Job, Trouble, failure};
+
+impl GuidedNodes {
+    /// Puts the workspace of a node in place.
+    pub(super) fn equip(&self, job: &Job, equipment: &Equipment) -> Result<(), Trouble> {
+        self.put_in_place(job, equipment).map_err(|error| failure::of_workspace(&error))
+    }
+
+    fn put_in_place(&self, job: &Job, equipment: &Equipment) -> Result<(), Error> {
+        let (library_path, library) = self.library(&equipment.library)?;
+        let bases = FolderBases::open(&library_path)?;
+        let manifest = self.manifest(&equipment.manifest, &Ladder::new(vec![&bases as &dyn Bases]))?;
+        let request = request(job, &manifest)?;
+        let bound = manifest.bind_request(&inputs(job, &manifest), request)?;
+        let mut value = bound.value;
+        // Only where the author has a place for them: a manifest without one wants none.
+        if value.pointer("/manifest/mounts/inputs/enabled") == Some(&Value::Bool(true)) {
+            let named: Vec<Value> = job.artifacts.iter().map(super::InputArtifact::named).collect();
+            value["agentContext"]["inputArtifacts"] = named.into();
+        }
+        let templates = library.templates();
+        let composed = Request::from_value(value, &bound.mount_order)?;
+        let mut plan = compose(&composed, Some(&templates as &dyn TemplateResolver))?;
+        bound.bound.pin_skills(&mut plan);
+
+        let root = self.workspace(&job.run_id, &job.guide.node_id);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&root);
+        made.map_err(|error| Error::new(Code::ApplyIo, format!("the workspace cannot be made: {error}")))?;
+        let applier = Applier::new(&root)?;
+        let plan = ValidPlan::check(&plan.to_value(), None, applier.folds_case()?)?;
+        let library = library.with_scratch(&root.join(applier.scratch()?));
+        let resolver: Arc<dyn Resolver> = Arc::new(RunResolver::new(library, &job.artifacts));
+        let scope = LeaseScope::of(&plan, 0);
+        let now = self.now();
+        // An earlier attempt or round of this very node may have left its lease behind: the run has one attempt at a time.
+        if let Some(lease) = applier.lease()?
+            && lease.scope != scope
+            && lease.state == LeaseState::Active
+        {
+            applier.release(&lease.apply_id, lease.generation, now)?;
+        }
+        let holder = format!("run {}, node {}", job.run_id, job.guide.node_id);
+        applier.apply(&ApplyRequest::new(&plan, &scope, &holder), &resolver, now, &())?;
+        Ok(())
+    }
+
+    fn library(&self, name: &str) -> Result<(PathBuf, Library), Error> {
+        let plain = plain(name)?;
+        let places = &self.inner.options.places;
+        let found = places.iter().map(|place| place.join(plain)).find(|path| path.is_dir());
+        let path = found.ok_or_else(|| missing("library", name))?;
+        let library = Library::open(&path)?;
+        Ok((path, library))
+    }
+
+    fn manifest(&self, source: &ManifestSource, bases: &dyn Bases) -> Result<Manifest, Error> {
+        let (bytes, name, format) = match source {
+            ManifestSource::Inline(value) => {
+                (value.to_string().into_bytes(), "the manifest of the node".to_owned(), Format::Json)
+            }
+            ManifestSource::File(name) => (self.read(name)?, name.clone(), Format::of_name(name)),
+        };
+        Ok(manifest::compile_with(&bytes, &name, format, bases)?.0)
+    }
+
+    /// A file of the first place that has it. It is opened below the place, and no link is followed.
+    fn read(&self, name: &str) -> Result<Vec<u8>, Error> {
+        let plain = plain(name)?;
+        for place in &self.inner.options.places {
+            let opened = Dir::open_root(place).and_then(|place| place.open_file(plain));
+            let file = match opened {
+                Ok(file) => file,
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    continue;
+                }
+                Err(error) => {
+                    let message = format!("the manifest {name} cannot be read: {error}");
+                    return Err(Error::new(Code::ResolveDenied, message).detail("manifest", name));
+                }
+            };
+            let mut bytes = Vec::new();
+            // One byte more than a manifest may have tells one that is too large.
+            let read = file.take(manifest::MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
+            read.map_err(|error| {
+                Error::new(Code::ResolveUpstream, format!("the manifest {name} cannot be read: {error}"))
+            })?;
+            return Ok(bytes);
+        }
+        Err(missing("manifest", name))
+    }
+}
+
+/// A path of plain names, which leads nowhere but down.
+fn plain(name: &str) -> Result<&Path, Error> {
+    let path = Path::new(name);
+    let down = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if down && !name.contains('\0') {
+        return Ok(path);
+    }
+    let message = format!("`{}` is no path below a folder of the host", canon::budget::truncate(name, 120));
+    Err(Error::new(Code::ResolveDenied, message))
+}
+
+fn missing(what: &str, name: &str) -> Error {
+    let message = format!("no folder of the host has the {what} `{}`", canon::budget::truncate(name, 120));
+    Error::new(Code::ResolveNotFound, message).detail(what, name)
+}
+
+/// The inputs of the manifest: those that it declares, of what the node was given.
+fn inputs(job: &Job, manifest: &Manifest) -> Map<String, Value> {
+    let declared: BTreeSet<&str> = manifest.input_names().collect();
+    let given = job.guide.inputs.iter().filter(|(name, _)| declared.contains(name.as_str()));
+    given.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// What is composed beside the manifest: for the run and the node, in the role that the manifest gives the agent.
+fn request(job: &Job, manifest: &Manifest) -> Result<Map<String, Value>, Error> {
+    let inputs = Value::Object(job.guide.inputs.clone()).to_string();
+    let request = json!({
+        "orgId": job.tenant,
+        "projectId": job.workflow_id,
+        "agentOverrides": {"role": manifest.role().as_str()},
+        "workflowRun": {"runId": job.run_id, "jobRunId": node_run_id(job)},
+        "agentContext": {
+            "prompt": job.guide.goal,
+            "inputsJsonBase64": STANDARD.encode(inputs),
+        },
+    });
+    match request {
+        Value::Object(request) => Ok(request),
+        _ => Err(Error::new(Code::ValidationError, "a request is an object")),
+    }
+}
+
+/// The attempt of a node in a run, as a workspace names it.
+fn node_run_id(job: &Job) -> String {
+    format!("{}:{}:{}", job.guide.node_id, job.guide.iteration, job.guide.attempt)
+}
+
+/// Gives a workspace back. Whatever goes wrong, the lease ends by itself.
+pub(super) fn release(root: &Path, now: u64) {
+    let Ok(applier) = Applier::new(root) else { return };
+    if let Ok(Some(lease)) = applier.lease()
+        && lease.state == LeaseState::Active
+    {
+        let _ = applier.release(&lease.apply_id, lease.generation, now);
+    }
+}
+
+/// Whether an agent may hand something over in this workspace, by the lease that is recorded in it.
+pub(super) fn takes_deliverables(root: &Dir) -> Result<bool, Error> {
+    let lease = workspace::apply::Lease::read(root)?;
+    let slots = lease.map(|lease| lease.slots).unwrap_or_default();
+    let writable = |slot: &workspace::apply::SlotReport| {
+        slot.path == Slot::Deliverables.path() && slot.mode == workspace::slot::Mode::ReadWrite
+    };
+    Ok(slots.iter().any(writable))
+}

@@ -1,0 +1,68 @@
+//! Effects that are being made, each by one task at a time.
+//!
+//! A run that was paused and goes on asks again for what it waited for. Where that is still being made, the second task waits for the
+//! first and finds what it recorded: an effect that is under way is neither made twice nor taken for one that a crash broke off.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flow::id::EffectId;
+use tokio::sync::OwnedMutexGuard;
+
+/// The identities of the effects that are being made.
+#[derive(Default)]
+pub(super) struct KeyedLock(Mutex<HashMap<EffectId, Arc<tokio::sync::Mutex<()>>>>);
+
+impl KeyedLock {
+    /// Waits until nobody else makes the effect.
+    pub(super) async fn turn(&self, id: &EffectId) -> Turn<'_> {
+        let lock = {
+            let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(open.entry(id.clone()).or_default())
+        };
+        // Made before waiting, so that a task that is dropped meanwhile leaves nothing behind.
+        let mut turn = Turn { all: self, id: id.clone(), held: None };
+        turn.held = Some(lock.lock_owned().await);
+        turn
+    }
+}
+
+/// The right to make one effect, until it is dropped.
+pub(super) struct Turn<'a> {
+    all: &'a KeyedLock,
+    id: EffectId,
+    held: Option<OwnedMutexGuard<()>>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut open = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.held = None;
+        // Whoever waits has a share of the lock. The map has the last one where nobody does.
+        if open.get(&self.id).is_some_and(|lock| Arc::strong_count(lock) == 1) {
+            open.remove(&self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_at_a_time_for_each_effect_and_nothing_stays_behind() {
+        let all = Arc::new(KeyedLock::default());
+        let first = all.turn(&EffectId::new("a")).await;
+        drop(all.turn(&EffectId::new("b")).await);
+        let waits = tokio::spawn({
+            let all = Arc::clone(&all);
+            async move { drop(all.turn(&EffectId::new("a")).await) }
+        });
+        let given_up =
+            tokio::time::timeout(std::time::Duration::from_millis(1), all.turn(&EffectId::new("a"))).await;
+        assert!(given_up.is_err() && !waits.is_finished());
+        drop(first);
+        waits.await.unwrap();
+        assert!(all.0.lock().unwrap().is_empty());
+    }
+}

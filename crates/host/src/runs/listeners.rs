@@ -1,0 +1,338 @@
+//! Runs that messages start.
+//!
+//! The commit that creates the run also records that the message started it, or that the trigger has read past it. So whenever the host
+//! dies, the message is either still to be handed over and has no run, or has its one run and is known.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use canon::time::Timestamp;
+use flow::definition::{Definition, Listening, SourceKind, UnservedKind, UnservedTrigger};
+use flow::id::{Principal, Tenant, WorkflowId};
+use flow::options::check_inputs;
+use flow::run::{Genesis, Triggered};
+use flow::store::{Cause, Change, CommitError};
+use serde_json::{Map, Value, json};
+use surfaces::queue::ReadFrom;
+use surfaces::{Scope as SurfaceScope, Tenant as SurfaceTenant};
+use tokio::sync::Notify;
+
+use super::create::{BeginError, told};
+use super::read::MAX_LISTED;
+use super::{ApiCode, Caller, Direct, Refusal, Runs, Scope, new_run_id, no_entropy};
+use crate::executors::Executors;
+
+/// A trigger of a tenant's workflow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listener {
+    pub(crate) tenant: Tenant,
+    pub(crate) workflow_id: WorkflowId,
+    /// What it listens to, and how.
+    pub(crate) trigger: Listening,
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// It started a run.
+    Now,
+    /// It did so before, or the trigger has read past it.
+    Before,
+    /// The workflow does not listen there any more.
+    Unwanted,
+}
+
+/// A trigger that an earlier version registered, that is enabled and never fires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SilentTrigger {
+    pub tenant: Tenant,
+    pub workflow_id: WorkflowId,
+    pub trigger: UnservedTrigger,
+}
+
+/// Workflows whose triggers may be others by now.
+#[derive(Default)]
+pub(super) struct Changed {
+    workflows: Mutex<BTreeSet<(Tenant, WorkflowId)>>,
+    told: Notify,
+}
+
+impl Runs {
+    /// The workflows that were registered since the last call, as tenant and id. Waits until there is one.
+    pub(crate) async fn registered(&self) -> BTreeSet<(Tenant, WorkflowId)> {
+        loop {
+            let told = self.inner.listeners.told.notified();
+            tokio::pin!(told);
+            // Registered before the look, so that nothing is missed in between.
+            told.as_mut().enable();
+            let changed = {
+                let mut changed =
+                    self.inner.listeners.workflows.lock().unwrap_or_else(PoisonError::into_inner);
+                std::mem::take(&mut *changed)
+            };
+            if !changed.is_empty() {
+                return changed;
+            }
+            told.await;
+        }
+    }
+
+    /// Has somebody look at the triggers of a workflow.
+    pub(crate) fn tell_registered(&self, tenant: &Tenant, workflow_id: &WorkflowId) {
+        let workflow = (tenant.to_owned(), workflow_id.to_owned());
+        self.inner.listeners.workflows.lock().unwrap_or_else(PoisonError::into_inner).insert(workflow);
+        self.inner.listeners.told.notify_waiters();
+    }
+
+    /// The triggers of a workflow that are to listen.
+    pub(crate) fn listeners(
+        &self,
+        tenant: &Tenant,
+        workflow_id: &WorkflowId,
+    ) -> Result<Vec<Listener>, Refusal> {
+        let Some(definition) = self.definition(tenant, workflow_id)? else { return Ok(Vec::new()) };
+        let enabled = definition.triggers.iter().filter(|trigger| trigger.enabled);
+        let listener = |trigger: &Listening| Listener {
+            tenant: tenant.to_owned(),
+            workflow_id: workflow_id.to_owned(),
+            trigger: trigger.clone(),
+        };
+        Ok(enabled.map(listener).collect())
+    }
+
+    /// Starts the run of a message. `moved` is how far a stream is read with it; a message of a queue is claimed.
+    ///
+    /// # Errors
+    /// When the run is refused, or the host cannot take it now.
+    pub(crate) async fn start_by_message(
+        &self,
+        listener: &Listener,
+        message_id: &str,
+        payload: &Value,
+        moved: Option<Change>,
+    ) -> Result<Started, Refusal> {
+        let _place = self.admit()?;
+        let Some(definition) = self.definition(&listener.tenant, &listener.workflow_id)? else {
+            return Ok(Started::Unwanted);
+        };
+        // What the workflow says now, and not what it said when the message was handed over.
+        let Some(trigger) = definition.triggers.iter().find(|trigger| listens(trigger, &listener.trigger))
+        else {
+            return Ok(Started::Unwanted);
+        };
+        let caller = caller(listener);
+        let genesis = self.triggered(&caller, &definition, trigger, message_id, payload)?;
+        let run_id = genesis.run_id.clone();
+        let about = json!({"runId": run_id, "workflowId": definition.id, "triggerId": trigger.id, "messageId": message_id});
+        let claim = moved.unwrap_or_else(|| Change::ClaimMessage {
+            tenant: listener.tenant.clone(),
+            message_id: message_id.to_owned(),
+            run_id,
+        });
+        let extra = vec![claim, self.audited(&caller, "run.create", &about)];
+        match self.begin(&definition, genesis, false, extra, &Direct, |_| ()).await {
+            Ok(()) => Ok(Started::Now),
+            Err(BeginError::Commit(CommitError::MessageClaimed | CommitError::ListenerMoved)) => {
+                Ok(Started::Before)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What the run of a message is created with.
+    fn triggered(
+        &self,
+        caller: &Caller,
+        definition: &Arc<Definition>,
+        trigger: &Listening,
+        message_id: &str,
+        payload: &Value,
+    ) -> Result<Genesis, Refusal> {
+        let data = trigger.data(message_id, payload.clone());
+        let inputs = trigger.inputs(definition, &data);
+        let mut problems = Vec::new();
+        check_inputs(definition, &inputs, &mut problems);
+        if let Some(first) = problems.first() {
+            let refusal = Refusal::new(ApiCode::ValidationError, first.to_string());
+            return Err(refusal.detail("fields", told(&problems)));
+        }
+        Ok(Genesis {
+            run_id: new_run_id(self.now().0, None, &*self.inner.options.entropy).map_err(no_entropy)?,
+            tenant: caller.tenant.clone(),
+            principal: caller.principal.clone(),
+            workflow_id: definition.id.clone(),
+            definition: definition.digest,
+            scope_id: None,
+            inputs,
+            configurable: Map::new(),
+            tags: Vec::new(),
+            metadata: Map::new(),
+            callback_url: None,
+            parent: None,
+            fork: None,
+            created_at: self.now(),
+            forced_engine_version: None,
+            test: false,
+            trace: None,
+            trigger: Some(Triggered {
+                trigger_id: trigger.id.clone(),
+                event_type: trigger.kind.event_type().to_owned(),
+                source: trigger.source.clone(),
+                message_id: message_id.to_owned(),
+                node_id: trigger.node_id.clone(),
+                // Nobody else reads it.
+                data: if trigger.node_id.is_some() { data } else { Map::new() },
+            }),
+        })
+    }
+
+    /// The message is gone from its queue for good.
+    pub(crate) async fn forget_message(&self, tenant: &Tenant, message_id: &str) -> Result<(), Refusal> {
+        let forget = Change::ForgetMessage { tenant: tenant.to_owned(), message_id: message_id.to_owned() };
+        Ok(self.commit(vec![forget]).await?)
+    }
+
+    /// How far a trigger has read its stream.
+    pub(crate) fn listener_place(&self, listener: &Listener) -> Result<Option<String>, Refusal> {
+        let Listener { tenant, workflow_id, trigger } = listener;
+        Ok(self.store().listener_place(tenant, workflow_id, &trigger.consumer)?)
+    }
+
+    /// A trigger has read on without starting a run. Says whether it was where the change says.
+    pub(crate) async fn move_listener(&self, moved: Change) -> Result<bool, Refusal> {
+        match self.commit(vec![moved]).await {
+            Ok(()) => Ok(true),
+            Err(CommitError::ListenerMoved) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The triggers of stored workflows that are enabled and that nothing here serves. New ones are refused; these were registered before
+    /// that. It reads every document once.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn silent_triggers(&self) -> Result<Vec<SilentTrigger>, Refusal> {
+        // As a document is stored: `json!` and `to_string` put quotes around the name of a type.
+        let kinds = UnservedKind::ALL.map(|kind| format!("\"{}\"", kind.as_str()));
+        let (mut silent, mut after) = (Vec::new(), None::<(Tenant, WorkflowId)>);
+        loop {
+            let place = after.as_ref().map(|(tenant, workflow_id)| (tenant, workflow_id));
+            let page = self.store().workflows_containing([&kinds[0], &kinds[1]], place, MAX_LISTED)?;
+            let Some(last) = page.last() else { return Ok(silent) };
+            after = Some(last.clone());
+            for (tenant, workflow_id) in page {
+                let Some(definition) = self.definition(&tenant, &workflow_id)? else { continue };
+                let (tenant, workflow_id) = (&tenant, &workflow_id);
+                silent.extend(definition.unserved_triggers.iter().map(|trigger| SilentTrigger {
+                    tenant: tenant.clone(),
+                    workflow_id: workflow_id.clone(),
+                    trigger: trigger.clone(),
+                }));
+            }
+        }
+    }
+
+    /// Some workflows of all tenants that listen, after the given one.
+    pub(crate) fn listening(
+        &self,
+        after: Option<&(Tenant, WorkflowId)>,
+        limit: usize,
+    ) -> Result<Vec<(Tenant, WorkflowId)>, Refusal> {
+        let after = after.map(|(tenant, workflow_id)| (tenant, workflow_id));
+        Ok(self.store().listening(after, limit)?)
+    }
+
+    /// Whether the triggers of a workflow can listen for a tenant.
+    pub(super) fn check_listening(caller: &Caller, definition: &Definition) -> Result<(), Refusal> {
+        if definition.triggers.is_empty() {
+            return Ok(());
+        }
+        SurfaceTenant::new(caller.tenant.as_str()).map(drop).map_err(|error| {
+            let message = format!("the workflow is not valid: /triggers: {}", error.message);
+            Refusal::new(ApiCode::ValidationError, message)
+        })
+    }
+
+    /// Commits a registration, with what its triggers need. A stream that is read from now on is read from this very commit on.
+    pub(super) async fn commit_definition(
+        &self,
+        tenant: &Tenant,
+        definition: &Definition,
+        changes: Vec<Change>,
+    ) -> Result<(), CommitError> {
+        loop {
+            let mut all = changes.clone();
+            all.push(Change::SetListening {
+                tenant: tenant.to_owned(),
+                workflow_id: definition.id.clone(),
+                is_listening: definition.triggers.iter().any(|trigger| trigger.enabled),
+            });
+            all.extend(self.first_places(tenant, definition).await?);
+            match self.commit(all).await {
+                // Another registration was quicker, and the place is there now.
+                Err(CommitError::ListenerMoved) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Where streams are that are read from now on and never were before.
+    async fn first_places(
+        &self,
+        tenant: &Tenant,
+        definition: &Definition,
+    ) -> Result<Vec<Change>, CommitError> {
+        let Some(surfaces) = self.executors().and_then(Executors::surfaces) else { return Ok(Vec::new()) };
+        let now = definition.triggers.iter().filter(|trigger| trigger.enabled && !trigger.from_beginning);
+        let mut places = Vec::new();
+        for trigger in now.filter(|trigger| trigger.kind == SourceKind::Stream) {
+            let known = self.store().listener_place(tenant, &definition.id, &trigger.consumer);
+            if known.map_err(|error| CommitError::Store(Cause::new(error)))?.is_some() {
+                continue;
+            }
+            let Ok(name) = SurfaceTenant::new(tenant.as_str()) else { continue };
+            let scope = SurfaceScope::new(name, Timestamp(self.now().0));
+            let end = surfaces.queue().stream_read(&scope, trigger.source.clone(), ReadFrom::Now, 1).await;
+            // A server that does not answer is asked again by the trigger itself.
+            if let Ok(end) = end {
+                let moved = first_move(tenant, &definition.id, trigger, end.next);
+                places.push(moved);
+            }
+        }
+        Ok(places)
+    }
+}
+
+/// The first place of a trigger.
+pub(crate) fn first_move(
+    tenant: &Tenant,
+    workflow_id: &WorkflowId,
+    trigger: &Listening,
+    to: String,
+) -> Change {
+    Change::MoveListener {
+        tenant: tenant.to_owned(),
+        workflow_id: workflow_id.to_owned(),
+        consumer: trigger.consumer.clone(),
+        from: None,
+        to,
+    }
+}
+
+/// Whether a trigger is the one that a message was handed over to.
+fn listens(trigger: &Listening, to: &Listening) -> bool {
+    trigger.enabled
+        && (trigger.kind, &trigger.id, &trigger.source, &trigger.consumer)
+            == (to.kind, &to.id, &to.source, &to.consumer)
+}
+
+/// Who creates the runs of a trigger.
+fn caller(listener: &Listener) -> Caller {
+    Caller {
+        tenant: listener.tenant.clone(),
+        principal: Principal::new(format!("trigger:{}", listener.trigger.id)),
+        scopes: vec![Scope::RunsCreate],
+        test: false,
+    }
+}

@@ -1,0 +1,149 @@
+//! Children that are created together with the event of their parent that names them.
+//!
+//! A run that an event names can be read and cancelled from the moment in which the event can be read: its record and its `run.started` are in
+//! the commit of that event. What it does comes afterwards, as an effect of its parent, so that a workflow that starts itself is not
+//! unfolded in one commit.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flow::definition::Definition;
+use flow::engine::{Decision, Effect, Input, StartChild, decide};
+use flow::event::{EventData, event_id};
+use flow::id::RunId;
+use flow::run::{Genesis, Parent};
+use flow::state::RunState;
+use flow::store::Change;
+use serde_json::{Map, Value};
+
+use super::Runs;
+use super::create::created;
+
+/// How many children are created with one decision. Further ones are created one by one, as effects.
+const MAX_AT_ONCE: usize = 1000;
+/// How many bytes the records of such children may have together: beyond that, a commit would fill the memory.
+const MAX_BYTES: usize = 16 << 20;
+
+/// The children that are durable and have yet to begin, each with the parent that begins it. A fork shares the children of its source, and
+/// only waits for them.
+#[derive(Default)]
+pub(super) struct NewChildren(Mutex<BTreeSet<(RunId, RunId)>>);
+
+/// What a child has of its parent's metadata. What a run was given by somebody who is not trusted is in what it gives to its
+/// children, and the caller who began the run answers what they ask.
+fn inherited(parent: &Map<String, Value>) -> Map<String, Value> {
+    const TRUST: &str = "trustBoundary";
+    parent.get(TRUST).map(|trust| (TRUST.to_owned(), trust.clone())).into_iter().collect()
+}
+
+impl Runs {
+    /// Adds the records of the children that a decision names for the first time. Gives their ids.
+    pub(super) fn create_children(
+        &self,
+        parent: &RunState,
+        decision: &Decision,
+        changes: &mut Vec<Change>,
+    ) -> Vec<RunId> {
+        let starts = decision.effects.iter().filter_map(|effect| match effect {
+            Effect::StartChild(child) => Some(child),
+            _ => None,
+        });
+        let mut named: Option<BTreeSet<String>> = None;
+        let (mut newborn, mut bytes) = (Vec::new(), 0);
+        for child in starts.take(MAX_AT_ONCE) {
+            // A child that is asked for again was created before.
+            let named = named.get_or_insert_with(|| {
+                let dispatched =
+                    decision.events.iter().filter(|event| matches!(event.data, EventData::NodeDispatched(_)));
+                dispatched.map(|event| event_id(&parent.genesis.run_id, event.sequence)).collect()
+            });
+            if bytes < MAX_BYTES
+                && named.contains(&child.parent.causation_id)
+                && let Some(created) = self.record_of(&parent.genesis, child)
+            {
+                bytes += created.iter().map(size).sum::<usize>();
+                changes.extend(created);
+                newborn.push(child.run_id.clone());
+            }
+        }
+        newborn
+    }
+
+    /// The changes that create a child and record that it began. Nothing where that cannot be said now: the effect says it then.
+    fn record_of(&self, parent: &Genesis, child: &StartChild) -> Option<Vec<Change>> {
+        let definition = self.definition(&parent.tenant, &child.workflow_id).ok()??;
+        if self.store().run(None, &child.run_id).ok()?.is_some() {
+            return None;
+        }
+        let genesis = self.genesis_of_child(parent, child, &definition);
+        let mut changes = vec![created(&genesis, false)];
+        let mut state = RunState::new(&definition, Arc::new(genesis));
+        let around = self.children_of(&state);
+        let began = decide(&definition, &mut state, Input::Begin, self.now(), self.limits(), &around).ok()?;
+        self.append(&definition, &state, &began.events, &mut changes)?;
+        Some(changes)
+    }
+
+    /// What a child is created with.
+    pub(super) fn genesis_of_child(
+        &self,
+        parent: &Genesis,
+        child: &StartChild,
+        definition: &Definition,
+    ) -> Genesis {
+        let trace = self.is_traced().then(|| {
+            let Parent { node_id, iteration, attempt, .. } = &child.parent;
+            flow::trace::of_child(parent, node_id, *iteration, *attempt)
+        });
+        Genesis {
+            run_id: child.run_id.clone(),
+            tenant: parent.tenant.clone(),
+            principal: parent.principal.clone(),
+            workflow_id: definition.id.clone(),
+            definition: definition.digest,
+            scope_id: None,
+            inputs: child.inputs.clone(),
+            configurable: Map::new(),
+            tags: Vec::new(),
+            metadata: inherited(&parent.metadata),
+            callback_url: None,
+            parent: Some(child.parent.clone()),
+            fork: None,
+            created_at: self.now(),
+            forced_engine_version: parent.forced_engine_version,
+            test: parent.test,
+            trace,
+            trigger: None,
+        }
+    }
+
+    /// Remembers the children that are durable now and have yet to begin.
+    pub(super) fn expect_newborn(&self, parent_id: &RunId, newborn: Vec<RunId>) {
+        if !newborn.is_empty() {
+            newborn.iter().for_each(|_| self.inner.counters.created());
+            let newborn = newborn.into_iter().map(|run_id| (run_id, parent_id.to_owned()));
+            self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).extend(newborn);
+        }
+    }
+
+    /// Whether a child was created with its parent's event and has yet to begin. One that the host stopped before is begun by its own
+    /// recovery.
+    pub(super) fn is_newborn(&self, run_id: &RunId, parent_id: &RunId) -> bool {
+        let newborn = (run_id.to_owned(), parent_id.to_owned());
+        self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&newborn)
+    }
+
+    pub(super) fn has_begun(&self, run_id: &RunId, parent_id: &RunId) {
+        let newborn = (run_id.to_owned(), parent_id.to_owned());
+        self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&newborn);
+    }
+}
+
+/// The bytes of a change that are worth counting.
+fn size(change: &Change) -> usize {
+    match change {
+        Change::CreateRun { genesis, .. } => genesis.len(),
+        Change::Append { events, snapshot, .. } => events.len() + snapshot.len(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,50 @@
+//! Registered workflows as pages show them: checked against what this host can run now.
+
+use std::sync::Arc;
+
+use canon::digest::Digest;
+use canon::json;
+use flow::definition::{Definition, Problem};
+use flow::id::WorkflowId;
+use flow::store::Bytes;
+
+use super::definitions::{limits, no_workflow};
+use super::{Caller, Refusal, Runs};
+
+/// A workflow, and whether it could be run.
+#[derive(Clone, Debug)]
+pub struct WorkflowLook {
+    pub id: WorkflowId,
+    /// The digest of its document. A run that begins now pins it.
+    pub digest: Digest,
+    /// The document, as it was registered.
+    pub document: Bytes,
+    /// The checked workflow, or everything that is wrong with it. It was valid when it was registered, perhaps by another
+    /// version of this program.
+    pub checked: Result<Arc<Definition>, Vec<Problem>>,
+}
+
+impl Runs {
+    /// A workflow of the caller's tenant, checked again.
+    ///
+    /// # Errors
+    /// When the tenant has none of that id, or the store cannot be read.
+    pub fn workflow_look(&self, caller: &Caller, workflow_id: &WorkflowId) -> Result<WorkflowLook, Refusal> {
+        let found = self.store().definition(&caller.tenant, workflow_id)?;
+        let (digest, document) = found.ok_or_else(no_workflow)?;
+        let checked = match self.remembered(digest) {
+            Some(definition) => Ok(definition),
+            None => match json::read(&document, &limits()) {
+                Ok(value) => {
+                    let limit = self.limits().max_pattern_bytes;
+                    Definition::check_within(&value, &self.capabilities(), limit).map(Arc::new)
+                }
+                Err(error) => Err(vec![Problem::at("", error.to_string())]),
+            },
+        };
+        if let Ok(definition) = &checked {
+            self.remember(definition);
+        }
+        Ok(WorkflowLook { id: workflow_id.to_owned(), digest, document, checked })
+    }
+}

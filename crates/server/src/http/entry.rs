@@ -1,0 +1,102 @@
+//! Where a request comes in: its trace, its route, and its line in the log.
+
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use flow::id::{Principal, Tenant};
+use http::header::{CONTENT_LENGTH, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Method};
+use hyper::body::Body as _;
+use tracing::{Instrument as _, Level, event};
+
+use super::exchange::{self, Answering, Peer};
+use super::state::Service;
+use super::trace::{MAX_TRACESTATE_BYTES, TRACEPARENT, TRACESTATE, TraceContext};
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived {
+    pub(super) peer: Option<Peer>,
+    pub(super) trace: TraceContext,
+}
+
+/// Takes a request in, and its answer out.
+pub(super) async fn enter(state: Service, peer: Option<Peer>, request: Request) -> Response {
+    let started = Instant::now();
+    let trace = TraceContext::of(request.headers(), &state.span_ids);
+    let method = request.method().clone();
+    let vendors =
+        request.headers().get(TRACESTATE).filter(|value| value.len() <= MAX_TRACESTATE_BYTES).cloned();
+    let in_flight = state.metrics.begin();
+    // Whatever is logged on the way is logged under the id that a client is given for a failure.
+    let span = tracing::info_span!("http.request", trace.id = trace.id());
+    let (mut response, answering) = answer(&state, Arrived { peer, trace }, request).instrument(span).await;
+    drop(in_flight);
+    let status = response.status().as_u16();
+    let elapsed = started.elapsed();
+    state.metrics.answered(&method, answering.route, status, elapsed);
+    tell(&method, trace, &answering, status, elapsed);
+    if method == Method::HEAD {
+        response = without_body(response);
+    }
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.extend(trace.header().map(|value| (TRACEPARENT, value)));
+    headers.extend(vendors.map(|value| (TRACESTATE, value)));
+    response
+}
+
+async fn answer(state: &Service, came: Arrived, request: Request) -> (Response, Answering) {
+    let Ok(found) = state.table.find(request.uri().path()) else {
+        return exchange::answer_bad_path(state, came, request).await;
+    };
+    let Some((template, params)) = found else {
+        return exchange::answer_unknown(state, came, request).await;
+    };
+    match template.route(request.method()) {
+        Some(route) => exchange::answer(state, came, route, params, request).await,
+        None => exchange::answer_other_method(state, came, template.path, request).await,
+    }
+}
+
+/// What a reader would be sent, without it.
+fn without_body(response: Response) -> Response {
+    let (mut parts, body) = response.into_parts();
+    if let Some(length) = body.size_hint().exact() {
+        parts.headers.entry(CONTENT_LENGTH).or_insert(HeaderValue::from(length));
+    }
+    Response::from_parts(parts, Body::empty())
+}
+
+/// The line of a request. Reads that went well are most of all requests and change nothing: they are in the metrics, and in the log
+/// for those who ask for more of it. A failure of the host is an error with its causes, under the id that its client was given; a
+/// host that is busy, is being stopped or does not serve something has not failed.
+fn tell(method: &Method, trace: TraceContext, answering: &Answering, status: u16, elapsed: Duration) {
+    macro_rules! answered {
+        ($level:expr) => {
+            event!(
+                $level,
+                http.method = method.as_str(),
+                http.route = answering.route,
+                http.status = status,
+                key.id = answering.principal.as_ref().map(Principal::as_str),
+                tenant = answering.tenant.as_ref().map(Tenant::as_str),
+                error.code = answering.code,
+                cause = answering.cause.as_deref(),
+                run.id = answering.run_id.as_deref(),
+                latency_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+                trace.id = trace.id().as_str(),
+                "answered",
+            )
+        };
+    }
+    match status {
+        500 | 507 if answering.cause.is_some() => answered!(Level::ERROR),
+        // A handler or a page that failed has logged why.
+        500.. => answered!(Level::WARN),
+        ..400 if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) => answered!(Level::DEBUG),
+        _ => answered!(Level::INFO),
+    }
+}

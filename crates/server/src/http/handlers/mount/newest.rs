@@ -1,0 +1,238 @@
+//! Edition 2026-07-28 at `/v1/mcp`, in which every request stands on its own (finding G1).
+//!
+//! The protocol library checks what the edition adds: discovery, headers that repeat the body, versions, cache hints. What is
+//! asked for is answered by the same dispatcher as in earlier editions.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::header::CONTENT_TYPE;
+use http::{Method, Request};
+use http_body_util::{BodyExt as _, Full};
+use rmcp::ErrorData;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
+    ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities,
+    ServerConfig,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use super::super::super::exchange::Call;
+use super::super::super::response;
+use super::super::super::route::Answered;
+use super::super::mcp::{accepting, ours};
+use super::{EDITION, Reporting, mount};
+use crate::mount::{EDITIONS, INSTRUCTIONS, Message, Read};
+
+/// The edition that is spoken here.
+const NEWEST: &str = "2026-07-28";
+/// The member of `_meta` by which a request names its edition.
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// Whether a message is one of this edition, or of one that nobody speaks: the library says which are spoken.
+pub(super) fn is_meant(call: &Call, message: &Read) -> bool {
+    let named = call.headers.get(EDITION);
+    if named.is_some_and(|named| !EDITIONS.iter().any(|known| named.as_bytes() == known.as_bytes())) {
+        return true;
+    }
+    match message {
+        Read::Request(message) | Read::Notification(message) => {
+            let meta = message.params.get("_meta");
+            message.method == "server/discover" || meta.is_some_and(|meta| meta.get(VERSION).is_some())
+        }
+        Read::Response(..) | Read::Wrong(..) => false,
+    }
+}
+
+/// Answers a message of this edition.
+pub(super) async fn answer(call: Call, id: &Value, place: Option<OwnedSemaphorePermit>) -> Answered {
+    let call = Arc::new(call);
+    // Dropped with this future: a client that hangs up ends the run that it waits for, as in earlier editions.
+    let (_here, gone) = watch::channel(());
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .with_sse_keep_alive(None)
+        .with_sse_retry(None)
+        // Both were checked on the way in.
+        .disable_allowed_hosts()
+        .disable_allowed_origins()
+        .with_max_request_body_bytes(call.state.settings.max_message_bytes);
+    let place = Arc::new(place);
+    let asked = Arc::clone(&call);
+    let handler =
+        move || Ok(Newest { call: Arc::clone(&asked), gone: gone.clone(), _place: Arc::clone(&place) });
+    let protocol = StreamableHttpService::new(handler, Arc::new(NeverSessionManager::default()), config);
+    let mut request = Request::new(Full::new(call.message.clone()));
+    *request.method_mut() = Method::POST;
+    *request.headers_mut() = accepting(call.headers.clone());
+    tokio::select! {
+        response = protocol.handle(request) => Ok(rpc(response.map(Body::new), id).await),
+        refusal = call.key_ended() => Err(refusal),
+    }
+}
+
+/// The library's answer, with what it refuses as an error of JSON-RPC.
+async fn rpc(response: Response, id: &Value) -> Response {
+    let status = response.status();
+    let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|media| media == "application/json");
+    if !status.is_client_error() || is_json {
+        return ours(response).await;
+    }
+    let said =
+        response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let message = flow::redact::text(&said);
+    let spoken: Vec<&str> = [NEWEST].into_iter().chain(EDITIONS).collect();
+    let error =
+        json!({"code": ErrorCode::INVALID_REQUEST, "message": message, "data": {"supported": spoken}});
+    response::json(status.as_u16(), &json!({"jsonrpc": "2.0", "id": id, "error": error}))
+}
+
+/// The handler of one request.
+struct Newest {
+    call: Arc<Call>,
+    gone: watch::Receiver<()>,
+    _place: Arc<Option<OwnedSemaphorePermit>>,
+}
+
+impl Newest {
+    /// Has the dispatcher answer, and reads its answer as what the library sends.
+    async fn ask<R: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &(impl Serialize + Sync),
+        context: &RequestContext<RoleServer>,
+    ) -> Result<R, ErrorData> {
+        let params = match serde_json::to_value(params) {
+            Ok(Value::Object(params)) => params,
+            Ok(_) | Err(_) => Map::new(),
+        };
+        let message = Message { id: json!(context.id), method: method.to_owned(), params };
+        let mut gone = self.gone.clone();
+        let answered = tokio::select! {
+            biased;
+            answered = async { mount(&self.call, Reporting::default()).answer(&message).await } => answered,
+            _ = gone.changed() => return Err(ErrorData::internal_error("The client left.", None)),
+            () = context.ct.cancelled() => return Err(ErrorData::internal_error("The call was cancelled.", None)),
+        };
+        let mut result = match answered {
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => {
+                let (code, message, data) = error.into_parts();
+                return Err(ErrorData::new(ErrorCode(code), message, data));
+            }
+            Err(refusal) => {
+                let data = json!({"error": refusal.code.as_str(), "retryAfterSeconds": refusal.retry_after});
+                return Err(ErrorData::internal_error("The host refuses the call.", Some(data)));
+            }
+        };
+        // Required in this edition, and unknown to earlier ones.
+        if let Value::Object(members) = &mut result {
+            members.entry("resultType").or_insert_with(|| json!("complete"));
+        }
+        serde_json::from_value(result)
+            .map_err(|_| ErrorData::internal_error("The result does not fit the protocol.", None))
+    }
+}
+
+impl ServerHandler for Newest {
+    fn get_info(&self) -> ServerConfig {
+        let identity =
+            Implementation::new("interlock", env!("CARGO_PKG_VERSION")).with_title("Interlock: workflows");
+        let able = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_prompts()
+            .enable_completions()
+            .build();
+        ServerConfig::new(able).with_server_info(identity).with_instructions(INSTRUCTIONS)
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(&[
+            ProtocolVersion::V_2025_03_26,
+            ProtocolVersion::V_2025_06_18,
+            ProtocolVersion::V_2025_11_25,
+            ProtocolVersion::V_2026_07_28,
+        ])
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.ask("tools/list", &request, &context).await
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        self.ask("resources/list", &request, &context).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        self.ask("resources/templates/list", &request, &context).await
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        self.ask("prompts/list", &request, &context).await
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let result: CallToolResult = self.ask("tools/call", &request, &context).await?;
+        Ok(result.into())
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let result: ReadResourceResult = self.ask("resources/read", &request, &context).await?;
+        Ok(result.into())
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let result: GetPromptResult = self.ask("prompts/get", &request, &context).await?;
+        Ok(result.into())
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        self.ask("completion/complete", &request, &context).await
+    }
+}

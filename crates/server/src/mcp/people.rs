@@ -1,0 +1,285 @@
+//! Asking the user of a client what a step needs of them (elicitation), before the call that needs it is made.
+//!
+//! ```text
+//!  continue_workflow ─► does it lack only a person's answer? ─► the client asks its user ─► answer and step: one append
+//!                                                                    └─ no answer in time ─► the step is blocked, and says so
+//! ```
+//!
+//! Up to edition 2025-11-25 the server sends `elicitation/create` while the call waits. From 2026-07-28 on the call is answered
+//! with `input_required`, and the client makes it again with the answers. Nothing is remembered in between: `requestState` is a
+//! digest of the call and its questions, so answers to other questions, or to an output that was changed since, do not count.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use canon::budget::truncate;
+use canon::digest::Digest;
+use guide::engine::{AnswerOutcome, FromPeople, MAX_ANSWER_BYTES, PersonAnswer, Question, Unanswered};
+use host::guided::Questions;
+use host::guided::api::ContinueRequest;
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolRequestParams, ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationSchema, InputRequest, InputRequiredResult, InputResponses, ProtocolVersion, ServerRequest,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RequestContext, ServiceError};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+/// How long a person may take to answer what one call asks.
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+/// How much of what the agent hands in is shown to the person, in bytes.
+const SHOWN_NOTES: usize = 2000;
+
+/// How the user of a client is reached.
+pub(super) enum Reach {
+    /// Not at all: the client cannot ask.
+    Nobody,
+    /// With a request to the client while its call waits.
+    Request(Peer<RoleServer>),
+    /// With the result of the call, which the client then makes again.
+    Result { state: Option<String>, responses: InputResponses },
+}
+
+impl Reach {
+    /// How the client of this call reaches its user.
+    pub(super) fn of(request: &mut CallToolRequestParams, context: &RequestContext<RoleServer>) -> Self {
+        let elicitation = context.client_capabilities().and_then(|able| able.elicitation);
+        // One that says nothing about its modes has forms.
+        if !elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none()) {
+            return Self::Nobody;
+        }
+        let newest = ProtocolVersion::V_2026_07_28;
+        if context.protocol_version().is_some_and(|version| version.as_str() >= newest.as_str()) {
+            let responses = request.input_responses.take().unwrap_or_default();
+            return Self::Result { state: request.request_state.take(), responses };
+        }
+        Self::Request(context.peer.clone())
+    }
+
+    pub(super) const fn is_nobody(&self) -> bool {
+        matches!(self, Self::Nobody)
+    }
+}
+
+/// What came of asking.
+pub(super) enum Heard {
+    /// The call can be made.
+    Made(FromPeople),
+    /// The client has to ask first.
+    Asks(InputRequiredResult),
+}
+
+/// Asks the user of a client.
+pub(super) async fn ask(
+    reach: Reach,
+    request: &ContinueRequest,
+    questions: &Questions,
+    patience: Duration,
+) -> Heard {
+    match reach {
+        Reach::Nobody => Heard::Made(FromPeople::default()),
+        Reach::Request(peer) => Heard::Made(ask_now(&peer, request, questions, patience).await),
+        Reach::Result { state, responses } => {
+            let current = state_of(request, questions);
+            if state.as_ref() == Some(&current) {
+                return Heard::Made(read_all(&questions.questions, &responses));
+            }
+            let asked = questions.questions.iter().filter_map(|question| {
+                let params = params(request, questions, question)?;
+                let elicits = InputRequest::Elicitation(ElicitRequest::new(params));
+                Some((question.id.clone(), elicits))
+            });
+            Heard::Asks(InputRequiredResult::new(Some(asked.collect::<BTreeMap<_, _>>()), Some(current)))
+        }
+    }
+}
+
+/// Asks one question after the other, all within the time that one call has.
+async fn ask_now(
+    peer: &Peer<RoleServer>,
+    request: &ContinueRequest,
+    questions: &Questions,
+    patience: Duration,
+) -> FromPeople {
+    let deadline = Instant::now() + patience;
+    let mut people = FromPeople::default();
+    for question in &questions.questions {
+        let heard = match params(request, questions, question) {
+            Some(params) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                elicit(peer, params, left, patience).await.and_then(|result| read(question, result))
+            }
+            None => Err(Unanswered::Failed),
+        };
+        match heard {
+            Ok(answer) => people.answers.push(answer),
+            Err(why) => {
+                people.unanswered = Some(why);
+                return people;
+            }
+        }
+    }
+    people
+}
+
+async fn elicit(
+    peer: &Peer<RoleServer>,
+    params: ElicitRequestParams,
+    left: Duration,
+    patience: Duration,
+) -> Result<ElicitResult, Unanswered> {
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
+    let sent = peer.send_cancellable_request(request, PeerRequestOptions::with_timeout(left)).await;
+    match sent.map_err(|_| Unanswered::Failed)?.await_response().await {
+        Ok(ClientResult::ElicitResult(result)) => Ok(result),
+        Err(ServiceError::Timeout { .. }) => Err(Unanswered::TimedOut { seconds: patience.as_secs() }),
+        Ok(_) | Err(_) => Err(Unanswered::Failed),
+    }
+}
+
+/// The answers that came with a call. The first question without one says why there are not more.
+fn read_all(questions: &[Question], responses: &InputResponses) -> FromPeople {
+    let mut people = FromPeople::default();
+    for question in questions {
+        let result = responses.get(&question.id).cloned().map(serde_json::from_value::<ElicitResult>);
+        let read = match result {
+            Some(Ok(result)) => read(question, result),
+            Some(Err(_)) => Err(Unanswered::Failed),
+            None => Err(Unanswered::Dismissed),
+        };
+        match read {
+            Ok(answer) => people.answers.push(answer),
+            Err(why) => {
+                people.unanswered.get_or_insert(why);
+            }
+        }
+    }
+    people
+}
+
+/// What a filled-in form says. To decline the form is to refuse what it asks for.
+fn read(question: &Question, result: ElicitResult) -> Result<PersonAnswer, Unanswered> {
+    let content = result.content.unwrap_or_default();
+    let text = |name: &str| content.get(name).and_then(Value::as_str).map(str::to_owned);
+    let (outcome, words) = match result.action {
+        ElicitationAction::Accept if question.needs_words => {
+            let words = text("answer").filter(|words| !words.trim().is_empty()).ok_or(Unanswered::Failed)?;
+            (AnswerOutcome::Given, Some(words))
+        }
+        ElicitationAction::Accept => match text("decision").as_deref() {
+            Some("approve") => (AnswerOutcome::Given, text("comment")),
+            Some("refuse") => (AnswerOutcome::Refused, text("comment")),
+            _ => return Err(Unanswered::Failed),
+        },
+        ElicitationAction::Decline => (AnswerOutcome::Refused, Some("Declined.".to_owned())),
+        ElicitationAction::Cancel => return Err(Unanswered::Dismissed),
+        _ => return Err(Unanswered::Failed),
+    };
+    Ok(PersonAnswer { dependency_id: question.id.clone(), outcome, words, person: None })
+}
+
+/// The form of a question. Nothing only if the protocol library did not read our own schema.
+fn params(
+    request: &ContinueRequest,
+    questions: &Questions,
+    question: &Question,
+) -> Option<ElicitRequestParams> {
+    let mut message = format!(
+        "{}\nStep: {}\n\nThe run needs {} of you: {}",
+        questions.run, questions.step_title, question.kind, question.what
+    );
+    if !question.caution.is_empty() {
+        message.push_str("\n\n");
+        message.push_str(question.caution);
+    }
+    if let Some(notes) = request.notes_markdown.as_deref().map(str::trim).filter(|notes| !notes.is_empty()) {
+        message.push_str("\n\nWhat the agent hands in for this step:\n\n");
+        message.push_str(&guide::render::quoted(&truncate(notes, SHOWN_NOTES), "> "));
+    }
+    let requested_schema = ElicitationSchema::from_json_schema(form(question)).ok()?;
+    Some(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
+}
+
+fn form(question: &Question) -> Map<String, Value> {
+    let form = if question.needs_words {
+        json!({
+            "type": "object",
+            "properties": {"answer": {
+                "type": "string", "title": "Answer", "description": "It is recorded in the log of the run.",
+                "minLength": 1, "maxLength": MAX_ANSWER_BYTES,
+            }},
+            "required": ["answer"],
+        })
+    } else {
+        json!({
+            "type": "object",
+            "properties": {
+                "decision": {"type": "string", "title": "Decision", "enum": ["approve", "refuse"]},
+                "comment": {
+                    "type": "string", "title": "Comment", "description": "Optional. It is recorded in the log of the run.",
+                    "maxLength": MAX_ANSWER_BYTES,
+                },
+            },
+            "required": ["decision"],
+        })
+    };
+    match form {
+        Value::Object(form) => form,
+        _ => Map::new(),
+    }
+}
+
+/// What answers are bound to: the call as a whole, and what was asked about it.
+fn state_of(request: &ContinueRequest, questions: &Questions) -> String {
+    let asked: Vec<_> = questions.questions.iter().map(|question| [&question.id, &question.what]).collect();
+    let bound = json!({
+        "handle": format!("{:?}", request.handle),
+        "notes": request.notes_markdown,
+        "artifacts": request.artifacts,
+        "context": request.context,
+        "preferences": format!("{:?}", request.preferences),
+        "asked": asked,
+    });
+    Digest::of_bytes(canon::canonical::string_of(&bound).as_bytes()).to_hex()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(needs_words: bool) -> Question {
+        Question { id: "q".to_owned(), kind: "approval", what: "Go?".to_owned(), caution: "", needs_words }
+    }
+
+    /// Finding G2: only what a person said counts as their answer.
+    #[test]
+    fn what_a_form_says() {
+        use AnswerOutcome::{Given, Refused};
+        let approve = json!({"decision": "approve", "comment": "fine"});
+        let cases = [
+            (false, json!({"action": "accept", "content": approve}), Ok((Given, Some("fine")))),
+            (false, json!({"action": "accept", "content": {"decision": "refuse"}}), Ok((Refused, None))),
+            (false, json!({"action": "decline"}), Ok((Refused, Some("Declined.")))),
+            (false, json!({"action": "cancel"}), Err(Unanswered::Dismissed)),
+            (false, json!({"action": "accept"}), Err(Unanswered::Failed)),
+            (false, json!({"action": "accept", "content": {"decision": "maybe"}}), Err(Unanswered::Failed)),
+            (true, json!({"action": "accept", "content": {"answer": "B"}}), Ok((Given, Some("B")))),
+            (true, json!({"action": "accept", "content": {"answer": " "}}), Err(Unanswered::Failed)),
+        ];
+        for (needs_words, result, expected) in cases {
+            let read = read(&question(needs_words), serde_json::from_value(result.clone()).unwrap());
+            let found =
+                read.as_ref().map(|answer| (answer.outcome, answer.words.as_deref())).map_err(|why| *why);
+            assert_eq!(found, expected, "{result}");
+        }
+    }
+
+    #[test]
+    fn both_forms_are_schemas_that_the_protocol_allows() {
+        for needs_words in [false, true] {
+            let read = ElicitationSchema::from_json_schema(form(&question(needs_words))).unwrap();
+            assert_eq!(serde_json::to_value(read).unwrap()["type"], "object");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The key that authenticates the chains of sessions.
+//!
+//! It is not one of the keys that tokens are signed with: those are rotated when a token leaks, and a rotation must not make
+//! every log look forged.
+
+use std::sync::PoisonError;
+use std::thread;
+use std::time::Duration;
+
+use guide::token::{KEYRING_BYTES, Key, Keyring};
+
+use super::{SessionFiles, layout};
+use crate::disk::{self, Sharing};
+use crate::error::StoreError;
+
+const NAME: &str = "integrity.json";
+/// How often, and how long each time, a process waits for another one that is making the key.
+const ATTEMPTS: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(5);
+
+impl SessionFiles {
+    /// Reads the integrity key, if there is one.
+    pub(super) fn integrity_key(&self) -> Result<Option<Key>, StoreError> {
+        let path = layout::keys().join(NAME);
+        let read = disk::read(self.disk().as_ref(), &path, KEYRING_BYTES as u64);
+        let Some(bytes) = read.map_err(StoreError::disk("read", &path))? else { return Ok(None) };
+        // The file has the format of a keyring that was never rotated.
+        match Keyring::decode(&bytes) {
+            Ok(keyring) => Ok(Some(keyring.current)),
+            Err(error) => Err(StoreError::Damaged { path: path.to_string(), problem: error.to_string() }),
+        }
+    }
+
+    /// The integrity key for writing. The first append of a data directory makes it; processes that try this at once all get
+    /// the same one.
+    pub(super) fn integrity_key_or_create(&self) -> Result<Key, StoreError> {
+        let mut known = self.0.integrity.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(key) = &*known {
+            return Ok(key.clone());
+        }
+        let (dir, disk) = (layout::keys(), self.disk().as_ref());
+        let lock = dir.join(".integrity.lock");
+        for _ in 0..ATTEMPTS {
+            let mut key = self.integrity_key()?;
+            if key.is_none() {
+                let locked = disk.try_lock(&lock, Sharing::Exclusive);
+                if let Some(_lock) = locked.map_err(StoreError::disk("lock", &lock))? {
+                    // Another process may have made it before the lock was free.
+                    key = match self.integrity_key()? {
+                        Some(key) => Some(key),
+                        None => Some(self.make_integrity_key()?),
+                    };
+                }
+            }
+            if let Some(key) = key {
+                *known = Some(key.clone());
+                return Ok(key);
+            }
+            thread::sleep(PAUSE);
+        }
+        Err(StoreError::Busy { with: "another process is making the integrity key" })
+    }
+
+    fn make_integrity_key(&self) -> Result<Key, StoreError> {
+        let (dir, disk) = (layout::keys(), self.disk().as_ref());
+        let path = dir.join(NAME);
+        let failed = || StoreError::disk("write", &path);
+        let mut entropy = [0; 32];
+        getrandom::fill(&mut entropy).map_err(|cause| failed()(std::io::Error::other(cause.to_string())))?;
+        let keyring = Keyring::new(entropy);
+        let temporary = format!("integrity-{:x}{}", disk.unique(), layout::TEMPORARY);
+        disk::publish(disk, &dir, &temporary, NAME, keyring.encode().as_bytes()).map_err(failed())?;
+        Ok(keyring.current)
+    }
+}
