@@ -1,5 +1,7 @@
 //! A run as a reader sees it.
 
+mod view;
+
 use std::collections::BTreeMap;
 
 use canon::time::Timestamp;
@@ -12,6 +14,8 @@ use crate::mask;
 use crate::redact;
 use crate::run::{ForkMode, RunStatus};
 use crate::state::{Child, Interrupt, NodeState, NodeStatus, RunError, RunState};
+
+pub use self::view::{ChildView, InterruptView, NodeView, RunView};
 
 /// The version of the engine, where none was forced.
 pub const ENGINE_VERSION: u64 = 1;
@@ -263,13 +267,18 @@ fn configurable(options: &Map<String, Value>) -> Map<String, Value> {
     shown.collect()
 }
 
-/// An error as a reader sees it: what it says may come from anybody.
+/// An error as a reader sees it. Its text can come from anywhere, so secrets in it are redacted.
 fn shown_error(error: &RunError) -> Value {
+    let mut shown = closed_error(error);
+    redact::value(&mut shown);
+    shown
+}
+
+/// The members of an error that the protocol allows in a snapshot. The others are in its details too.
+fn closed_error(error: &RunError) -> Value {
     let mut shown = error.to_json();
-    // Closed by the protocol: what events have beside these stands in the details too.
     if let Some(members) = shown.as_object_mut() {
         members.retain(|name, _| ["code", "message", "details"].contains(&name.as_str()));
     }
-    redact::value(&mut shown);
     shown
 }

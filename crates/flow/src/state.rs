@@ -249,6 +249,20 @@ impl NodeStatus {
             Self::Cancelled => "cancelled",
         }
     }
+
+    /// The status with this spelling.
+    pub fn parse(text: &str) -> Option<Self> {
+        let all = [
+            Self::Pending,
+            Self::Running,
+            Self::Suspended,
+            Self::Completed,
+            Self::Failed,
+            Self::Skipped,
+            Self::Cancelled,
+        ];
+        all.into_iter().find(|status| status.as_str() == text)
+    }
 }
 
 /// The code of a failure that names what the host does not have.

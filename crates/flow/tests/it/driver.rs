@@ -12,7 +12,7 @@ use flow::event::{Event, EventData, EventKind, event_id, wire};
 use flow::id::{EffectId, NodeId, Principal, RunId, Tenant, WorkflowId};
 use flow::interrupt::Via;
 use flow::run::{Genesis, RunStatus, SharedGenesis};
-use flow::snapshot::snapshot;
+use flow::snapshot::{RunView, snapshot};
 use flow::state::{RunError, RunState};
 use serde_json::{Map, Value, json};
 
@@ -248,6 +248,7 @@ impl World {
         let shown = snapshot(&run.definition, &run.state, self.now);
         schemas::check_snapshot(&shown);
         check_shown(&shown, run.state.status);
+        check_view(&shown);
         let (status, parent) = (run.state.status, run.genesis.parent.clone());
         if status.is_terminal()
             && !was_over
@@ -431,6 +432,15 @@ fn check_shown(shown: &Value, status: RunStatus) {
         !status.is_waiting() || waits == current || (waits.is_none() && by_child),
         "the node that waits is the current one, or its child waits"
     );
+}
+
+/// A snapshot that is read into types loses nothing but what the process does not use.
+fn check_view(shown: &Value) {
+    const UNUSED: [&str; 5] = ["agent", "engineVersion", "eventLogSchemaVersion", "owner", "runOrchestrator"];
+    let view = RunView::read(shown.to_string().as_bytes()).unwrap();
+    let mut expected = shown.as_object().unwrap().clone();
+    expected.retain(|name, _| !UNUSED.contains(&name.as_str()));
+    assert_eq!(serde_json::to_value(&view).unwrap(), Value::Object(expected));
 }
 
 /// The laws of every log.
