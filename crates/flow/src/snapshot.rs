@@ -15,7 +15,7 @@ use crate::redact;
 use crate::run::{ForkMode, RunStatus};
 use crate::state::{Child, Interrupt, NodeState, NodeStatus, RunError, RunState};
 
-pub use self::view::{ChildView, InterruptView, NodeView, RunView};
+pub use self::view::{ChildView, InterruptView, NodeView, OwnerView, RunView};
 
 /// The version of the engine, where none was forced.
 pub const ENGINE_VERSION: u64 = 1;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use flow::definition::NodeType;
 use flow::id::{NodeId, RunId};
 use flow::interrupt::InterruptKind;
+use flow::snapshot::{InterruptView, RunView};
 use flow::state::Interrupt;
 use flow::store::RunFilter;
 use host::runs::{ApiCode, Direct, Refusal, Scope};
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
-use super::run_list::{self, RUN, RunRow, Waiting};
+use super::run_list::{self, RUN};
 use crate::call::PageRequest;
 use crate::page::{Page, PageResponse, Wake};
 use crate::parts;
@@ -26,13 +27,13 @@ const PAGE: usize = 50;
 
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let filter = RunFilter { waiting: true, before: call.query.number("before"), ..RunFilter::default() };
-    let (runs, next) = run_list::read(&call, &filter, PAGE)?;
+    let (runs, next) = call.runs().views(&call.caller, &filter, PAGE)?;
     let older = next.map(|next| call.query.with("before", Some(&next.to_string())));
     let body = html! { (call.live("inbox", &inbox(&call, &runs))) (parts::more(older.as_deref(), "Older")) };
     Ok(Page::new("Approvals", body).awake(Wake::Runs).into())
 }
 
-fn inbox(call: &PageRequest, runs: &[RunRow]) -> Markup {
+fn inbox(call: &PageRequest, runs: &[RunView]) -> Markup {
     if runs.is_empty() {
         let help = html! { p { "Runs that need an approval, an answer or an external event appear here." } };
         return parts::empty("No pending approvals.", &help);
@@ -41,19 +42,19 @@ fn inbox(call: &PageRequest, runs: &[RunRow]) -> Markup {
         div.scroll.cards { table {
             thead { tr { th { "Request" } th { "Assigned to" } th { "Workflow" } th { "Requested" } th { "Deadline" } th { "Run" } } }
             tbody { @for run in runs { @if let Some(waiting) = &run.interrupt { tr {
-                th.wide scope="row" { (call.anchor(INTERRUPT, &[("runId", &run.run_id)], waiting.question())) }
+                th.wide scope="row" { (call.anchor(INTERRUPT, &[("runId", run.run_id.as_str())], run_list::question(waiting))) }
                 td data-label="For" { (whom(waiting)) }
                 td data-label="Workflow" { (run.workflow_id) }
-                td data-label="Requested" { @if let Some(at) = &waiting.requested_at { (call.timestamp(at)) } }
-                td data-label="Deadline" { @if let Some(at) = &waiting.deadline { (call.timestamp(at)) } @else { span.muted { "none" } } }
-                td data-label="Run" { (call.anchor(RUN, &[("runId", &run.run_id)], html! { span.mono { (parts::cut(&run.run_id, 14)) } })) }
+                td data-label="Requested" { @if let Some(at) = waiting.requested_at { (call.time(at)) } }
+                td data-label="Deadline" { @if let Some(at) = waiting.deadline { (call.time(at)) } @else { span.muted { "none" } } }
+                td data-label="Run" { (call.anchor(RUN, &[("runId", run.run_id.as_str())], html! { span.mono { (parts::cut(run.run_id.as_str(), 14)) } })) }
             } } } }
         } }
     }
 }
 
 /// Who is asked, as far as the gate specifies it.
-fn whom(waiting: &Waiting) -> String {
+fn whom(waiting: &InterruptView) -> String {
     let list = ["approversList", "approverRoleRefs", "approverGroupRefs", "audience"];
     let named = list
         .iter()
@@ -61,12 +62,20 @@ fn whom(waiting: &Waiting) -> String {
         .map(Vec::as_slice)
         .unwrap_or_default();
     let names: Vec<&str> = named.iter().filter_map(Value::as_str).take(5).collect();
-    match waiting.kind.as_str() {
-        _ if !names.is_empty() => parts::cut(&names.join(", "), 80),
-        "approval" => "any approver".to_owned(),
-        "external-event" => "an external system".to_owned(),
-        _ => "any responder".to_owned(),
+    if !names.is_empty() {
+        return parts::cut(&names.join(", "), 80);
     }
+    let role = match waiting.kind {
+        InterruptKind::Approval => "any approver",
+        InterruptKind::ExternalEvent => "an external system",
+        InterruptKind::Clarification
+        | InterruptKind::Custom
+        | InterruptKind::ConversationStart
+        | InterruptKind::ConversationExchange
+        | InterruptKind::ConversationClose
+        | InterruptKind::LowConfidence => "any responder",
+    };
+    role.to_owned()
 }
 
 /// All open requests of one run.

@@ -29,7 +29,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
         }
         Err(notice) => notice,
     };
-    let page = Page::new("Graph", body).beside(parts::status(&view.run.status));
+    let page = Page::new("Graph", body).beside(parts::status(view.run.status.as_str()));
     Ok(page.below(run_id, call.link(RUN, &[("runId", run_id)])).awake(view.wake()).into())
 }
 

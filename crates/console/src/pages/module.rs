@@ -36,7 +36,7 @@ pub(crate) async fn runs(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
         waiting: false,
         before: call.query.number("before"),
     };
-    let (found, next) = run_list::read(&call, &filter, PAGE)?;
+    let (found, next) = call.runs().views(&call.caller, &filter, PAGE)?;
     let older = next.map(|next| call.query.with("before", Some(&next.to_string())));
     let list = if found.is_empty() {
         parts::empty("No runs yet.", &html! { p { "Matching runs appear here when they start." } })

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use flow::run::RunStatus;
+use flow::snapshot::RunView;
 use flow::store::RunFilter;
 use host::runs::{Refusal, Scope};
 use maud::{Markup, html};
 
-use super::run_list::{self, RUN, RunRow};
+use super::run_list::{self, RUN};
 use crate::call::PageRequest;
 use crate::layout;
 use crate::page::{Page, PageResponse, Wake};
@@ -19,10 +20,10 @@ const INTERRUPT: &str = "builtin-interlock-approvals:routes/interrupt";
 
 #[derive(Default)]
 struct Overview {
-    waiting: Vec<RunRow>,
-    running: Vec<RunRow>,
-    failed: Vec<RunRow>,
-    recent: Vec<RunRow>,
+    waiting: Vec<RunView>,
+    running: Vec<RunView>,
+    failed: Vec<RunView>,
+    recent: Vec<RunView>,
 }
 
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
@@ -30,7 +31,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
         let body = html! { p.notice { "Your key cannot read runs. Use the menu to open the pages that it can read." } (layout::fallbacks(&call, None)) };
         return Ok(Page::new("Overview", body).into());
     }
-    let list = |filter: RunFilter| run_list::read(&call, &filter, SHOWN).map(|(runs, _)| runs);
+    let list = |filter: RunFilter| call.runs().views(&call.caller, &filter, SHOWN).map(|(runs, _)| runs);
     let mut waiting = list(RunFilter { waiting: true, ..RunFilter::default() })?;
     // A parent that waits for its child has no request to answer.
     waiting.retain(|run| run.interrupt.is_some());
@@ -65,14 +66,14 @@ fn body(call: &PageRequest, overview: &Overview) -> Markup {
                 ul.plain {
                     @for run in &overview.waiting {
                         li {
-                            (parts::status(&run.status)) " "
-                            @let question = run.interrupt.as_ref().map_or_else(|| run.workflow_id.clone(), run_list::Waiting::question);
-                            (call.anchor(INTERRUPT, &[("runId", &run.run_id)], question))
+                            (parts::status(run.status.as_str())) " "
+                            @let question = run.interrupt.as_ref().map_or_else(|| run.workflow_id.to_string(), run_list::question);
+                            (call.anchor(INTERRUPT, &[("runId", run.run_id.as_str())], question))
                             div.muted {
                                 (run.workflow_id)
                                 @if let Some(waiting) = &run.interrupt {
-                                    @if let Some(at) = &waiting.requested_at { ", asked " (call.timestamp(at)) }
-                                    @if let Some(at) = &waiting.deadline { ", until " (call.timestamp(at)) }
+                                    @if let Some(at) = waiting.requested_at { ", asked " (call.time(at)) }
+                                    @if let Some(at) = waiting.deadline { ", until " (call.time(at)) }
                                 }
                             }
                         }
@@ -85,10 +86,10 @@ fn body(call: &PageRequest, overview: &Overview) -> Markup {
                 ul.plain {
                     @for run in &overview.running {
                         li {
-                            (parts::status(&run.status)) " " (name(call, run))
+                            (parts::status(run.status.as_str())) " " (name(call, run))
                             div.muted {
                                 @if let Some(node) = &run.current_node_id { "at " (node) ", " }
-                                @if let Some(at) = &run.started_at { "started " (call.timestamp(at)) }
+                                @if let Some(at) = run.started_at { "started " (call.time(at)) }
                             }
                         }
                     }
@@ -100,9 +101,9 @@ fn body(call: &PageRequest, overview: &Overview) -> Markup {
                 ul.plain {
                     @for run in &overview.failed {
                         li {
-                            (parts::status(&run.status)) " " (name(call, run))
-                            div { (run.reason().unwrap_or_default()) }
-                            @if let Some(at) = &run.completed_at { div.muted { (call.timestamp(at)) } }
+                            (parts::status(run.status.as_str())) " " (name(call, run))
+                            div { (run_list::reason(run).unwrap_or_default()) }
+                            @if let Some(at) = run.completed_at { div.muted { (call.time(at)) } }
                         }
                     }
                 }
@@ -114,10 +115,10 @@ fn body(call: &PageRequest, overview: &Overview) -> Markup {
 }
 
 /// The count, with a plus sign if the list was truncated.
-fn count(runs: &[RunRow]) -> Markup {
+fn count(runs: &[RunView]) -> Markup {
     html! { span.muted { (runs.len()) @if runs.len() == SHOWN { "+" } } }
 }
 
-fn name(call: &PageRequest, run: &RunRow) -> Markup {
-    html! { (call.anchor(RUN, &[("runId", &run.run_id)], &run.workflow_id)) }
+fn name(call: &PageRequest, run: &RunView) -> Markup {
+    html! { (call.anchor(RUN, &[("runId", run.run_id.as_str())], run.workflow_id.as_str())) }
 }

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use canon::time::Timestamp;
 use flow::definition::Definition;
 use flow::id::{ArtifactId, RunId};
+use flow::run::{ForkMode, RunStatus};
+use flow::snapshot::{NodeView, RunView};
+use flow::state::NodeStatus;
 use host::runs::{Refusal, Scope};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use super::run_list::{RUN, RunRow};
+use super::run_list::{self, RUN};
 use crate::call::PageRequest;
 use crate::graph::{self, Drawing, Graph};
 use crate::page::{Page, PageResponse, Wake};
@@ -28,8 +31,7 @@ const VALUE_BYTES: usize = 24 << 10;
 const SCALE: u64 = 1000;
 
 pub(super) struct View {
-    pub(super) run: RunRow,
-    snapshot: Map<String, Value>,
+    pub(super) run: RunView,
     definition: Arc<Definition>,
     artifacts: Vec<ArtifactId>,
     next_sequence: u64,
@@ -38,45 +40,29 @@ pub(super) struct View {
 impl View {
     pub(super) fn read(call: &PageRequest) -> Result<Self, Refusal> {
         let run_id = &call.run_id()?;
-        let (bytes, next_sequence) = call.runs().read(&call.caller, run_id)?;
-        let unreadable =
-            || Refusal::new(host::runs::ApiCode::InternalError, "The snapshot of the run cannot be read.");
-        let run = RunRow::read(&bytes).ok_or_else(unreadable)?;
-        let snapshot = serde_json::from_slice(&bytes).map_err(|_| unreadable())?;
+        let (run, next_sequence) = call.runs().view(&call.caller, run_id)?;
         let definition = call.runs().definition_of(&call.caller, run_id)?;
         let artifacts = if call.may(Scope::ArtifactsRead) {
             call.runs().artifact_ids(&call.caller, run_id)?
         } else {
             Vec::new()
         };
-        Ok(Self { run, snapshot, definition, artifacts, next_sequence })
+        Ok(Self { run, definition, artifacts, next_sequence })
     }
 
-    fn node(&self, id: &str) -> Option<&Map<String, Value>> {
-        self.snapshot.get("nodeStates")?.get(id)?.as_object()
-    }
-
-    fn node_status(&self, id: &str) -> &str {
-        self.node(id).and_then(|node| node.get("status")).and_then(Value::as_str).unwrap_or("pending")
-    }
-
-    fn member(&self, name: &str) -> Option<&Value> {
-        self.snapshot.get(name).filter(|value| !is_empty(value))
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        self.snapshot.get(name)?.as_str()
+    fn node(&self, id: &str) -> Option<&NodeView> {
+        self.run.node_states.get(id)
     }
 
     /// The workflow graph with the node states of this run.
     pub(super) fn graph(&self) -> Graph {
         let nodes = self.definition.nodes.iter().map(|node| {
-            let status = self.node_status(node.id.as_str());
+            let status = self.node(node.id.as_str()).map_or(NodeStatus::Pending, |node| node.status);
             graph::Node {
                 label: if node.name.is_empty() { node.id.to_string() } else { node.name.clone() },
                 kind: node.type_id().to_owned(),
-                tone: if status == "pending" { "none" } else { parts::tone(status) },
-                state: parts::status_word(status),
+                tone: if status == NodeStatus::Pending { "none" } else { parts::tone(status.as_str()) },
+                state: parts::status_word(status.as_str()),
                 href: Some(format!("{}#node", parts::query(&[("node", node.id.as_str())]))),
             }
         });
@@ -86,29 +72,21 @@ impl View {
 
     /// The events that update a page about this run.
     pub(super) fn wake(&self) -> Wake {
-        if self.is_over() { Wake::Never } else { Wake::Run(RunId::new(self.run.run_id.as_str())) }
+        if self.is_over() { Wake::Never } else { Wake::Run(self.run.run_id.clone()) }
     }
 
     fn is_over(&self) -> bool {
-        matches!(self.run.status.as_str(), "completed" | "failed" | "cancelled")
-    }
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.is_empty(),
-        _ => false,
+        self.run.status.is_terminal()
     }
 }
 
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let view = View::read(&call)?;
-    let title = if view.definition.name.is_empty() { &view.run.workflow_id } else { &view.definition.name };
-    let page = Page::new(title.clone(), body(&call, &view))
+    let title =
+        if view.definition.name.is_empty() { view.run.workflow_id.as_str() } else { &view.definition.name };
+    let page = Page::new(title, body(&call, &view))
         .below("Runs", call.link("builtin-interlock-runs:routes/list", &[]))
-        .below(&view.run.run_id, None);
+        .below(view.run.run_id.as_str(), None);
     Ok(page.awake(view.wake()).into())
 }
 
@@ -130,12 +108,12 @@ fn body(call: &PageRequest, view: &View) -> Markup {
                 (call.live("graph-states", &states))
             } @else {
                 p { "The graph has " (nodes) " nodes. "
-                    (call.anchor("builtin-interlock-runs:routes/graph", &[("runId", &view.run.run_id)], "Open the graph")) }
+                    (call.anchor("builtin-interlock-runs:routes/graph", &[("runId", view.run.run_id.as_str())], "Open the graph")) }
             }
         }
         (call.live("timeline", &timeline(call, view)))
         div.columns {
-            (call.live("values", &values(view)))
+            (call.live("values", &values(&view.run)))
             (call.live("relations", &relations(call, view)))
         }
     }
@@ -146,24 +124,24 @@ fn state(call: &PageRequest, view: &View) -> Markup {
     let run = &view.run;
     html! {
         div.heading {
-            (parts::status(&run.status))
+            (parts::status(run.status.as_str()))
             span.mono { (run.run_id) }
-            @if let Some(at) = &run.started_at { span.muted { "started " (call.timestamp(at)) } }
-            @if let Some(at) = &run.completed_at { span.muted { "ended " (call.timestamp(at)) } }
-            @if let Some(at) = view.text("pausedAt") { span.muted { "paused " (call.timestamp(at)) } }
+            @if let Some(at) = run.started_at { span.muted { "started " (call.time(at)) } }
+            @if let Some(at) = run.completed_at { span.muted { "ended " (call.time(at)) } }
+            @if let Some(at) = run.paused_at { span.muted { "paused " (call.time(at)) } }
             @for tag in run.tags.iter().take(8) { code { (tag) } }
         }
         @if let Some(error) = &run.error {
             div.notice.bad role="alert" {
-                strong { (run.reason().unwrap_or_default()) }
-                details #error { summary { "Details" } (parts::json(error)) }
+                strong { (run_list::reason(run).unwrap_or_default()) }
+                details #error { summary { "Details" } (parts::json(&error.to_json())) }
             }
         }
         @if let Some(waiting) = &run.interrupt {
             div.notice.wait {
-                strong { (waiting.question()) } " "
-                span.muted { (waiting.kind) " at " (waiting.node_id) @if let Some(at) = &waiting.requested_at { ", requested " (call.timestamp(at)) } }
-                @if let Some(href) = call.link("builtin-interlock-approvals:routes/interrupt", &[("runId", &run.run_id)]) {
+                strong { (run_list::question(waiting)) } " "
+                span.muted { (waiting.kind) " at " (waiting.node_id) @if let Some(at) = waiting.requested_at { ", requested " (call.time(at)) } }
+                @if let Some(href) = call.link("builtin-interlock-approvals:routes/interrupt", &[("runId", run.run_id.as_str())]) {
                     " " a.button href=(href) { @if call.may(Scope::ApprovalsRespond) { "Answer" } @else { "View" } }
                 }
             }
@@ -180,9 +158,9 @@ fn actions(call: &PageRequest, view: &View) -> Markup {
         div.actions {
             (call.anchor("builtin-interlock-runs:routes/events", &[run_id], html! { "Events (" (view.next_sequence) ")" }))
             @if !view.is_over() && call.may(Scope::RunsCancel) {
-                @if view.run.status == "paused" {
+                @if view.run.status == RunStatus::Paused {
                     (call.post_form("builtin-interlock-runs:routes/resume", &[run_id], "", &html! { button.primary type="submit" { "Resume" } }))
-                } @else if view.run.status != "cancelling" {
+                } @else if view.run.status != RunStatus::Cancelling {
                     (call.post_form("builtin-interlock-runs:routes/pause", &[run_id], "", &html! { button type="submit" { "Pause" } }))
                 }
                 details #cancel-run.box { summary { "Cancel" }
@@ -207,7 +185,7 @@ fn actions(call: &PageRequest, view: &View) -> Markup {
             @if let Some(href) = call.link("builtin-interlock-runs:routes/diff", &[run_id]) {
                 form method="get" action=(href) {
                     label.inline for="diff-with" { "Compare with" }
-                    input #diff-with name="with" required spellcheck="false" placeholder="run id" value=[view.text("sourceRunId")];
+                    input #diff-with name="with" required spellcheck="false" placeholder="run id" value=[&view.run.source_run_id];
                     " " button type="submit" { "Compare" }
                 }
             }
@@ -218,9 +196,9 @@ fn actions(call: &PageRequest, view: &View) -> Markup {
 /// A node that has started.
 struct Step<'v> {
     id: &'v str,
-    status: &'v str,
+    status: NodeStatus,
     /// The number of earlier attempts.
-    attempt: u64,
+    attempt: u32,
     began: Timestamp,
     ended: Option<Timestamp>,
 }
@@ -230,14 +208,13 @@ fn steps(view: &View) -> Vec<Step<'_>> {
     let mut steps = Vec::new();
     for node in &view.definition.nodes {
         let Some(state) = view.node(node.id.as_str()) else { continue };
-        let moment = |name: &str| state.get(name).and_then(Value::as_str).and_then(Timestamp::parse);
-        if let Some(began) = moment("startedAt") {
+        if let Some(began) = state.started_at {
             steps.push(Step {
                 id: node.id.as_str(),
-                status: view.node_status(node.id.as_str()),
-                attempt: state.get("attempt").and_then(Value::as_u64).unwrap_or(0),
+                status: state.status,
+                attempt: state.attempt,
                 began,
-                ended: moment("completedAt"),
+                ended: state.completed_at,
             });
         }
     }
@@ -251,7 +228,7 @@ fn timeline(call: &PageRequest, view: &View) -> Markup {
     let begin = steps.first().map_or(call.now, |step| step.began);
     let end = steps.iter().map(|step| step.ended.unwrap_or(call.now)).max().unwrap_or(call.now);
     let span = end.since(begin).max(1);
-    let page = call.link(RUN, &[("runId", &view.run.run_id)]).unwrap_or_default();
+    let page = call.link(RUN, &[("runId", view.run.run_id.as_str())]).unwrap_or_default();
     let mut rows = Vec::new();
     let mut room = TIMELINE_BYTES;
     for step in steps.iter().take(MAX_ROWS) {
@@ -262,10 +239,10 @@ fn timeline(call: &PageRequest, view: &View) -> Markup {
                     a href={ (page) (parts::query(&[("node", step.id)])) "#node" } { (parts::cut(step.id, 80)) }
                     @if step.attempt > 0 { " " span.muted { "attempt " (step.attempt + 1) } }
                 }
-                td { (parts::status(step.status)) }
+                td { (parts::status(step.status.as_str())) }
                 td { (call.time(step.began)) }
                 td.number { (parts::duration(took)) }
-                td.wide { (bar(step.status, step.began.since(begin) * SCALE / span, took * SCALE / span)) }
+                td.wide { (bar(step.status.as_str(), step.began.since(begin) * SCALE / span, took * SCALE / span)) }
             }
         };
         let Some(left) = room.checked_sub(row.0.len()) else { break };
@@ -296,32 +273,34 @@ fn bar(status: &str, from: u64, width: u64) -> Markup {
 }
 
 /// One node with its result.
-fn node_panel(id: &str, state: &Map<String, Value>) -> Markup {
+fn node_panel(id: &str, node: &NodeView) -> Markup {
     html! {
         section.panel #node tabindex="-1" {
-            h2 { "Node " code { (id) } " " (parts::status(state.get("status").and_then(Value::as_str).unwrap_or("pending"))) }
-            @if let Some(error) = state.get("error") { h3 { "Error" } (parts::json(error)) }
-            @match state.get("outputs") { Some(outputs) => { h3 { "Outputs" } (parts::json(outputs)) }, None => p.muted { "No outputs." } }
+            h2 { "Node " code { (id) } " " (parts::status(node.status.as_str())) }
+            @if let Some(error) = &node.error { h3 { "Error" } (parts::json(&error.to_json())) }
+            @match &node.outputs {
+                Some(outputs) => { h3 { "Outputs" } (parts::json(&Value::Object(outputs.clone()))) },
+                None => p.muted { "No outputs." },
+            }
         }
     }
 }
 
-fn values(view: &View) -> Markup {
+fn values(run: &RunView) -> Markup {
     let shown = [
-        ("inputs", "Inputs"),
-        ("variables", "Variables"),
-        ("channels", "Channels"),
-        ("metadata", "Metadata"),
-        ("configurable", "Options"),
-        ("metrics", "Metrics"),
+        ("inputs", "Inputs", &run.inputs),
+        ("variables", "Variables", &run.variables),
+        ("channels", "Channels", &run.channels),
+        ("metadata", "Metadata", &run.metadata),
+        ("configurable", "Options", &run.configurable),
+        ("metrics", "Metrics", &run.metrics),
     ];
-    let present: Vec<_> =
-        shown.iter().filter_map(|(name, title)| Some((*name, *title, view.member(name)?))).collect();
+    let present = shown.into_iter().filter(|(_, _, members)| !members.is_empty());
     let mut room = VALUE_BYTES;
     html! {
         section.panel {
             h2 { "Values" }
-            @if present.is_empty() { p.muted { "The run has no inputs and no values." } }
+            @if shown.iter().all(|(_, _, members)| members.is_empty()) { p.muted { "The run has no inputs and no values." } }
             @for (name, title, value) in present {
                 details id={ "values-" (name) } open[matches!(name, "inputs" | "variables")] { summary { (title) } (members(value, &mut room)) }
             }
@@ -330,8 +309,7 @@ fn values(view: &View) -> Markup {
 }
 
 /// The members of an object, within the byte budget of the page.
-fn members(value: &Value, room: &mut usize) -> Markup {
-    let Value::Object(members) = value else { return parts::json(value) };
+fn members(members: &Map<String, Value>, room: &mut usize) -> Markup {
     let mut shown = Vec::new();
     for (name, value) in members {
         let member = html! { h3 { (parts::cut(name, 120)) } (parts::json(value)) };
@@ -346,14 +324,16 @@ fn members(value: &Value, room: &mut usize) -> Markup {
 }
 
 fn relations(call: &PageRequest, view: &View) -> Markup {
-    let children = view.member("childRuns").and_then(Value::as_array);
-    let link = |run_id: &str| call.anchor(RUN, &[("runId", run_id)], html! { span.mono { (run_id) } });
+    let run = &view.run;
+    let children = &run.child_runs;
+    let link =
+        |run_id: &RunId| call.anchor(RUN, &[("runId", run_id.as_str())], html! { span.mono { (run_id) } });
     html! {
         section.panel {
             h2 { "Artifacts" }
             @if view.artifacts.is_empty() { p.muted { "None." } }
             ul.plain { @for id in &view.artifacts {
-                @let href = call.link("builtin-interlock-runs:routes/artifact", &[("runId", &view.run.run_id)]);
+                @let href = call.link("builtin-interlock-runs:routes/artifact", &[("runId", view.run.run_id.as_str())]);
                 li { @match href { Some(href) => a href={ (href) (parts::query(&[("id", id.as_str())])) } { (id.as_str()) }, None => (id.as_str()) } }
             } }
         }
@@ -362,21 +342,27 @@ fn relations(call: &PageRequest, view: &View) -> Markup {
             dl.facts {
                 dt { "Workflow" } dd { (view.run.workflow_id) " " span.muted { (view.definition.version) } }
                 dt { "Definition" } dd { code { (parts::cut(&view.definition.digest.to_string(), 23)) } }
-                @if let Some(by) = view.snapshot.get("owner").and_then(|owner| owner.get("principal")).and_then(Value::as_str) { dt { "Created by" } dd { (by) } }
-                @if let Some(parent) = view.text("parentRunId") { dt { "Started by" } dd { (link(parent)) @if let Some(node) = view.text("parentNodeId") { " at " (node) } } }
-                @if let Some(source) = view.text("sourceRunId") {
-                    dt { "Forked from" } dd { (link(source)) @if let Some(mode) = view.text("forkMode") { ", " (mode) }
-                        @if let Some(sequence) = view.snapshot.get("parentSeq").and_then(Value::as_u64) { ", from event " (sequence) } }
+                @if let Some(owner) = &run.owner { dt { "Created by" } dd { (owner.principal) } }
+                @if let Some(parent) = &run.parent_run_id { dt { "Started by" } dd { (link(parent)) @if let Some(node) = &run.parent_node_id { " at " (node) } } }
+                @if let Some(source) = &run.source_run_id {
+                    dt { "Forked from" } dd { (link(source)) @if let Some(mode) = run.fork_mode { ", " (fork_word(mode)) }
+                        @if let Some(sequence) = run.parent_seq { ", from event " (sequence) } }
                 }
             }
-            @if let Some(children) = children {
+            @if !children.is_empty() {
                 h3 { "Children" }
                 ul.plain { @for child in children.iter().take(100) {
-                    @let text = |name: &str| child.get(name).and_then(Value::as_str).unwrap_or_default();
-                    li { (parts::status(text("status"))) " " (link(text("runId"))) " " span.muted { (text("workflowId")) " by " (text("nodeId")) } }
+                    li { (parts::status(child.status.as_str())) " " (link(&child.run_id)) " " span.muted { (child.workflow_id) " by " (child.node_id) } }
                 } }
                 @if children.len() > 100 { p.muted { "And " (children.len() - 100) " more." } }
             }
         }
+    }
+}
+
+fn fork_word(mode: ForkMode) -> &'static str {
+    match mode {
+        ForkMode::Replay => "replay",
+        ForkMode::Branch => "branch",
     }
 }

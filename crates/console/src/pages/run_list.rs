@@ -1,10 +1,8 @@
 //! The table of runs that several pages share.
 
 use canon::time::Timestamp;
-use flow::store::{Bytes, RunFilter};
-use host::runs::Refusal;
+use flow::snapshot::{InterruptView, RunView};
 use maud::{Markup, html};
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::call::PageRequest;
@@ -12,68 +10,20 @@ use crate::parts;
 
 pub(super) const RUN: &str = "builtin-interlock-runs:routes/run";
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RunRow {
-    pub(super) run_id: String,
-    pub(super) workflow_id: String,
-    pub(super) status: String,
-    #[serde(default)]
-    pub(super) started_at: Option<String>,
-    #[serde(default)]
-    pub(super) completed_at: Option<String>,
-    #[serde(default)]
-    pub(super) current_node_id: Option<String>,
-    #[serde(default)]
-    pub(super) error: Option<Value>,
-    #[serde(default)]
-    pub(super) interrupt: Option<Waiting>,
-    #[serde(default)]
-    pub(super) tags: Vec<String>,
+/// The error of a run in one line.
+pub(super) fn reason(run: &RunView) -> Option<String> {
+    run.error.as_ref().map(|error| parts::cut(&error.message, 160))
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Waiting {
-    pub(super) kind: String,
-    pub(super) node_id: String,
-    #[serde(default)]
-    pub(super) data: Value,
-    #[serde(default)]
-    pub(super) requested_at: Option<String>,
-    #[serde(default)]
-    pub(super) deadline: Option<String>,
+fn took(run: &RunView, now: Timestamp) -> Option<String> {
+    let ended = run.completed_at.unwrap_or(now);
+    run.started_at.map(|began| parts::duration(ended.since(began)))
 }
 
-impl RunRow {
-    /// A row from a run's snapshot.
-    pub(super) fn read(snapshot: &Bytes) -> Option<Self> {
-        serde_json::from_slice(snapshot).ok()
-    }
-
-    /// The error in one line.
-    pub(super) fn reason(&self) -> Option<String> {
-        let error = self.error.as_ref()?;
-        let text = error
-            .get("message")
-            .and_then(Value::as_str)
-            .map_or_else(|| parts::json_line(error), str::to_owned);
-        Some(parts::cut(&text, 160))
-    }
-
-    fn took(&self, now: Timestamp) -> Option<String> {
-        let began = Timestamp::parse(self.started_at.as_deref()?)?;
-        let ended = self.completed_at.as_deref().and_then(Timestamp::parse).unwrap_or(now);
-        Some(parts::duration(ended.since(began)))
-    }
-}
-
-impl Waiting {
-    /// The question in one line.
-    pub(super) fn question(&self) -> String {
-        asked(&self.data)
-            .map_or_else(|| format!("{} at {}", self.kind, self.node_id), |text| parts::cut(text, 160))
-    }
+/// The question of an interrupt in one line.
+pub(super) fn question(waiting: &InterruptView) -> String {
+    asked(&waiting.data)
+        .map_or_else(|| format!("{} at {}", waiting.kind, waiting.node_id), |text| parts::cut(text, 160))
 }
 
 /// The title of a request, from the field that its kind uses for it.
@@ -95,17 +45,7 @@ pub(super) fn asked(data: &Value) -> Option<&str> {
     direct.or_else(|| pointers.iter().find_map(|pointer| data.pointer(pointer)?.as_str()))
 }
 
-/// A page of runs, and the cursor of the next.
-pub(super) fn read(
-    call: &PageRequest,
-    filter: &RunFilter,
-    limit: usize,
-) -> Result<(Vec<RunRow>, Option<u64>), Refusal> {
-    let (found, next) = call.runs().list(&call.caller, filter, limit)?;
-    Ok((found.iter().filter_map(RunRow::read).collect(), next))
-}
-
-pub(super) fn table(call: &PageRequest, runs: &[RunRow]) -> Markup {
+pub(super) fn table(call: &PageRequest, runs: &[RunView]) -> Markup {
     html! {
         div.scroll.cards {
             table {
@@ -113,18 +53,18 @@ pub(super) fn table(call: &PageRequest, runs: &[RunRow]) -> Markup {
                 tbody {
                     @for run in runs {
                         tr {
-                            th scope="row" { (call.anchor(RUN, &[("runId", &run.run_id)], html! { span.mono { (run.run_id) } })) }
+                            th scope="row" { (call.anchor(RUN, &[("runId", run.run_id.as_str())], html! { span.mono { (run.run_id) } })) }
                             td.name { (run.workflow_id) }
-                            td.state { (parts::status(&run.status)) }
+                            td.state { (parts::status(run.status.as_str())) }
                             td.wide {
-                                @match (&run.interrupt, run.reason()) {
-                                    (Some(waiting), _) => (waiting.question()),
+                                @match (&run.interrupt, reason(run)) {
+                                    (Some(waiting), _) => (question(waiting)),
                                     (None, Some(reason)) => (reason),
                                     (None, None) => @if let Some(node) = &run.current_node_id { (node) },
                                 }
                             }
-                            td data-label="Started" { @if let Some(at) = &run.started_at { (call.timestamp(at)) } }
-                            td.number data-label="Took" { (run.took(call.now).unwrap_or_default()) }
+                            td data-label="Started" { @if let Some(at) = run.started_at { (call.time(at)) } }
+                            td.number data-label="Took" { (took(run, call.now).unwrap_or_default()) }
                         }
                     }
                 }

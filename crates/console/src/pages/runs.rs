@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use flow::id::WorkflowId;
 use flow::run::RunStatus;
+use flow::snapshot::RunView;
 use flow::store::RunFilter;
 use host::runs::Refusal;
 use maud::{Markup, html};
 
-use super::run_list::{self, RunRow};
+use super::run_list;
 use crate::call::PageRequest;
 use crate::page::{Page, PageResponse, Wake};
 use crate::parts;
@@ -17,7 +18,7 @@ const PAGE: usize = 50;
 
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let filter = filter(&call);
-    let (runs, next) = run_list::read(&call, &filter, PAGE)?;
+    let (runs, next) = call.runs().views(&call.caller, &filter, PAGE)?;
     let page = Page::new("Runs", body(&call, &filter, &runs, next));
     Ok(page.awake(if filter.before.is_none() { Wake::Runs } else { Wake::Never }).into())
 }
@@ -33,7 +34,7 @@ fn filter(call: &PageRequest) -> RunFilter {
     }
 }
 
-fn body(call: &PageRequest, filter: &RunFilter, runs: &[RunRow], next: Option<u64>) -> Markup {
+fn body(call: &PageRequest, filter: &RunFilter, runs: &[RunView], next: Option<u64>) -> Markup {
     let older = next.map(|next| call.query.with("before", Some(&next.to_string())));
     let is_filtered = *filter != RunFilter::default();
     html! {

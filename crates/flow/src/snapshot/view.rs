@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::id::{InterruptId, NodeId, RunId, WorkflowId};
+use crate::id::{InterruptId, NodeId, Principal, RunId, Tenant, WorkflowId};
 use crate::interrupt::InterruptKind;
 use crate::run::{ForkMode, RunStatus};
 use crate::state::{NodeStatus, RunError};
@@ -36,6 +36,8 @@ pub struct RunView {
     /// What the run waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupt: Option<InterruptView>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<OwnerView>,
     #[serde(default)]
     pub tags: Vec<String>,
     #[serde(default)]
@@ -76,6 +78,13 @@ impl RunView {
     pub fn read(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
     }
+}
+
+/// Who created a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OwnerView {
+    pub principal: Principal,
+    pub tenant: Tenant,
 }
 
 /// The interrupt that a run waits for.

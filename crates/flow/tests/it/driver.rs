@@ -436,7 +436,7 @@ fn check_shown(shown: &Value, status: RunStatus) {
 
 /// A snapshot that is read into types loses nothing but what the process does not use.
 fn check_view(shown: &Value) {
-    const UNUSED: [&str; 5] = ["agent", "engineVersion", "eventLogSchemaVersion", "owner", "runOrchestrator"];
+    const UNUSED: [&str; 4] = ["agent", "engineVersion", "eventLogSchemaVersion", "runOrchestrator"];
     let view = RunView::read(shown.to_string().as_bytes()).unwrap();
     let mut expected = shown.as_object().unwrap().clone();
     expected.retain(|name, _| !UNUSED.contains(&name.as_str()));

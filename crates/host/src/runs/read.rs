@@ -9,6 +9,7 @@ use flow::id::{ArtifactId, NodeId, RunId};
 use flow::mask::Mask;
 use flow::redact;
 use flow::run::{Genesis, RunStatus};
+use flow::snapshot::RunView;
 use flow::state::Interrupt;
 use flow::store::{Bytes, RunFilter, RunRow};
 use serde_json::Value;
@@ -116,6 +117,32 @@ impl Runs {
     pub fn status(&self, caller: &Caller, run_id: &RunId) -> Result<(RunStatus, u64), Refusal> {
         let row = self.visible(caller, run_id)?;
         Ok((row.status, row.next_sequence))
+    }
+
+    /// A run in types, and the sequence of its next event. Tokens that answer its interrupts are not part of it.
+    ///
+    /// # Errors
+    /// When there is no such run.
+    pub fn view(&self, caller: &Caller, run_id: &RunId) -> Result<(RunView, u64), Refusal> {
+        let row = self.visible(caller, run_id)?;
+        let view = RunView::read(&row.snapshot).map_err(|error| unreadable_snapshot(&error))?;
+        Ok((view, row.next_sequence))
+    }
+
+    /// As [`Runs::list`], in types.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or a snapshot in it.
+    pub fn views(
+        &self,
+        caller: &Caller,
+        filter: &RunFilter,
+        limit: usize,
+    ) -> Result<(Vec<RunView>, Option<u64>), Refusal> {
+        let (snapshots, next) = self.list(caller, filter, limit)?;
+        let views = snapshots.iter().map(|bytes| RunView::read(bytes));
+        let views = views.collect::<Result<_, _>>().map_err(|error| unreadable_snapshot(&error))?;
+        Ok((views, next))
     }
 
     /// A page of the runs of a tenant, newest first, and where the next one begins.
