@@ -1,4 +1,4 @@
-//! Two histories side by side.
+//! The comparison of two runs.
 
 use serde_json::{Map, Value};
 
@@ -6,13 +6,13 @@ use crate::event::EventKind;
 use crate::event::wire::RawEvent;
 use crate::id::NodeId;
 
-/// The most differences that a comparison lists.
+/// The maximum number of event differences in a comparison.
 pub const MAX_DIFFERENCES: usize = 1000;
 
 /// How two runs differ.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
-    /// The first place at which their logs differ.
+    /// The first sequence number at which their logs differ.
     pub diverged_at: Option<u64>,
     /// The events that differ, the first [`MAX_DIFFERENCES`] of them.
     pub events: Vec<EventDifference>,
@@ -22,7 +22,7 @@ pub struct Difference {
     pub is_truncated: bool,
 }
 
-/// What the logs have at one place. At least one of them has an event there.
+/// The events of both logs at one sequence number. At least one log has an event there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventDifference {
     pub sequence: u64,
@@ -30,7 +30,7 @@ pub struct EventDifference {
     pub b: Option<ComparedEvent>,
 }
 
-/// What of an event is the same whenever it happens: not its id, its run or its time.
+/// The parts of an event that do not depend on when and in which run it happened: no id, run or time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparedEvent {
     pub kind: EventKind,
@@ -57,12 +57,12 @@ pub struct History<'h> {
 pub fn difference(a: History<'_>, b: History<'_>) -> Difference {
     let mut difference =
         Difference { state: state_difference(a.snapshot, b.snapshot), ..Difference::default() };
-    for place in 0..a.events.len().max(b.events.len()) {
-        let (left, right) = (a.events.get(place).map(compared), b.events.get(place).map(compared));
+    for index in 0..a.events.len().max(b.events.len()) {
+        let (left, right) = (a.events.get(index).map(comparable), b.events.get(index).map(comparable));
         if left == right {
             continue;
         }
-        let sequence = place as u64;
+        let sequence = index as u64;
         difference.diverged_at.get_or_insert(sequence);
         if difference.events.len() < MAX_DIFFERENCES {
             difference.events.push(EventDifference { sequence, a: left, b: right });
@@ -74,7 +74,7 @@ pub fn difference(a: History<'_>, b: History<'_>) -> Difference {
     difference
 }
 
-fn compared(event: &RawEvent) -> ComparedEvent {
+fn comparable(event: &RawEvent) -> ComparedEvent {
     let mut payload = event.payload.clone();
     for volatile in [
         "durationMs",
@@ -95,8 +95,8 @@ fn state_difference(a: &Value, b: &Value) -> Vec<StateDifference> {
     let members = ["status", "variables", "channels", "error", "currentNodeId"].into_iter();
     members
         .filter_map(|member| {
-            let of = |snapshot: &Value| snapshot.get(member).cloned().unwrap_or(Value::Null);
-            let (a, b) = (of(a), of(b));
+            let value_in = |snapshot: &Value| snapshot.get(member).cloned().unwrap_or(Value::Null);
+            let (a, b) = (value_in(a), value_in(b));
             (a != b).then_some(StateDifference { member, a, b })
         })
         .collect()
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_equals_itself_and_differs_where_it_differs() {
+    fn a_difference_lists_differing_events_and_members_but_not_times() {
         let one = [
             event(0, EventKind::RunStarted, &json!({})),
             event(1, EventKind::RunCompleted, &json!({"durationMs": 5})),

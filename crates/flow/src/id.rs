@@ -1,7 +1,7 @@
 //! The ids of runs and of what belongs to them, a type for each kind.
 //!
-//! Most of them are not ours to check: authors name nodes and workflows, callers name tenants, and ids of earlier versions are read from
-//! stores. A type says what is named, and that is all.
+//! The types prevent mix-ups but validate nothing: authors name nodes and workflows, callers name tenants, and stores contain ids of earlier
+//! versions.
 
 use canon::digest::Digest;
 use canon::opaque_id;
@@ -9,43 +9,43 @@ use sha2::{Digest as _, Sha256};
 
 opaque_id!(
     RunId,
-    /// A node, as the author of its workflow named it.
+    /// A node, named by the author of its workflow.
     NodeId,
-    /// A workflow, as its author named it.
+    /// A workflow, named by its author.
     WorkflowId,
-    /// A question that a run asked somebody.
+    /// An interrupt: a question of a run to a person or an external system.
     InterruptId,
-    /// An effect: the identity under which it is made at most once.
+    /// An effect. An effect is executed at most once per id.
     EffectId,
     /// A webhook subscription.
     SubscriptionId,
     /// An artifact of a run.
     ArtifactId,
-    /// Whose something is: nothing of one tenant is visible to another.
+    /// An isolated customer of the host. Objects of one tenant are invisible to others.
     Tenant,
-    /// Who did something, an opaque name.
+    /// The opaque name of a caller.
     Principal,
 );
 
-/// The hex digits of a run id after `run_`: 12 of time, 3 of the shard, 17 that are random.
+/// The hex digits of a run id after `run_`: 12 of the time, 3 of the shard, 17 random ones.
 const RUN_ID_DIGITS: usize = 32;
 
-/// One of 4,096 groups of runs. What belongs to a run, its children included, is in the shard of the run, so that a store of many
-/// machines can keep it together.
+/// One of 4,096 groups of runs. A run and everything that belongs to it, including its child runs, share a shard, so that a distributed
+/// store can keep them together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard(u16);
 
 impl Shard {
-    /// How many there are.
+    /// The number of shards.
     pub const COUNT: u16 = 1 << 12;
 
-    /// The shard with that number; only the lower 12 bits count.
+    /// The shard with that number, modulo [`Shard::COUNT`].
     pub const fn new(number: u16) -> Self {
         Self(number % Self::COUNT)
     }
 
-    /// The shard of a run that is created under an idempotency key. The key is given by its digest, as it is recorded with the reply: so
-    /// run and reply are in one shard.
+    /// The shard of a run that is created under an idempotency key. It depends on the digest of the key, which is also recorded with the
+    /// reply, so the run and its reply share a shard.
     pub fn of_key(tenant: &Tenant, key: Digest) -> Self {
         let mut hash = Sha256::new();
         hash.update(tenant.as_str().as_bytes());
@@ -55,7 +55,7 @@ impl Shard {
     }
 
     fn of_hash(hash: &[u8]) -> Self {
-        let byte = |place: usize| u16::from(hash.get(place).copied().unwrap_or(0));
+        let byte = |index: usize| u16::from(hash.get(index).copied().unwrap_or(0));
         Self(byte(0) << 4 | byte(1) >> 4)
     }
 
@@ -71,12 +71,12 @@ impl RunId {
         Self::new(format!("run_{time:012x}{:03x}{rest:017x}", shard.0))
     }
 
-    /// The shard: the 12 bits after the time. An id of another shape is hashed to one.
+    /// The shard: the 12 bits after the time. For an id in any other format, it is derived from the hash of the id.
     pub fn shard(&self) -> Shard {
         self.written_shard().unwrap_or_else(|| Shard::of_hash(&Sha256::digest(self.as_str().as_bytes())))
     }
 
-    /// The shard that the id itself holds, where it has the shape of ours.
+    /// The shard that is encoded in the id, if the id has the format of [`RunId::generate`].
     pub(crate) fn written_shard(&self) -> Option<Shard> {
         let digits = self.as_str().strip_prefix("run_")?;
         let is_hex = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');

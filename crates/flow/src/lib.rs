@@ -1,11 +1,11 @@
 //! Durable workflow runs, without the disk and the network.
 //!
-//! A run is a [`Genesis`](run::Genesis), the facts that it was created with, and an ordered list
-//! of [`Event`](event::Event)s. [`engine::decide`] takes the folded [`RunState`](state::RunState) and one
-//! [`Input`](engine::Input), such as "a timer is due" or "a person approved", and adds every event that follows
-//! without time, an effect or a person; what the host has to do about it comes back as
-//! [`Effect`](engine::Effect)s. The state after a decision is the fold of the events, because an event changes the state in one
-//! place only, [`RunState::apply`](state::RunState::apply), for decisions and for recovery alike.
+//! A run is a [`Genesis`](run::Genesis), the facts that it was created with, and an ordered list of
+//! [`Event`](event::Event)s. [`engine::decide`] takes the folded [`RunState`](state::RunState) and one
+//! [`Input`](engine::Input), such as "a timer is due" or "a person approved". It adds every event that follows without
+//! time, an effect or a person, and returns the [`Effect`](engine::Effect)s that the host must execute. The state after a
+//! decision is the fold of the events: decisions and recovery both change the state only through
+//! [`RunState::apply`](state::RunState::apply).
 //!
 //! ```text
 //!   definition  ─ parsed and checked once, at registration; a run pins its digest
@@ -15,9 +15,9 @@
 //!
 //! # Invariants
 //! * No I/O, clock, randomness or async: time arrives as an argument, and ids are derived from the run and the index.
-//! * An event that was ever written stays readable; unknown types fold to nothing.
-//! * A decision that is refused changes nothing.
-//! * A run goes on until nothing more can happen without time, an effect or a person, so that one append is enough.
+//! * An event that was ever written stays readable. An event of an unknown type does not change the state.
+//! * A refused decision changes nothing.
+//! * A decision advances the run until it needs time, an effect or a person, so one input needs one append.
 #![forbid(unsafe_code)]
 
 pub mod channel;

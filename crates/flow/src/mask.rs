@@ -1,7 +1,7 @@
-//! Hiding what the author marked as sensitive.
+//! Hides values that the author of a workflow marked as sensitive.
 //!
-//! The log keeps values as they are, because the state is folded from it. What leaves the host goes through here:
-//! snapshots do so by themselves, events through a [`Mask`].
+//! The log keeps the original values, because the state is folded from it. Values are masked when they leave the host: [`crate::snapshot`]
+//! masks snapshots, and a [`Mask`] masks events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +12,15 @@ use crate::definition::{Definition, Masking, NodeIndex, PortValue};
 use crate::event::wire::RawEvent;
 use crate::event::{Event, EventData};
 
-/// What a hidden value is shown as.
+/// The replacement of a masked value.
 pub const REDACTED: &str = "[REDACTED]";
 
-/// A sensitive value as a reader sees it; nothing where it is left out.
+/// A sensitive value as readers see it; `None` if it is omitted.
 pub fn value(masking: Masking, value: &Value) -> Option<Value> {
     match masking {
         Masking::Mask => Some(REDACTED.into()),
         Masking::Omit => None,
-        // A value without a canonical form has no digest either, and is hidden like the rest.
+        // A value without a canonical form has no digest, and is masked.
         Masking::Hash => {
             Some(Digest::of_canonical(value).map_or(REDACTED.into(), |digest| digest.to_string().into()))
         }
@@ -28,7 +28,7 @@ pub fn value(masking: Masking, value: &Value) -> Option<Value> {
     }
 }
 
-/// The inputs that the workflow declares. Others are never shown: nobody said what is in them.
+/// The inputs that the workflow declares. Others are never shown, because no declaration says whether they are sensitive.
 pub fn declared_inputs(definition: &Definition, inputs: &Map<String, Value>) -> Map<String, Value> {
     let declared = definition.variables.iter().filter_map(|variable| {
         let given = inputs.get(&variable.name)?;
@@ -38,19 +38,20 @@ pub fn declared_inputs(definition: &Definition, inputs: &Map<String, Value>) -> 
     declared.collect()
 }
 
-/// The variables as a reader sees them.
+/// The variables as readers see them.
 pub(crate) fn variables(definition: &Definition, variables: &Map<String, Value>) -> Map<String, Value> {
     let names = definition.variables.iter().filter(|variable| variable.sensitive);
     let names: BTreeSet<&str> = names.map(|variable| variable.name.as_str()).collect();
-    let of_channel = |name: &str| definition.channels.get(name).is_some_and(|channel| channel.sensitive);
+    let in_sensitive_channel =
+        |name: &str| definition.channels.get(name).is_some_and(|channel| channel.sensitive);
     let shown = variables.iter().filter_map(|(name, given)| {
-        let hidden = names.contains(name.as_str()) || of_channel(name);
+        let hidden = names.contains(name.as_str()) || in_sensitive_channel(name);
         Some((name.clone(), if hidden { value(definition.masking, given)? } else { given.clone() }))
     });
     shown.collect()
 }
 
-/// The outputs of a node as a reader sees them.
+/// The outputs of a node as readers see them.
 pub(crate) fn outputs(
     masking: Masking,
     sensitive: &[String],
@@ -63,8 +64,8 @@ pub(crate) fn outputs(
     shown.collect()
 }
 
-/// The inputs that a node names, as a reader sees them. What an expression makes of sensitive variables is hidden with them: nobody
-/// can tell which it looked at.
+/// The inputs of a node as readers see them. If the workflow has sensitive values, the result of every expression is hidden, because it is
+/// unknown which values the expression read.
 pub(crate) fn inputs(
     definition: &Definition,
     node: NodeIndex,
@@ -90,7 +91,7 @@ pub(crate) fn inputs(
     shown.collect()
 }
 
-/// What is hidden of the events of a workflow's runs.
+/// Masks the sensitive values in the events of a workflow's runs.
 #[derive(Clone, Debug)]
 pub struct Mask<'d> {
     masking: Masking,
@@ -100,12 +101,12 @@ pub struct Mask<'d> {
 }
 
 impl<'d> Mask<'d> {
-    /// How it hides.
+    /// How sensitive values are replaced.
     pub const fn masking(&self) -> Masking {
         self.masking
     }
 
-    /// The mask of a workflow; nothing where its events are shown as they are.
+    /// The mask of a workflow; `None` if it hides nothing.
     pub fn of(definition: &'d Definition) -> Option<Self> {
         let variables = definition.variables.iter().filter(|variable| variable.sensitive);
         let channels = definition.channels.iter().filter(|(_, channel)| channel.sensitive);
@@ -120,8 +121,8 @@ impl<'d> Mask<'d> {
         (hides && definition.masking != Masking::Passthrough).then_some(mask)
     }
 
-    /// The payload of an event as a reader sees it; nothing where it is shown as it is. What is left out may be a member that the kind
-    /// needs, so this is JSON, and no event any more. Each kind says here what of it may be marked as sensitive.
+    /// The payload of an event as readers see it; `None` if nothing in it is hidden. The result is JSON and not a typed payload, because masking
+    /// can remove required members. The match lists, for each kind of event, the members that can be sensitive.
     pub fn payload(&self, event: &Event) -> Option<Map<String, Value>> {
         match &event.data {
             EventData::VariableChanged(changed) if self.variables.contains(changed.name.as_str()) => {
@@ -135,7 +136,7 @@ impl<'d> Mask<'d> {
             }
             EventData::ClarificationResolved(_) if self.is_sensitive(event) => {
                 let mut payload = event.payload();
-                // The answers have to be an object, so they are one with nothing in it.
+                // `answers` must be an object, so it becomes an empty one.
                 payload.insert("answers".into(), Value::Object(Map::new()));
                 Some(payload)
             }
@@ -149,7 +150,7 @@ impl<'d> Mask<'d> {
                 payload.insert("outputs".into(), Value::Object(shown));
                 Some(payload)
             }
-            // What the run gives is made of what its nodes gave, under names that need not tell which.
+            // The outputs of a run are built from outputs of nodes, under names that do not show from which ones.
             EventData::RunCompleted(_) => Some(self.hide(event, &["outputs"])),
             EventData::VariableChanged(_)
             | EventData::ChannelWritten(_)
@@ -157,7 +158,7 @@ impl<'d> Mask<'d> {
             | EventData::NodeResumed(_)
             | EventData::ClarificationResolved(_)
             | EventData::ApprovalReceived(_)
-            // The inputs of a run are masked when they are recorded, and so is what a gate shows of its inputs.
+            // The inputs of a run, and the inputs that a gate shows, are masked when they are recorded.
             | EventData::RunStarted(_)
             | EventData::InterruptRequested(_)
             | EventData::ApprovalRequested(_)
@@ -213,7 +214,7 @@ impl<'d> Mask<'d> {
         }
     }
 
-    /// An event as a reader sees it.
+    /// An event as readers see it.
     pub fn shown(&self, event: &Event) -> RawEvent {
         let raw = RawEvent::from(event);
         match self.payload(event) {
@@ -222,7 +223,7 @@ impl<'d> Mask<'d> {
         }
     }
 
-    /// Whether a node of which something is hidden told it. What somebody answered is what such a node gives.
+    /// Whether the event is about a node with sensitive outputs. The answer to an interrupt becomes an output of its node.
     fn is_sensitive(&self, event: &Event) -> bool {
         event.node_id.as_ref().is_some_and(|id| self.outputs.contains_key(id.as_str()))
     }
@@ -231,7 +232,7 @@ impl<'d> Mask<'d> {
         let mut payload = event.payload();
         for member in members {
             if let Some(given) = payload.remove(*member)
-                // A masked object is no object any more, and some members have to be one.
+                            // A masked object is a string, and some members must be objects.
                 && let Some(shown) = value(self.masking, &given).filter(|_| !given.is_object())
             {
                 payload.insert((*member).to_owned(), shown);

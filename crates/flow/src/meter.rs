@@ -1,11 +1,11 @@
-//! What a decision may compute, counted in steps.
+//! Limits the computation of a decision, counted in steps.
 //!
-//! A step is a byte or a value that is looked at, or a place of a pattern that is tried at a byte. Whether a decision stays within its
-//! budget follows from the definition and the values alone: it is the same on every machine and at every load.
+//! A step is one byte or value that is read, or one state of a pattern that is tried at a byte. The number of steps depends only on the
+//! definition and the values, so it is the same on every machine and under any load.
 
 use serde_json::{Map, Value};
 
-/// How many steps one decision may take, and one event when it is folded in: at worst about a second of one thread.
+/// The maximum number of steps of one decision, and of applying one event: about one second of one thread in the worst case.
 pub const MAX_STEPS: u64 = 200_000_000;
 
 /// Counts steps, up to a limit.
@@ -15,42 +15,42 @@ pub struct Meter {
     spent: u64,
 }
 
-/// More steps were needed than there are.
+/// A computation needed more steps than its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{observed} steps were needed; the limit is {limit}")]
 pub struct OverBudget {
-    /// How many steps there are.
+    /// The maximum number of steps.
     pub limit: u64,
-    /// How many were needed when counting stopped.
+    /// The number of steps when counting stopped.
     pub observed: u64,
 }
 
 impl Meter {
-    /// A meter for so many steps.
+    /// A meter with a limit.
     pub const fn new(limit: u64) -> Self {
         Self { limit, spent: 0 }
     }
 
-    /// Takes steps, before they are made.
+    /// Counts steps, before they are executed.
     ///
     /// # Errors
-    /// When there are not so many left. From then on there are none.
+    /// The limit is exceeded. Every later call then fails too.
     pub fn charge(&mut self, steps: u64) -> Result<(), OverBudget> {
         self.spent = self.spent.saturating_add(steps);
         self.over().map_or(Ok(()), Err)
     }
 
-    /// How many steps were taken.
+    /// The number of counted steps.
     pub const fn spent(&self) -> u64 {
         self.spent
     }
 
-    /// Whether more steps were needed than there are.
+    /// The error, if the limit is exceeded.
     pub fn over(&self) -> Option<OverBudget> {
         (self.spent > self.limit).then_some(OverBudget { limit: self.limit, observed: self.spent })
     }
 
-    /// Takes as many steps as a value has parts and bytes, in one look at it.
+    /// Counts the steps of reading a value once: its parts and bytes.
     pub(crate) fn charge_value(&mut self, value: &Value) -> Result<(), OverBudget> {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => self.charge(VALUE_STEPS),
@@ -71,8 +71,8 @@ impl Meter {
         })
     }
 
-    /// Whether two values are equal, as `==` has it, in at most as many steps as there are.
-    pub(crate) fn same(&mut self, left: &Value, right: &Value) -> Result<bool, OverBudget> {
+    /// Whether two values are equal, like `==`, while counting steps.
+    pub(crate) fn equal(&mut self, left: &Value, right: &Value) -> Result<bool, OverBudget> {
         self.charge(VALUE_STEPS)?;
         match (left, right) {
             (Value::String(left), Value::String(right)) => {
@@ -87,7 +87,7 @@ impl Meter {
                     return Ok(false);
                 }
                 for (left, right) in left.iter().zip(right) {
-                    if !self.same(left, right)? {
+                    if !self.equal(left, right)? {
                         return Ok(false);
                     }
                 }
@@ -100,7 +100,7 @@ impl Meter {
                 for (name, left) in left {
                     self.charge(steps(name.len()))?;
                     let Some(right) = right.get(name) else { return Ok(false) };
-                    if !self.same(left, right)? {
+                    if !self.equal(left, right)? {
                         return Ok(false);
                     }
                 }
@@ -111,7 +111,7 @@ impl Meter {
     }
 }
 
-/// What it takes to look at one value, whatever is in it.
+/// The steps of reading one value, excluding its contents.
 const VALUE_STEPS: u64 = 8;
 
 /// A length as a number of steps.
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_the_same_as_without_a_meter() {
+    fn metered_equality_agrees_with_the_operator() {
         let values = [
             json!(null),
             json!(1),
@@ -145,17 +145,17 @@ mod tests {
         for left in &values {
             for right in &values {
                 let mut meter = Meter::new(1000);
-                assert_eq!(meter.same(left, right), Ok(left == right), "{left} and {right}");
+                assert_eq!(meter.equal(left, right), Ok(left == right), "{left} and {right}");
             }
         }
     }
 
     #[test]
-    fn what_is_over_stays_over() {
+    fn an_exceeded_limit_stays_exceeded() {
         let mut meter = Meter::new(20);
         assert_eq!(meter.charge_value(&json!("0123456789")), Ok(()));
         let over = OverBudget { limit: 20, observed: 26 };
-        assert_eq!((meter.spent(), meter.same(&json!(1), &json!(1))), (18, Err(over)));
+        assert_eq!((meter.spent(), meter.equal(&json!(1), &json!(1))), (18, Err(over)));
         assert_eq!((meter.over(), meter.charge(0)), (Some(over), Err(over)));
     }
 }

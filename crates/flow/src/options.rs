@@ -1,30 +1,30 @@
-//! What a caller may ask of a run, checked before it exists.
+//! Validates the options of a new run.
 
 use serde_json::{Map, Value};
 
 use crate::definition::{Definition, VariableKind};
 
-/// The most tags of a run.
+/// The maximum number of tags of a run.
 pub const MAX_TAGS: usize = 100;
-/// The longest tag, in characters.
+/// The maximum length of a tag, in characters.
 pub const MAX_TAG_CHARACTERS: usize = 256;
-/// The deepest nesting of a caller's metadata.
+/// The maximum nesting of a caller's metadata.
 pub const MAX_METADATA_DEPTH: usize = 4;
-/// The most bytes of a caller's metadata.
+/// The maximum size of a caller's metadata, in bytes.
 pub const MAX_METADATA_BYTES: usize = 8192;
-/// The most bytes of the inputs of a run: they become variables, and stand in every snapshot.
+/// The maximum size of the inputs of a run, in bytes. Inputs become variables, which every snapshot contains.
 pub const MAX_INPUT_BYTES: usize = 1 << 20;
 
-/// The longest name of a model, in bytes.
+/// The maximum length of a model name, in bytes.
 pub const MAX_MODEL_BYTES: usize = 256;
 
-/// Something that a caller may not ask for: where, and why.
+/// An invalid option of a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct OptionProblem {
-    /// Where, as a JSON pointer into the request.
+    /// The location, as a JSON pointer into the request.
     pub path: String,
-    /// What would be right.
+    /// What is wrong, or what is expected.
     pub message: String,
 }
 
@@ -32,19 +32,19 @@ fn problem(path: impl Into<String>, message: impl Into<String>) -> OptionProblem
     OptionProblem { path: path.into(), message: message.into() }
 }
 
-/// Checks the inputs against the variables of a workflow.
+/// Validates the inputs against the variables of a workflow.
 pub fn check_inputs(definition: &Definition, inputs: &Map<String, Value>, problems: &mut Vec<OptionProblem>) {
     let size = Value::Object(inputs.clone()).to_string().len();
     if size > MAX_INPUT_BYTES {
-        problems.push(problem("/inputs", format!("at most {MAX_INPUT_BYTES} bytes, and there are {size}")));
+        problems.push(problem("/inputs", format!("{size} bytes; the limit is {MAX_INPUT_BYTES}")));
     }
     for variable in &definition.variables {
         match inputs.get(&variable.name) {
             None if variable.required && variable.default.is_none() => {
                 problems.push(problem(format!("/inputs/{}", variable.name), "required"));
             }
-            Some(value) if !is_of(value, variable.kind) => {
-                let kind = kind(variable.kind);
+            Some(value) if !has_kind(value, variable.kind) => {
+                let kind = kind_name(variable.kind);
                 problems.push(problem(format!("/inputs/{}", variable.name), format!("expected {kind}")));
             }
             _ => {}
@@ -52,7 +52,7 @@ pub fn check_inputs(definition: &Definition, inputs: &Map<String, Value>, proble
     }
 }
 
-fn is_of(value: &Value, kind: VariableKind) -> bool {
+fn has_kind(value: &Value, kind: VariableKind) -> bool {
     match kind {
         VariableKind::String => value.is_string(),
         VariableKind::Number => value.is_number(),
@@ -62,7 +62,7 @@ fn is_of(value: &Value, kind: VariableKind) -> bool {
     }
 }
 
-const fn kind(kind: VariableKind) -> &'static str {
+const fn kind_name(kind: VariableKind) -> &'static str {
     match kind {
         VariableKind::String => "a string",
         VariableKind::Number => "a number",
@@ -72,7 +72,7 @@ const fn kind(kind: VariableKind) -> &'static str {
     }
 }
 
-/// The keys of an overlay that the protocol has given a meaning. Those of vendors have a dot in them.
+/// The keys of `configurable` that the protocol defines. Keys of vendors contain a dot.
 const RESERVED: [&str; 13] = [
     "recursionLimit",
     "runTimeoutMs",
@@ -89,8 +89,8 @@ const RESERVED: [&str; 13] = [
     "distillation",
 ];
 
-/// Leaves out what a caller did not set. Typed clients send options that are not set as `null`, also those of `ai`, and an empty `extras`
-/// for keys of their own. A credential stays, whatever it is: to name one is refused.
+/// Removes unset options. Typed clients send unset options as `null`, also those inside `ai`, and an empty `extras` for additional keys.
+/// A credential reference is never removed, because naming one is refused.
 pub fn drop_unset(configurable: &mut Map<String, Value>) {
     configurable.retain(|name, value| !value.is_null() || name == "ai.credentialRef");
     if let Some(Value::Object(ai)) = configurable.get_mut("ai") {
@@ -101,7 +101,7 @@ pub fn drop_unset(configurable: &mut Map<String, Value>) {
     }
 }
 
-/// Refuses keys that mean nothing, where the workflow does not say itself which there are: most often they are misspelt.
+/// Refuses unknown keys, which are usually misspelled, unless the workflow has a schema for its options.
 pub fn check_keys(
     definition: &Definition,
     configurable: &Map<String, Value>,
@@ -111,18 +111,18 @@ pub fn check_keys(
         return;
     }
     for key in configurable.keys().filter(|key| !key.contains('.') && !RESERVED.contains(&key.as_str())) {
-        let message = "unknown; keys of your own have a dot in them, such as `acme.x`";
-        problems.push(problem(format!("/configurable/{}", pointed(key)), message));
+        let message = "unknown key; vendor keys contain a dot, for example `acme.x`";
+        problems.push(problem(format!("/configurable/{}", escape_pointer(key)), message));
     }
 }
 
-/// A key as a part of a JSON pointer.
-fn pointed(key: &str) -> String {
+/// Escapes a key for a JSON pointer.
+fn escape_pointer(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// Checks the overlay: against the schema of the workflow where it has one, and the reserved keys always. Values above
-/// a limit of the host are no problem: the limit then counts. `providers` are those of models that are served.
+/// Validates `configurable`: the reserved keys, and the schema of the workflow if it has one. A value above a limit of the host is not a
+/// problem; the limit of the host applies instead. `providers` are the available model providers.
 pub fn check_configurable(
     definition: &Definition,
     configurable: &Map<String, Value>,
@@ -140,24 +140,24 @@ pub fn check_configurable(
         if let Some(value) = configurable.get(name)
             && value.as_u64().is_none_or(|value| value < 1)
         {
-            problems.push(problem(at(name), "an integer from 1"));
+            problems.push(problem(at(name), "must be an integer of at least 1"));
         }
     }
     for (name, max) in [("temperature", 2.0), ("escalationThreshold", 1.0)] {
         if let Some(value) = configurable.get(name)
             && value.as_f64().is_none_or(|value| !(0.0..=max).contains(&value))
         {
-            problems.push(problem(at(name), format!("a number from 0 to {max}")));
+            problems.push(problem(at(name), format!("must be a number from 0 to {max}")));
         }
     }
     if let Some(value) = configurable.get("reasoningVerbosity")
         && !value.as_str().is_some_and(|value| ["summary", "full", "off"].contains(&value))
     {
-        problems.push(problem(at("reasoningVerbosity"), "one of summary, full, off"));
+        problems.push(problem(at("reasoningVerbosity"), "must be one of summary, full, off"));
     }
     for name in ["budget", "distillation"] {
         if configurable.contains_key(name) {
-            problems.push(problem(at(name), "not served here"));
+            problems.push(problem(at(name), "not supported by this host"));
         }
     }
     if configurable.get("promptOverrides").is_some_and(|given| !given.is_object() && !given.is_null()) {
@@ -166,7 +166,7 @@ pub fn check_configurable(
     check_model(configurable, providers, problems);
 }
 
-/// Checks which model a caller asks for.
+/// Validates the requested provider and model.
 fn check_model(configurable: &Map<String, Value>, providers: &[&str], problems: &mut Vec<OptionProblem>) {
     let nested = configurable.get("ai");
     if nested.is_some_and(|ai| !ai.is_object()) {
@@ -178,9 +178,11 @@ fn check_model(configurable: &Map<String, Value>, providers: &[&str], problems: 
     ] {
         let is_known = |value: &Value| value.as_str().is_some_and(|name| providers.contains(&name));
         match value {
-            Some(_) if providers.is_empty() => problems.push(problem(path, "no model is served here")),
+            Some(_) if providers.is_empty() => {
+                problems.push(problem(path, "this host has no model provider"))
+            }
             Some(value) if !is_known(value) => {
-                problems.push(problem(path, format!("one of {}", providers.join(", "))));
+                problems.push(problem(path, format!("must be one of {}", providers.join(", "))));
             }
             _ => {}
         }
@@ -194,42 +196,42 @@ fn check_model(configurable: &Map<String, Value>, providers: &[&str], problems: 
             value.as_str().is_some_and(|name| (1..=MAX_MODEL_BYTES).contains(&name.len())) || value.is_null()
         };
         if value.is_some_and(|value| !fits(value)) {
-            problems.push(problem(path, format!("a text of 1 to {MAX_MODEL_BYTES} bytes")));
+            problems.push(problem(path, format!("must be a string of 1 to {MAX_MODEL_BYTES} bytes")));
         }
     }
 }
 
-/// Whether a caller names a credential. Whoever may start a run may not thereby send any secret of the host to a provider: which one a
-/// provider gets, the settings and the workflow say.
+/// Whether a caller names a credential. A caller who may start runs must not be able to send an arbitrary secret of the host to a
+/// provider: the settings and the workflow decide which credential a provider gets.
 pub fn names_credential(configurable: &Map<String, Value>) -> bool {
     let nested = configurable.get("ai").and_then(|ai| ai.get("credentialRef"));
     nested.or_else(|| configurable.get("ai.credentialRef")).is_some()
 }
 
-/// The provider that a caller names.
+/// The provider that the caller requests.
 pub fn named_provider(configurable: &Map<String, Value>) -> Option<&str> {
     let nested = configurable.get("ai").and_then(|ai| ai.get("provider"));
     nested.or_else(|| configurable.get("ai.provider"))?.as_str()
 }
 
-/// Checks tags and metadata.
+/// Validates tags and metadata.
 pub fn check_labels(tags: &[String], metadata: &Map<String, Value>, problems: &mut Vec<OptionProblem>) {
     if tags.len() > MAX_TAGS {
-        problems.push(problem("/tags", format!("at most {MAX_TAGS}, and there are {}", tags.len())));
+        problems.push(problem("/tags", format!("{} tags; the limit is {MAX_TAGS}", tags.len())));
     }
-    for (place, tag) in tags.iter().enumerate() {
+    for (index, tag) in tags.iter().enumerate() {
         if !(1..=MAX_TAG_CHARACTERS).contains(&tag.chars().count()) {
-            let message = format!("a text of 1 to {MAX_TAG_CHARACTERS} characters");
-            problems.push(problem(format!("/tags/{place}"), message));
+            let message = format!("must be a string of 1 to {MAX_TAG_CHARACTERS} characters");
+            problems.push(problem(format!("/tags/{index}"), message));
         }
     }
     let metadata = Value::Object(metadata.clone());
     if !canon::json::within_depth(&metadata, MAX_METADATA_DEPTH) {
-        problems.push(problem("/metadata", format!("nested at most {MAX_METADATA_DEPTH} levels deep")));
+        problems
+            .push(problem("/metadata", format!("must be nested at most {MAX_METADATA_DEPTH} levels deep")));
     }
     let size = metadata.to_string().len();
     if size > MAX_METADATA_BYTES {
-        problems
-            .push(problem("/metadata", format!("at most {MAX_METADATA_BYTES} bytes, and there are {size}")));
+        problems.push(problem("/metadata", format!("{size} bytes; the limit is {MAX_METADATA_BYTES}")));
     }
 }

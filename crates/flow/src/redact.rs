@@ -1,7 +1,6 @@
-//! Nothing that looks like a credential gets into an event, an error or a bundle.
+//! Keeps credentials out of events, errors and bundles.
 //!
-//! The shapes are those of widely used credentials. A text that holds one is kept, with the credential replaced; the
-//! rest of a document passes as it is.
+//! Recognizes the formats of widely used credentials. A match is replaced; the rest of the text or document is unchanged.
 
 mod shapes;
 
@@ -11,17 +10,17 @@ use std::sync::OnceLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use self::shapes::Finder;
+use self::shapes::CredentialFinder;
 
-/// What stands where a credential stood.
+/// The replacement of a credential.
 pub const MARK: &str = "[REDACTED]";
 
-/// How every credential begins, with as much as has to follow. Most texts have nothing of the kind, and this is found out many bytes at a
-/// time. It only says whether to look: where a credential begins and ends, the [`Finder`] knows.
-fn beginnings() -> &'static Regex {
-    static BEGINNINGS: OnceLock<Regex> = OnceLock::new();
-    BEGINNINGS.get_or_init(|| {
-        let beginnings = [
+/// Matches the prefix and the minimum length of every kind of credential. It is a fast test that rules out most texts;
+/// [`CredentialFinder`] then finds the exact ranges.
+fn prefixes() -> &'static Regex {
+    static PREFIXES: OnceLock<Regex> = OnceLock::new();
+    PREFIXES.get_or_init(|| {
+        let prefixes = [
             "sk-[A-Za-z0-9_-]{16}",
             "eyJ[A-Za-z0-9_-]{8}",
             "A[KS]IA[A-Z0-9]{16}",
@@ -32,21 +31,21 @@ fn beginnings() -> &'static Regex {
             "ilk_(?:live|test)_[A-Za-z0-9]{16}",
             "-----BEGIN ",
         ];
-        Regex::new(&beginnings.join("|")).expect("the beginnings above are a pattern")
+        Regex::new(&prefixes.join("|")).expect("the prefixes above form a valid pattern")
     })
 }
 
-/// A text without credentials.
+/// Replaces the credentials in a text.
 pub fn text(text: &str) -> Cow<'_, str> {
-    if !beginnings().is_match(text) {
+    if !prefixes().is_match(text) {
         return Cow::Borrowed(text);
     }
     let mut clean = String::new();
     let mut copied = 0;
-    for found in Finder::new(text) {
-        clean.push_str(&text[copied..found.start]);
+    for range in CredentialFinder::new(text) {
+        clean.push_str(&text[copied..range.start]);
         clean.push_str(MARK);
-        copied = found.end;
+        copied = range.end;
     }
     if copied == 0 {
         return Cow::Borrowed(text);
@@ -55,14 +54,14 @@ pub fn text(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Whether a text holds something that looks like a credential.
+/// Whether a text contains a credential.
 pub fn is_suspicious(text: &str) -> bool {
-    beginnings().is_match(text) && Finder::new(text).next().is_some()
+    prefixes().is_match(text) && CredentialFinder::new(text).next().is_some()
 }
 
-/// The JSON text of a document without credentials, names included: the very same text where there are none.
+/// Replaces the credentials in a JSON text, including those in member names. A text without credentials is returned unchanged.
 pub fn json(text: &str) -> Cow<'_, str> {
-    if !beginnings().is_match(text) || Finder::in_json(text).next().is_none() {
+    if !prefixes().is_match(text) || CredentialFinder::in_json(text).next().is_none() {
         return Cow::Borrowed(text);
     }
     let Ok(mut document) = canon::json::read(text.as_bytes(), &canon::json::Limits::default()) else {
@@ -71,15 +70,15 @@ pub fn json(text: &str) -> Cow<'_, str> {
     if clean(&mut document) { Cow::Owned(document.to_string()) } else { Cow::Borrowed(text) }
 }
 
-/// A document without credentials, names included.
+/// Replaces the credentials in a document, including those in member names.
 pub fn value(value: &mut Value) {
     clean(value);
 }
 
-/// Takes the credentials out of a document, and says whether there were any.
+/// Replaces the credentials in a document, and returns whether there were any.
 fn clean(value: &mut Value) -> bool {
     let mut changed = false;
-    // A stack of its own: documents may be nested as deeply as the reader allows.
+    // An explicit stack instead of recursion: documents can be nested as deeply as the reader allows.
     let mut open = vec![value];
     while let Some(value) = open.pop() {
         match value {
@@ -114,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_go_and_the_rest_stays() {
+    fn credentials_are_replaced_and_the_rest_is_unchanged() {
         let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl";
         let mut document = json!({
             "a": ["key sk-proj-abcdefghijklmnop1234", {"b": jwt}],
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_what_is_left_of_them() {
+    fn each_format_is_recognized_within_its_limits() {
         let key =
             "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIE\n-----END RSA PRIVATE KEY-----";
         let cases = [
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_document_is_the_same_text_where_there_is_nothing_to_hide() {
+    fn a_json_text_without_credentials_is_returned_unchanged() {
         for document in [json!({"id": "task-abcdefghijklmnop", "n": 1.50}), json!(["\\nghp_", "sk-", "eyJ"])]
         {
             let text = document.to_string();
@@ -180,8 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn no_text_takes_longer_than_in_proportion_to_its_length() {
-        // Each of these would be looked at again from every place in it, if what was seen were not remembered.
+    fn the_search_takes_linear_time() {
+        // Without remembering earlier results, each of these texts would be scanned again from every position in it.
         for part in [
             "eyJ-ghp_abcdefghijklmnopqrst-",
             "eyJ-",

@@ -1,4 +1,4 @@
-//! What a run is created with, and the states that it goes through.
+//! The facts that a run is created with, and its states.
 
 mod status;
 
@@ -13,30 +13,30 @@ pub use self::status::RunStatus;
 use crate::id::{NodeId, Principal, RunId, Tenant, WorkflowId};
 use crate::trace::TraceParent;
 
-/// The facts that a run is created with. They are recorded once, beside the log, and never change:
-/// the log holds what happened, and shows no more of these than a reader may see.
+/// The facts that a run is created with. They are stored once, next to the log, and never change. The log contains what happened, and
+/// only those of these facts that readers may see.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Genesis {
     pub run_id: RunId,
     pub tenant: Tenant,
-    /// Who created it, an opaque name.
+    /// The caller that created the run.
     pub principal: Principal,
     pub workflow_id: WorkflowId,
     /// The digest of the definition that the run is pinned to.
     pub definition: Digest,
-    /// What may run only once at a time, for `X-Dedup`.
+    /// The scope in which only one run at a time may exist (`X-Dedup`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope_id: Option<String>,
-    /// What the caller gave.
+    /// The inputs of the caller.
     pub inputs: Map<String, Value>,
-    /// The overlay of options.
+    /// The caller's overrides of options.
     pub configurable: Map<String, Value>,
-    /// For finding it again.
+    /// For filtering runs.
     pub tags: Vec<String>,
-    /// The caller's own.
+    /// Data of the caller, which the engine does not interpret.
     pub metadata: Map<String, Value>,
-    /// Where to call when a person is needed.
+    /// The URL that the host calls when the run needs a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<String>,
     /// The run that started this one.
@@ -46,13 +46,13 @@ pub struct Genesis {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Fork>,
     pub created_at: Timestamp,
-    /// The version of the engine that it runs under, where one was forced.
+    /// The engine version of the run, if the caller forced one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forced_engine_version: Option<u64>,
-    /// Whether it was created with a key for tests.
+    /// Whether the run was created with a test key.
     #[serde(default)]
     pub test: bool,
-    /// The span that it belongs under, where somebody traces.
+    /// The parent span of the run, if the caller sent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
     /// The message that started it.
@@ -64,18 +64,18 @@ pub struct Genesis {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Triggered {
-    /// Which trigger of the workflow.
+    /// The trigger of the workflow.
     pub trigger_id: String,
-    /// What kind of thing it listens to, as its definition spells it.
+    /// The kind of source, as spelled in the definition.
     pub event_type: String,
     /// The queue or the stream.
     pub source: String,
-    /// The id of the message: the same however often it is handed over.
+    /// The id of the message. It is the same for every delivery.
     pub message_id: String,
-    /// The node that gives the message to the run.
+    /// The trigger node that outputs the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<NodeId>,
-    /// What that node gives; nothing where there is none.
+    /// The outputs of that node; empty if there is no such node.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub data: Map<String, Value>,
 }
@@ -86,20 +86,20 @@ pub struct Triggered {
 pub struct Parent {
     pub run_id: RunId,
     pub node_id: NodeId,
-    /// The id of the event that it was started by.
+    /// The id of the event that started the child.
     pub causation_id: String,
     /// The type of the node.
     pub type_id: String,
-    /// The variables that the mapping names and the parent has not set: the child has no value for them, not
-    /// even its own default.
+    /// The variables that the mapping names but the parent has not set. They have no value in the child, not even
+    /// their default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unset: Vec<String>,
     /// Whether the child ends when the parent is cancelled.
     pub cancelled_with_parent: bool,
-    /// How many runs are above the child, its parent included.
+    /// The number of ancestors of the child, including its parent.
     #[serde(default)]
     pub depth: u32,
-    /// The round of the node that started it, in a loop.
+    /// The loop iteration of the node that started the child.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub iteration: u32,
     /// The attempt of that node.
@@ -107,7 +107,7 @@ pub struct Parent {
     pub attempt: u32,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
@@ -120,19 +120,19 @@ pub struct Fork {
     pub source_run_id: RunId,
     /// The first event that is not copied.
     pub from_sequence: u64,
-    /// What the fork does from there.
+    /// What the fork does after the copied events.
     pub mode: ForkMode,
 }
 
-/// What a fork does with what it did not copy.
+/// What a fork does after the copied events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ForkMode {
-    /// Repeats it from what was recorded.
+    /// Repeats the source run with its recorded results.
     Replay,
-    /// Goes its own way.
+    /// Executes nodes again, with new results.
     Branch,
 }
 
-/// A genesis is shared by everything that works on a run.
+/// A genesis, shared by all readers of a run.
 pub type SharedGenesis = Arc<Genesis>;

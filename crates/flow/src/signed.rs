@@ -1,7 +1,7 @@
-//! Small documents that carry their own proof: `base64url(payload).base64url(hmac_sha256(secret, domain payload))`, without padding.
+//! Small signed documents: `base64url(payload).base64url(hmac_sha256(secret, domain payload))`, without padding.
 //!
-//! The payload is canonical JSON. The domain is part of what is signed and not of the text, so that a document of one kind is
-//! never taken for one of another, even where both were signed with one secret.
+//! The payload is canonical JSON. The signature covers the domain, which is not part of the text. A document of one kind is therefore
+//! never accepted as another kind, even if both were signed with the same secret.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::Sha256;
 
-/// The longest text that is looked at, in bytes.
+/// The maximum length of a signed document, in bytes. Longer ones are rejected unread.
 pub const MAX_BYTES: usize = 2048;
 
 /// A kind of signed document.
@@ -19,15 +19,15 @@ pub const MAX_BYTES: usize = 2048;
 pub struct Domain(&'static str);
 
 impl Domain {
-    /// References to an interrupt. They were signed before there was another kind, and stay readable.
+    /// References to an interrupt. Its domain is empty because such documents existed before other kinds did.
     pub const INTERRUPT: Self = Self("");
-    /// Keys of one guided session. The line end is in no payload, so no document of this kind can be read as one of another.
+    /// Keys of one guided session. No payload contains a line end, so a document of this kind is never valid as another kind.
     pub const SESSION_KEY: Self = Self("interlock session key v1\n");
-    /// Names of the sessions of MCP clients.
+    /// The session ids of MCP clients.
     pub const MCP_CLIENT: Self = Self("interlock mcp client v1\n");
 }
 
-/// The document as text, signed.
+/// Signs a document and returns its text.
 pub fn seal(domain: Domain, document: &impl Serialize, secret: &[u8; 32]) -> String {
     let payload =
         serde_json::to_value(document).map_or_else(|_| String::new(), |value| canonical::string_of(&value));
@@ -36,14 +36,14 @@ pub fn seal(domain: Domain, document: &impl Serialize, secret: &[u8; 32]) -> Str
     format!("{payload}.{signature}")
 }
 
-/// Reads a document that one of the secrets signed; nothing for every other text, and nothing is said of why.
+/// Reads a document that was signed with one of the secrets. Returns `None` for every other text, without a reason.
 pub fn open<T: DeserializeOwned>(domain: Domain, text: &str, secrets: &[[u8; 32]]) -> Option<T> {
     if text.len() > MAX_BYTES {
         return None;
     }
     let (payload, signature) = text.split_once('.')?;
     let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-    // `verify_slice` compares in constant time; every secret is tried, whichever fits.
+    // `verify_slice` compares in constant time. Every secret is tried, so the time does not depend on which one matches.
     let fits = secrets
         .iter()
         .fold(false, |fits, secret| fits | mac(domain, secret, payload).verify_slice(&signature).is_ok());
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_of_one_kind_is_none_of_another() {
+    fn a_document_is_valid_only_in_the_domain_that_it_was_signed_for() {
         let secret = [7; 32];
         let all = [Domain::INTERRUPT, Domain::SESSION_KEY, Domain::MCP_CLIENT];
         for signed in all {

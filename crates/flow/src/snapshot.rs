@@ -1,4 +1,4 @@
-//! A run as a reader sees it.
+//! The snapshot: the state of a run as readers see it.
 
 mod view;
 
@@ -17,18 +17,18 @@ use crate::state::{Child, Interrupt, NodeState, NodeStatus, RunError, RunState};
 
 pub use self::view::{ChildView, InterruptView, NodeView, OwnerView, RunView};
 
-/// The version of the engine, where none was forced.
+/// The engine version of runs that were created without a forced one.
 pub const ENGINE_VERSION: u64 = 1;
 
-/// The snapshot of a run. The token of an interrupt is the host's to add.
+/// The snapshot of a run. The host adds the token of an interrupt.
 pub fn snapshot(definition: &Definition, state: &RunState, now: Timestamp) -> Value {
     serde_json::to_value(Snapshot::of(definition, state, now))
-        .expect("names are texts, so nothing can be refused")
+        .expect("all member names are strings, so serialization cannot fail")
 }
 
-/// The snapshot of a run, to be written. One is written with every append, so it borrows what it shows.
+/// The serializable snapshot of a run. It borrows from the state, because one is written with every append.
 ///
-/// Here and below the members are in the order of their names, as everywhere.
+/// The fields of this struct and those below are sorted by their JSON names, like in all stored JSON.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot<'s> {
@@ -55,7 +55,7 @@ pub struct Snapshot<'s> {
     metadata: &'s Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<Metrics<'s>>,
-    node_states: BTreeMap<&'s str, NodeShown<'s>>,
+    node_states: BTreeMap<&'s str, NodeSnapshot<'s>>,
     owner: Owner<'s>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_node_id: Option<&'s str>,
@@ -116,7 +116,7 @@ struct OpenInterrupt<'s> {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct NodeShown<'s> {
+struct NodeSnapshot<'s> {
     attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     completed_at: Option<String>,
@@ -132,7 +132,7 @@ struct NodeShown<'s> {
 }
 
 impl<'s> Snapshot<'s> {
-    /// The snapshot at a moment, which counts for values that expire.
+    /// The snapshot at `now`, without channel values that have expired by then.
     pub fn of(definition: &'s Definition, state: &'s RunState, now: Timestamp) -> Self {
         let genesis = &*state.genesis;
         let (parent, fork) = (genesis.parent.as_ref(), genesis.fork.as_ref());
@@ -197,7 +197,7 @@ impl<'s> OpenInterrupt<'s> {
     }
 }
 
-/// The node that holds the run up: the one that waits while it waits, and else the first that works.
+/// The node that the run waits for: a suspended one if the run waits or is paused, otherwise the first active one.
 fn current<'d>(definition: &'d Definition, state: &RunState) -> Option<&'d str> {
     let under_way = state.under_way(definition);
     let suspended = under_way.iter().find(|node| state.nodes[**node].status == NodeStatus::Suspended);
@@ -206,7 +206,7 @@ fn current<'d>(definition: &'d Definition, state: &RunState) -> Option<&'d str> 
     Some(definition.nodes[*node].id.as_str())
 }
 
-/// A child shows what its parent gave it; what a caller gave is shown as far as the workflow declares it.
+/// The visible inputs. A child run shows everything that its parent passed; other runs show only inputs that the workflow declares.
 fn inputs(definition: &Definition, state: &RunState) -> Map<String, Value> {
     let mut shown = mask::declared_inputs(definition, &state.genesis.inputs);
     if state.genesis.parent.is_some() {
@@ -229,14 +229,14 @@ fn channels(definition: &Definition, state: &RunState, now: Timestamp) -> Map<St
     shown.collect()
 }
 
-fn node_states<'s>(definition: &'s Definition, state: &'s RunState) -> BTreeMap<&'s str, NodeShown<'s>> {
+fn node_states<'s>(definition: &'s Definition, state: &'s RunState) -> BTreeMap<&'s str, NodeSnapshot<'s>> {
     let nodes = definition.nodes.iter().zip(&state.nodes);
     nodes
-        .map(|(node, state)| (node.id.as_str(), NodeShown::of(definition, &node.sensitive_outputs, state)))
+        .map(|(node, state)| (node.id.as_str(), NodeSnapshot::of(definition, &node.sensitive_outputs, state)))
         .collect()
 }
 
-impl<'s> NodeShown<'s> {
+impl<'s> NodeSnapshot<'s> {
     fn of(definition: &Definition, sensitive: &[String], state: &'s NodeState) -> Self {
         let has_outputs = !state.outputs.is_empty();
         Self {
@@ -267,7 +267,7 @@ fn configurable(options: &Map<String, Value>) -> Map<String, Value> {
     shown.collect()
 }
 
-/// An error as a reader sees it. Its text can come from anywhere, so secrets in it are redacted.
+/// An error as readers see it. Its text can come from any node or provider, so credentials are redacted.
 fn shown_error(error: &RunError) -> Value {
     let mut shown = closed_error(error);
     redact::value(&mut shown);

@@ -5,11 +5,11 @@ use crate::event::EventKind;
 /// A mode of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamMode {
-    /// What changes the run.
+    /// The changes of the run.
     Updates,
     /// The snapshot after each change.
     Values,
-    /// Pieces of the output of models.
+    /// Chunks of model output.
     Messages,
     /// Everything.
     Debug,
@@ -34,16 +34,18 @@ impl StreamMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamModes(Vec<StreamMode>);
 
-/// A text that names no modes.
+/// The `streamMode` of a request is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`streamMode` is `values` alone, or some of updates, messages and debug with commas between")]
+#[error(
+    "`streamMode` must be `values` alone, or a comma-separated list of `updates`, `messages` and `debug`"
+)]
 pub struct UnsupportedMode;
 
 impl StreamModes {
-    /// Reads `updates,debug`; nothing is `updates`.
+    /// Parses a list such as `updates,debug`. The default is `updates`.
     ///
     /// # Errors
-    /// When a mode is unknown, or `values` is not alone.
+    /// A mode is unknown, or `values` is combined with other modes.
     pub fn parse(text: Option<&str>) -> Result<Self, UnsupportedMode> {
         let Some(text) = text else { return Ok(Self(vec![StreamMode::Updates])) };
         let mode = |name: &str| StreamMode::ALL.into_iter().find(|mode| mode.as_str() == name.trim());
@@ -59,7 +61,7 @@ impl StreamModes {
         self.0.contains(&StreamMode::Values)
     }
 
-    /// Whether the stream shows events of that kind. For `values`, whether a snapshot follows one.
+    /// Whether the stream shows events of that kind. For `values`: whether an event of that kind is followed by a snapshot.
     pub fn show(&self, kind: &EventKind) -> bool {
         self.0.iter().any(|mode| match mode {
             StreamMode::Debug => true,
@@ -145,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_that_are_taken_and_what_they_show() {
+    fn modes_are_parsed_and_select_events() {
         let cases = [
             (None, true, false, false),
             (Some("updates"), true, false, false),

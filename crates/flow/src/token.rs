@@ -1,6 +1,6 @@
 //! Signed references to an interrupt, for people without a key.
 //!
-//! A [`signed`] document. A token says what it is for and until when; whether the interrupt still waits, the run says.
+//! A [`signed`] document that says what it permits and when it expires. The state of the run decides whether the interrupt is still open.
 
 use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 use crate::id::{InterruptId, NodeId, Principal, RunId};
 use crate::signed::{self, Domain};
 
-/// How long a token is good, in milliseconds.
+/// The lifetime of a token, in milliseconds.
 pub const LIFETIME_MS: u64 = 30 * 60 * 1000;
-/// The longest token that is looked at, in bytes.
+/// The maximum length of a token, in bytes.
 pub const MAX_BYTES: usize = signed::MAX_BYTES;
 
 /// What a token may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Intent {
-    /// Looking and answering.
+    /// Read the interrupt and answer it.
     Resolve,
-    /// Looking.
+    /// Read the interrupt.
     Inspect,
 }
 
-/// What a token says.
+/// The contents of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InterruptToken {
@@ -31,11 +31,11 @@ pub struct InterruptToken {
     /// The node that waits.
     pub node_id: NodeId,
     pub interrupt_id: InterruptId,
-    /// Until when, in milliseconds.
+    /// When the token expires, in milliseconds since the epoch.
     pub expires_at: u64,
     pub intent: Intent,
-    /// The principal that the token was issued to: an answer by the token is an answer of this principal. Tokens of earlier
-    /// versions have no holder; who answers with one is unknown.
+    /// The principal that the token was issued to. An answer with the token is recorded as an answer of this principal. Tokens of
+    /// earlier versions have no holder; the person who answers with one is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Principal>,
 }
@@ -43,24 +43,24 @@ pub struct InterruptToken {
 /// Why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It is none, or not signed by this host.
-    #[error("the token is not one of this host")]
+    /// The token is malformed, or was not signed by this host.
+    #[error("the token is invalid or was not issued by this host")]
     Unknown,
-    /// Its time is over.
+    /// The token has expired.
     #[error("the token has expired")]
     Expired,
 }
 
 impl InterruptToken {
-    /// The token as text.
+    /// Signs the token and returns its text.
     pub fn sign(&self, secret: &[u8; 32]) -> String {
         signed::seal(Domain::INTERRUPT, self, secret)
     }
 
-    /// Reads a token that one of the secrets signed: the current one, or one that was rotated out and is still good.
+    /// Reads a token that was signed with one of the secrets: the current one, or a rotated one that is still accepted.
     ///
     /// # Errors
-    /// When it is none, or its time is over.
+    /// The token is invalid or has expired.
     pub fn verify(text: &str, secrets: &[[u8; 32]], now: Timestamp) -> Result<Self, TokenError> {
         let token: Self = signed::open(Domain::INTERRUPT, text, secrets).ok_or(TokenError::Unknown)?;
         if token.expires_at <= now.0 {
@@ -92,12 +92,16 @@ mod tests {
         });
         let text = signed::seal(Domain::INTERRUPT, &old, &[1; 32]);
         let expected = InterruptToken { holder: None, ..token() };
-        assert_eq!(expected.sign(&[1; 32]), text, "a token without a holder has the bytes of before");
+        assert_eq!(
+            expected.sign(&[1; 32]),
+            text,
+            "a token without a holder has the same bytes as in earlier versions"
+        );
         assert_eq!(InterruptToken::verify(&text, &[[1; 32]], Timestamp(0)), Ok(expected));
     }
 
     #[test]
-    fn a_token_is_read_back_by_whoever_has_a_secret_that_signed_it() {
+    fn a_token_is_valid_with_any_accepted_secret_until_it_expires() {
         let (old, new) = ([1; 32], [2; 32]);
         let text = token().sign(&old);
         assert_eq!(InterruptToken::verify(&text, &[new, old], Timestamp(999)), Ok(token()));
@@ -106,16 +110,16 @@ mod tests {
     }
 
     #[test]
-    fn no_changed_character_survives() {
+    fn a_token_with_any_changed_character_is_rejected() {
         let text = token().sign(&[1; 32]);
-        for place in 0..text.len() {
+        for index in 0..text.len() {
             let mut changed = text.clone().into_bytes();
-            changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
+            changed[index] = if changed[index] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
             assert_eq!(
                 InterruptToken::verify(&changed, &[[1; 32]], Timestamp(0)),
                 Err(TokenError::Unknown),
-                "{place}"
+                "{index}"
             );
         }
         for text in ["", ".", "a", "a.b", "a.b.c", &"a".repeat(9000)] {

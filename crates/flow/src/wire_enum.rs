@@ -1,7 +1,7 @@
-//! Closed sets of words on the wire.
+//! Enums with a fixed spelling on the wire.
 
-/// An enum whose members are words on the wire: in events, in definitions, and in their schemas.
-macro_rules! words {
+/// Defines an enum whose variants have a fixed spelling in events, definitions and their JSON Schemas.
+macro_rules! wire_enum {
     ($(#[$meta:meta])* $vis:vis enum $name:ident {
         $($(#[$doc:meta])* $variant:ident => $text:literal,)+
     }) => {
@@ -45,4 +45,4 @@ macro_rules! words {
     };
 }
 
-pub(crate) use words;
+pub(crate) use wire_enum;

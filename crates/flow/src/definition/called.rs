@@ -10,9 +10,9 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 pub use self::inputs::Inputs;
-use crate::wire_enum::words;
+use crate::wire_enum::wire_enum;
 
-words! {
+wire_enum! {
     /// A kind of storage that nodes call.
     pub enum Surface {
         Fs => "fs",

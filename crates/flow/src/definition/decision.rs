@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
-use crate::wire_enum::words;
+use crate::wire_enum::wire_enum;
 
-words! {
+wire_enum! {
     pub enum DecisionKind {
         /// Start these workers.
         NextWorker => "next-worker",

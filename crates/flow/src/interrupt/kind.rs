@@ -1,9 +1,9 @@
 //! The kinds of interrupts.
 
 use crate::run::RunStatus;
-use crate::wire_enum::words;
+use crate::wire_enum::wire_enum;
 
-words! {
+wire_enum! {
     /// What an interrupt waits for.
     pub enum InterruptKind {
         /// A person has to approve.

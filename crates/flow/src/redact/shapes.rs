@@ -1,66 +1,66 @@
-//! What widely used credentials look like, found in one pass.
+//! The formats of widely used credentials, found in one pass.
 //!
-//! All but private keys are made of letters, digits, `_` and `-`. A text is cut into runs of these. A credential begins where a run does,
-//! or behind a `_` or `-` in it, and not in the middle of a word: `task-…` is no `sk-…`. Each run is looked at once from its beginning to
-//! its end, and at most twice more as a part of the token before it, so no text takes longer than in proportion to its length.
+//! All credentials except private keys consist of letters, digits, `_` and `-`. The finder splits a text into runs of these characters. A
+//! credential starts at the start of a run, or after a `_` or `-` in it, but not inside a word: `task-…` does not contain `sk-…`. Each run is
+//! scanned once from start to end, and at most twice more as a part of the preceding token, so the search takes linear time.
 
 use std::ops::Range;
 
-/// The letters of a token.
+/// Whether a byte can be part of a token.
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// How many bytes there are from a place on that are as they have to be.
-fn length(text: &[u8], from: usize, fits: impl Fn(u8) -> bool) -> usize {
+/// The number of consecutive bytes from `from` on that fulfil `fits`.
+fn prefix_length(text: &[u8], from: usize, fits: impl Fn(u8) -> bool) -> usize {
     let rest = text.get(from..).unwrap_or_default();
     rest.iter().position(|byte| !fits(*byte)).unwrap_or(rest.len())
 }
 
 /// Finds credentials from left to right.
-pub(super) struct Finder<'t> {
+pub(super) struct CredentialFinder<'t> {
     text: &'t [u8],
-    /// Whether the text is JSON, where a letter behind a `\` is none of the word that follows it.
+    /// Whether the text is JSON. Then the letter after a `\` belongs to the escape sequence and not to the following word.
     is_json: bool,
     at: usize,
-    /// The run that is looked at.
+    /// The current run of token characters.
     run: Range<usize>,
-    /// Where a token of three parts ends whose first part is the run; nothing where it is none. Worked out when it is needed.
+    /// The end of a three-part token whose first part is the current run; `Some(None)` if the run does not start one. Computed on demand.
     parts_end: Option<Option<usize>>,
 }
 
-impl<'t> Finder<'t> {
-    /// In a text as people read it.
+impl<'t> CredentialFinder<'t> {
+    /// Searches plain text.
     pub(super) fn new(text: &'t str) -> Self {
         Self { text: text.as_bytes(), is_json: false, at: 0, run: 0..0, parts_end: None }
     }
 
-    /// In the JSON text of a document. It may find more than the document holds, and never less.
+    /// Searches the JSON text of a document. It can find more than the document contains, but never less.
     pub(super) fn in_json(text: &'t str) -> Self {
         Self { is_json: true, ..Self::new(text) }
     }
 
-    /// Whether a word begins at a place of the run. What begins with a `-` is never in the middle of one.
-    fn begins(&self, place: usize) -> bool {
-        if place == self.run.start
-            || self.text[place] == b'-'
-            || !self.text[place - 1].is_ascii_alphanumeric()
+    /// Whether a word starts at `position`. A credential that starts with `-` is never inside a word.
+    fn starts_word(&self, position: usize) -> bool {
+        if position == self.run.start
+            || self.text[position] == b'-'
+            || !self.text[position - 1].is_ascii_alphanumeric()
         {
             return true;
         }
         let start = self.run.start;
         let is_escaped = self.is_json && start > 0 && self.text[start - 1] == b'\\';
-        is_escaped && (place == start + 1 || (self.text[start] == b'u' && place == start + 5))
+        is_escaped && (position == start + 1 || (self.text[start] == b'u' && position == start + 5))
     }
 
-    /// The end of the credential that begins at a place of the run.
-    fn end_at(&mut self, place: usize) -> Option<usize> {
+    /// The end of the credential that starts at `position`.
+    fn end_at(&mut self, position: usize) -> Option<usize> {
         let text = self.text;
-        let rest = &text[place..self.run.end];
-        // The most that may follow a beginning, where so much does.
+        let rest = &text[position..self.run.end];
+        // The end of the longest continuation after a prefix of length `beginning`, if it has at least `least` bytes.
         let followed = |beginning: usize, least: usize, fits: fn(u8) -> bool| {
-            let count = length(text, place + beginning, |byte| is_token(byte) && fits(byte));
-            (count >= least).then_some(place + beginning + count)
+            let count = prefix_length(text, position + beginning, |byte| is_token(byte) && fits(byte));
+            (count >= least).then_some(position + beginning + count)
         };
         let plain = |byte: u8| byte.is_ascii_alphanumeric();
         match rest {
@@ -70,7 +70,7 @@ impl<'t> Finder<'t> {
                 let id = rest.get(4..20)?;
                 let fits = id.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
                 let ends = rest.get(20).is_none_or(|byte| !plain(*byte));
-                (fits && ends).then_some(place + 20)
+                (fits && ends).then_some(position + 20)
             }
             [b'A', b'I', b'z', b'a', ..] => followed(4, 30, is_token),
             [b'g', b'h', b'p' | b'o' | b'u' | b's' | b'r', b'_', ..] => followed(4, 20, plain),
@@ -81,39 +81,40 @@ impl<'t> Finder<'t> {
             [b'i', ..] if rest.starts_with(b"ilk_live_") || rest.starts_with(b"ilk_test_") => {
                 followed(9, 16, plain)
             }
-            [b'-', ..] => self.end_of_key(place),
+            [b'-', ..] => self.end_of_key(position),
             _ => None,
         }
     }
 
-    /// The end of `first.second.third`, where the run is the first.
+    /// The end of `first.second.third`, where the current run is `first`.
     fn end_of_parts(&mut self) -> Option<usize> {
         if let Some(known) = self.parts_end {
             return known;
         }
-        let dot = |place: usize| self.text.get(place) == Some(&b'.');
+        let dot = |position: usize| self.text.get(position) == Some(&b'.');
         let second = self.run.end + 1;
-        let count = if dot(self.run.end) { length(self.text, second, is_token) } else { 0 };
+        let count = if dot(self.run.end) { prefix_length(self.text, second, is_token) } else { 0 };
         let third = second + count + 1;
-        let found = (count >= 4 && dot(third - 1)).then(|| third + length(self.text, third, is_token));
+        let found = (count >= 4 && dot(third - 1)).then(|| third + prefix_length(self.text, third, is_token));
         self.parts_end = Some(found);
         found
     }
 
-    /// The end of a private key in letters: its last line, or all that follows where it has none.
-    fn end_of_key(&self, place: usize) -> Option<usize> {
+    /// The end of a PEM private key: the end of its last line, or of the text if that line is missing.
+    fn end_of_key(&self, position: usize) -> Option<usize> {
         const BEGIN: &[u8] = b"-----BEGIN ";
         const END: &[u8] = b"-----END ";
-        let words = |from: usize| length(self.text, from, |byte| byte.is_ascii_uppercase() || byte == b' ');
+        let words =
+            |from: usize| prefix_length(self.text, from, |byte| byte.is_ascii_uppercase() || byte == b' ');
         let line = |from: usize| {
             let to = from + words(from);
             let is_key = self.text[from..to].ends_with(b"PRIVATE KEY");
             (is_key && self.text[to..].starts_with(b"-----")).then_some(to + 5)
         };
-        if !self.text[place..].starts_with(BEGIN) {
+        if !self.text[position..].starts_with(BEGIN) {
             return None;
         }
-        let mut at = line(place + BEGIN.len())?;
+        let mut at = line(position + BEGIN.len())?;
         while at < self.text.len() {
             if self.text[at..].starts_with(END) {
                 at += END.len();
@@ -128,26 +129,26 @@ impl<'t> Finder<'t> {
     }
 }
 
-impl Iterator for Finder<'_> {
+impl Iterator for CredentialFinder<'_> {
     type Item = Range<usize>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if self.at >= self.run.end {
-                self.at += length(self.text, self.at, |byte| !is_token(byte));
-                self.run = self.at..self.at + length(self.text, self.at, is_token);
+                self.at += prefix_length(self.text, self.at, |byte| !is_token(byte));
+                self.run = self.at..self.at + prefix_length(self.text, self.at, is_token);
                 self.parts_end = None;
                 if self.run.is_empty() {
                     return None;
                 }
             }
             while self.at < self.run.end {
-                let place = self.at;
-                if self.begins(place)
-                    && let Some(end) = self.end_at(place)
+                let position = self.at;
+                if self.starts_word(position)
+                    && let Some(end) = self.end_at(position)
                 {
                     self.at = end;
-                    return Some(place..end);
+                    return Some(position..end);
                 }
                 self.at += 1;
             }

@@ -4,30 +4,30 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The state of a run, as a reader sees it.
+/// The state of a run, as readers see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunStatus {
-    /// Created, and not begun.
+    /// Created, but not started.
     #[default]
     Pending,
-    /// Something can happen.
+    /// Nodes are being executed, or can be.
     Running,
-    /// Halted by somebody.
+    /// Paused by a caller.
     Paused,
-    /// A person has to decide.
+    /// Waits for the decision of a person.
     WaitingApproval,
-    /// A person has to answer.
+    /// Waits for the answer of a person.
     WaitingInput,
-    /// Something outside has to happen.
+    /// Waits for an external event.
     WaitingExternal,
-    /// Ended as it should.
+    /// Ended successfully.
     Completed,
     /// Ended with an error.
     Failed,
-    /// Being ended.
+    /// Cancellation is in progress.
     Cancelling,
-    /// Ended by somebody.
+    /// Ended by cancellation.
     Cancelled,
 }
 
@@ -62,17 +62,17 @@ impl RunStatus {
         }
     }
 
-    /// The state of that spelling.
+    /// Parses the spelling on the wire.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
 
-    /// Whether nothing more can happen.
+    /// Whether the run has ended.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
-    /// Whether it waits for somebody.
+    /// Whether the run waits for a person or an external event.
     pub const fn is_waiting(self) -> bool {
         matches!(self, Self::WaitingApproval | Self::WaitingInput | Self::WaitingExternal)
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::NodeConfig;
 use super::derive::{present, whole};
 use crate::definition::decision;
-use crate::wire_enum::words;
+use crate::wire_enum::wire_enum;
 
 /// The name that receives a variable, and the variable.
 pub type Mapping = BTreeMap<String, String>;
@@ -97,7 +97,7 @@ fn mapping_per_worker(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "additionalProperties": mapping(generator)})
 }
 
-words! {
+wire_enum! {
     /// What the failure of a child does to the node that started it.
     #[derive(Default)]
     pub enum OnChildFailure {
@@ -139,7 +139,7 @@ fn always(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"const": true})
 }
 
-words! {
+wire_enum! {
     /// How the workers of one decision are started.
     #[derive(Default)]
     pub enum FanOutPolicy {
@@ -153,7 +153,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// How a question of the supervisor reaches a person.
     #[derive(Default)]
     pub enum AskUserRouting {
@@ -167,7 +167,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// When the workers of a dispatch are joined.
     #[derive(Default)]
     pub enum JoinMode {
@@ -183,7 +183,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// What the failure of one worker does to the join.
     #[derive(Default)]
     pub enum OnWorkerFailure {

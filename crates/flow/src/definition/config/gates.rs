@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::derive::{present, whole};
 use super::{MAX_MILLISECONDS, closed};
 use crate::interrupt::InterruptKind;
-use crate::wire_enum::words;
+use crate::wire_enum::wire_enum;
 
 /// `core.interrupt`, and the interrupts that the work of a node asks for at run time.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -92,7 +92,7 @@ fn questions_schema(_: &mut SchemaGenerator) -> Schema {
     Schema::try_from(questions()).expect("an object is a schema")
 }
 
-words! {
+wire_enum! {
     /// What a person may do at an approval gate.
     pub enum ApprovalAction {
         Accept => "accept",
@@ -106,7 +106,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// How many rejections close a gate that needs several approvals.
     #[derive(Default)]
     pub enum RejectionPolicy {

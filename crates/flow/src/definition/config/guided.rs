@@ -5,9 +5,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::MAX_MILLISECONDS;
-use crate::wire_enum::words;
+use crate::wire_enum::wire_enum;
 
-words! {
+wire_enum! {
     /// How long the agent works without a person.
     pub enum Autonomy {
         Guided => "guided",
@@ -17,7 +17,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     pub enum RiskPolicy {
         Conservative => "conservative",
         Balanced => "balanced",

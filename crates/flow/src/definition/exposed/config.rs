@@ -8,7 +8,7 @@ use super::address::{self, Template};
 use super::{Arguments, ExposedType, MAX_ARGUMENTS, MAX_DESCRIPTION_CHARACTERS, MAX_VALUES};
 use crate::definition::Problem;
 use crate::definition::config::derived_schema;
-use crate::wire_enum::words;
+use crate::wire_enum::wire_enum;
 
 /// The names of tools, prompts and resources: 1 to [`super::MAX_NAME_CHARACTERS`] characters without control characters.
 const NAME_PATTERN: &str = r"^[^\x00-\x1f\x7f]{1,128}$";
@@ -60,7 +60,7 @@ exposed_configs! {
     Roots(RootsConfig),
 }
 
-words! {
+wire_enum! {
     pub enum Transport {
         StreamableHttp => "streamable-http",
     }

@@ -155,7 +155,7 @@ pub(in crate::definition) fn equal(
             meter.charge(8)?;
             Ok(numbers(left, right) == Some(Ordering::Equal))
         }
-        _ => meter.same(left, right),
+        _ => meter.equal(left, right),
     }
 }
 

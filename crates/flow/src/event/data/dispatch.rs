@@ -8,9 +8,9 @@ use serde_json::{Number, Value};
 use crate::definition::config::JoinMode;
 use crate::id::{RunId, WorkflowId};
 use crate::state::RunError;
-use crate::wire_enum::words;
+use crate::wire_enum::wire_enum;
 
-words! {
+wire_enum! {
     /// The steps of a handoff to a child run.
     pub enum ChainPhase {
         /// A worker is about to be started.
@@ -30,7 +30,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// What came of workers that were joined.
     pub enum JoinOutcome {
         /// All that was needed.

@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::{present, rfc3339};
 use crate::id::{InterruptId, NodeId, RunId};
 use crate::interrupt::InterruptKind;
-use crate::wire_enum::words;
+use crate::wire_enum::wire_enum;
 
-words! {
+wire_enum! {
     /// How an interrupt ended, as an event tells it. A timeout is a rejection: silence approves nothing.
     pub enum InterruptOutcome {
         /// The node goes on with the answer.
@@ -19,7 +19,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// Why an interrupt ended without an answer.
     pub enum ResolveReason {
         /// Nobody answered in time.

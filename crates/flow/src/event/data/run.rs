@@ -10,9 +10,9 @@ use super::{present, rfc3339};
 use crate::engine::DrainPolicy;
 use crate::id::{NodeId, Principal, RunId, Tenant, WorkflowId};
 use crate::state::RunError;
-use crate::wire_enum::words;
+use crate::wire_enum::wire_enum;
 
-words! {
+wire_enum! {
     /// How a replay differs from what was recorded.
     pub enum Divergence {
         /// Another event, or the same one of another node.
