@@ -1,6 +1,6 @@
-//! Channels: how a write is combined with what is there, and who may write.
+//! Channels: reducers, which combine a write with the current value, and access rules.
 
-mod reach;
+mod view;
 
 use std::collections::BTreeMap;
 
@@ -13,48 +13,48 @@ use crate::definition::{Channel, Definition, Node};
 use crate::failure::FailureCode;
 use crate::state::RunError;
 
-pub use self::reach::Reach;
+pub use self::view::ChannelView;
 
-/// The most entries of a channel that sets no limit itself: a run folds to one state in memory.
+/// The maximum number of entries of a channel without a `maxSize`. The limit exists because the state of a run is kept in memory.
 pub const MAX_ENTRIES: usize = 100_000;
 
-/// A channel after its writes so far.
+/// The current value of a channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChannelState {
     pub value: Value,
-    /// When each entry was written, where entries age.
+    /// When each entry was written, if the value is a list.
     times: Vec<Timestamp>,
 }
 
-/// What a write is combined under.
+/// The rules by which a write is combined with the current value.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
-    /// How it is combined.
+    /// The reducer.
     pub reducer: &'a Reducer,
-    /// How many entries are kept.
+    /// The maximum number of entries.
     pub max_size: Option<u64>,
-    /// How long an entry is kept, in milliseconds.
+    /// The lifetime of an entry, in milliseconds.
     pub ttl_ms: Option<u64>,
 }
 
 impl<'a> Rules<'a> {
-    /// Those of a declared channel.
+    /// The rules of a declared channel.
     pub fn of(channel: &'a Channel) -> Self {
         Self { reducer: &channel.reducer, max_size: channel.max_size, ttl_ms: channel.ttl_ms }
     }
 }
 
 impl ChannelState {
-    /// A channel that nobody wrote to.
+    /// A channel without writes.
     pub fn of_default(value: Value) -> Self {
         Self { value, times: Vec::new() }
     }
 
-    /// Combines a write with what is there.
+    /// Combines a write with the current value.
     pub fn write(current: Option<Self>, write: &Value, at: Timestamp, rules: &Rules<'_>) -> Self {
         let mut state = current.unwrap_or_else(|| Self::of_default(Value::Null));
         match rules.reducer {
-            // What is not made of entries has no times: those of an earlier reducer would age what stands there now.
+            // A value that is not a list has no times. Times that an earlier reducer left would expire the new value.
             Reducer::Replace | Reducer::Vendor(_) => state = Self::of_default(write.clone()),
             Reducer::Counter => state = Self::of_default(sum(&state.value, write)),
             Reducer::Merge => {
@@ -68,9 +68,9 @@ impl ChannelState {
                 state = Self::of_default(Value::Object(members));
             }
             Reducer::Message => {
-                let same = |item: &Value| item.get("messageId") == write.get("messageId");
-                let there = write.get("messageId").is_some() && state.items().iter().any(same);
-                if !there {
+                let is_same = |item: &Value| item.get("messageId") == write.get("messageId");
+                let exists = write.get("messageId").is_some() && state.items().iter().any(is_same);
+                if !exists {
                     state.push(write.clone(), at);
                 }
             }
@@ -86,8 +86,8 @@ impl ChannelState {
                 let same = |item: &Value| {
                     voter.is_some() && item.get("userId").or_else(|| item.get("voter")) == voter
                 };
-                if let Some(place) = state.items().iter().position(same) {
-                    state.remove(place);
+                if let Some(index) = state.items().iter().position(same) {
+                    state.remove(index);
                 }
                 state.push(write.clone(), at);
             }
@@ -107,14 +107,14 @@ impl ChannelState {
         state
     }
 
-    /// Drops the entries that are too old at a moment.
+    /// Drops the entries that have expired by `now`.
     pub fn expire(&mut self, ttl_ms: Option<u64>, now: Timestamp) {
         let Some(ttl) = ttl_ms else { return };
         let old = self.times.iter().take_while(|written| now.since(**written) > ttl).count();
         self.drop_first(old);
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn size(&self) -> usize {
         match &self.value {
             Value::Array(items) => items.len(),
@@ -124,14 +124,14 @@ impl ChannelState {
         }
     }
 
-    /// Brings a copy up to date that shows entries as `{value, _ts}`, after one write to a channel of `before` entries.
+    /// Updates a copy that has entries of the form `{value, _ts}` after one write. The channel had `before` entries before the write.
     pub(crate) fn mirror(&self, copy: &mut Value, before: usize, reducer: &Reducer) {
         let (Value::Array(items), Some(written)) = (&self.value, self.times.last()) else {
             *copy = self.value.clone();
             return;
         };
         match (copy, items.last()) {
-            // What was written is one entry more, and some at the front fewer: the rest need not be copied again.
+            // An append adds one entry and may drop some at the front. The other entries need no copy.
             (Value::Array(shown), Some(last)) if *reducer == Reducer::Append && shown.len() == before => {
                 shown.drain(..(before + 1).saturating_sub(items.len()));
                 shown.push(entry(last, *written));
@@ -140,7 +140,7 @@ impl ChannelState {
         }
     }
 
-    /// The entries with their times, as `{value, _ts}`.
+    /// The entries with their times, in the form `{value, _ts}`.
     pub fn entries(&self) -> Value {
         let times = self.times.iter().copied().chain(std::iter::repeat(Timestamp(0)));
         self.items().iter().zip(times).map(|(value, time)| entry(value, time)).collect()
@@ -153,7 +153,7 @@ impl ChannelState {
     fn push(&mut self, item: Value, at: Timestamp) {
         match &mut self.value {
             Value::Array(items) => {
-                // Entries of a default have no time of their own: they are as old as the first write.
+                // The entries of a default value have no times. They count as written at the first write.
                 self.times.resize(items.len(), at);
                 items.push(item);
             }
@@ -162,12 +162,12 @@ impl ChannelState {
         self.times.push(at);
     }
 
-    fn remove(&mut self, place: usize) {
+    fn remove(&mut self, index: usize) {
         if let Value::Array(items) = &mut self.value {
-            items.remove(place);
+            items.remove(index);
         }
-        if place < self.times.len() {
-            self.times.remove(place);
+        if index < self.times.len() {
+            self.times.remove(index);
         }
     }
 
@@ -193,10 +193,10 @@ fn sum(left: &Value, right: &Value) -> Value {
     serde_json::Number::from_f64(sum).map_or_else(|| left.clone(), Value::Number)
 }
 
-/// Checks a write before it is recorded.
+/// Validates a write, before it is recorded.
 ///
 /// # Errors
-/// What is wrong with it.
+/// `channel_access_denied`, `validation_error`
 pub fn check_write(
     name: &str,
     channel: &Channel,
@@ -212,12 +212,12 @@ pub fn check_write(
 /// Checks that a node may write to a channel.
 ///
 /// # Errors
-/// When it may not.
+/// `channel_access_denied`
 pub fn check_writer(name: &str, channel: &Channel, node: &Node) -> Result<(), RunError> {
     if allowed(channel.writers.as_deref(), node) { Ok(()) } else { Err(denied(name, node, "writers")) }
 }
 
-/// Checks what is written, whoever writes it.
+/// Validates the written value, independent of the writer.
 fn check_value(
     name: &str,
     channel: &Channel,
@@ -235,7 +235,7 @@ fn check_value(
     check_schema(name, channel, &after)
 }
 
-/// What a reducer can combine at all.
+/// Checks that the reducer can combine the value.
 fn check_shape(name: &str, channel: &Channel, write: &Value) -> Result<(), RunError> {
     let expected = match channel.reducer {
         Reducer::Counter if !write.is_number() => "a number",
@@ -249,29 +249,29 @@ fn check_shape(name: &str, channel: &Channel, write: &Value) -> Result<(), RunEr
         | Reducer::Message
         | Reducer::Vendor(_) => return Ok(()),
     };
-    Err(invalid(name, &format!("a write to it has to be {expected}")))
+    Err(invalid(name, &format!("a write must be {expected}")))
 }
 
 fn check_size(name: &str, channel: &Channel, after: &ChannelState) -> Result<(), RunError> {
     let most = channel.max_size.filter(|_| channel.reducer != Reducer::Append);
     if most.is_some_and(|most| u64::try_from(after.size()).is_ok_and(|size| size > most)) {
-        return Err(invalid(name, "it is full: its `maxSize` is reached"));
+        return Err(invalid(name, "full: `maxSize` is reached"));
     }
     Ok(())
 }
 
 fn check_schema(name: &str, channel: &Channel, after: &ChannelState) -> Result<(), RunError> {
     if channel.schema.as_ref().is_some_and(|schema| !schema.is_valid(&after.value)) {
-        return Err(invalid(name, "its value would not be what its schema says"));
+        return Err(invalid(name, "the new value would not match its schema"));
     }
     Ok(())
 }
 
-/// Checks many writes of one node before the first of them is recorded, as work that ends has them. Each was checked where it was made,
-/// on what was there then. So the schema is held against what all of them come to, once for each channel.
+/// Validates all writes of an ended effect of a node, before the first of them is recorded. Each of them was validated when it was made,
+/// against the channel as it was then. This function validates the combined result against the current channel, once per channel.
 ///
 /// # Errors
-/// What is wrong with one of them, or with all of them together.
+/// `channel_access_denied`, `validation_error`
 pub(crate) fn check_writes<'a>(
     definition: &Definition,
     states: &BTreeMap<String, ChannelState>,
@@ -297,14 +297,14 @@ pub(crate) fn check_writes<'a>(
 /// Checks that a node may read a channel.
 ///
 /// # Errors
-/// When it may not.
+/// `channel_access_denied`
 pub fn check_read(name: &str, channel: &Channel, node: &Node) -> Result<(), RunError> {
     if allowed(channel.readers.as_deref(), node) { Ok(()) } else { Err(denied(name, node, "readers")) }
 }
 
-/// Whether a write of a version of the schema still counts.
+/// Whether a write that was made under a schema version is still readable.
 pub fn is_readable(channel: &Channel, version: u64) -> bool {
-    // A newer version is read as it is: its author promised more, not less.
+    // Newer versions are assumed to be compatible with older ones.
     version >= channel.schema_version || channel.compatible_with.contains(&version)
 }
 
@@ -325,7 +325,7 @@ fn denied(name: &str, node: &Node, side: &str) -> RunError {
     });
     RunError::of(
         FailureCode::ChannelAccessDenied,
-        format!("the node is not among the {side} of channel `{name}`"),
+        format!("the node is not listed in the `{side}` of channel `{name}`"),
     )
     .with(details)
 }

@@ -1,8 +1,7 @@
-//! Workflow definitions: read and checked once, at registration.
+//! Workflow definitions: read and validated once, at registration.
 //!
-//! [`Definition`] is the proof that a document was checked: every edge has its ends, every node
-//! a type that is served with a configuration that the type takes, every channel a reducer. The
-//! document itself is kept as it came, because that is how it is given back.
+//! A [`Definition`] proves that a document is valid: every edge connects two nodes, every node has a supported type with a valid
+//! configuration, every channel has a reducer. The original document is kept, because clients get it back unchanged.
 
 pub mod called;
 pub mod capability;
@@ -42,56 +41,57 @@ pub use self::problem::Problem;
 pub use self::trigger::{Listening, SourceKind, UnservedKind, UnservedTrigger};
 use crate::id::{NodeId, WorkflowId};
 
-/// The place of a node in [`Definition::nodes`].
+/// The index of a node in [`Definition::nodes`].
 pub type NodeIndex = usize;
 
-/// A checked workflow.
+/// A validated workflow.
 pub struct Definition {
     pub id: WorkflowId,
-    /// What people call it.
+    /// The display name.
     pub name: String,
-    /// Its version, in the author's own scheme.
+    /// The version, in the author's own scheme.
     pub version: String,
     /// The digest of the canonical document. A run pins it.
     pub digest: Digest,
-    /// The document as it came.
+    /// The original document.
     pub document: Arc<Value>,
-    /// Its nodes, in the order of the document.
+    /// The nodes in the order of the document.
     pub nodes: Vec<Node>,
-    /// The places of the nodes, by id. Shared by all runs.
-    pub(crate) places: Arc<BTreeMap<NodeId, NodeIndex>>,
-    /// Its edges, in the order of the document.
+    /// The indexes of the nodes by id. Shared by all runs.
+    pub(crate) node_indexes: Arc<BTreeMap<NodeId, NodeIndex>>,
+    /// The edges in the order of the document.
     pub edges: Vec<Edge>,
-    /// Who follows whom.
+    /// The edges by node, and the execution order.
     pub graph: Graph,
     pub variables: Vec<Variable>,
     pub channels: BTreeMap<String, Channel>,
-    /// Limits and such.
+    /// Limits and retries.
     pub settings: Settings,
-    /// What `configurable` may hold, where the workflow says so.
+    /// The schema of `configurable`, if the workflow has one.
     pub configurable_schema: Option<jsonschema::Validator>,
     /// How sensitive values are shown.
     pub masking: Masking,
-    /// The agent that the workflow is written for, where its author says so: what it is handed and gives back is held to that agent's schemas.
+    /// The agent that the workflow is written for, if its author names one. The inputs and outputs of the workflow must match the schemas of
+    /// that agent.
     pub required_agent: Option<String>,
-    /// The triggers that listen to messages.
+    /// The triggers that listen for messages.
     pub triggers: Vec<Listening>,
-    /// The triggers that are enabled and never fire.
+    /// The enabled triggers that never fire, because the host does not support them.
     pub unserved_triggers: Vec<UnservedTrigger>,
-    /// What its patterns cost.
+    /// The size of its patterns.
     pub patterns: Patterns,
-    /// How much there is to look at for a decision: nodes, ports, and terms and places of conditions.
+    /// An estimate of the work of a decision: the number of nodes and ports, and the size of conditions.
     pub weight: u64,
-    /// How many bytes its document has, about.
+    /// The approximate size of the document in bytes.
     pub bytes: u64,
 }
 
-/// What the patterns of a definition cost.
+/// The size of the patterns of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patterns {
-    /// How many bytes they take once they are compiled, about.
+    /// The approximate size of the compiled patterns in bytes.
     pub bytes: u64,
-    /// How many they may take, where they take more: they are not compiled then, and runs of the definition fail.
+    /// The limit, if they exceed it. The patterns are not compiled then, and runs of the definition fail.
     pub over: Option<u64>,
 }
 
@@ -105,22 +105,20 @@ impl fmt::Debug for Definition {
     }
 }
 
-/// A connection of two nodes.
+/// An edge between two nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edge {
     pub id: String,
-    /// Where it begins.
     pub source: NodeIndex,
-    /// Where it ends.
     pub target: NodeIndex,
-    /// The output that it takes.
+    /// The output of the source.
     pub source_output: String,
-    /// The input that it feeds. Nothing where the author names none and the target does not declare `input`: such an edge only
-    /// says what comes first.
+    /// The input of the target. `None` if the author names none and the target does not declare `input`: such an edge only defines the
+    /// execution order.
     pub target_input: Option<String>,
-    /// When it counts.
+    /// The condition under which the edge is satisfied.
     pub condition: Option<Condition>,
-    /// What has to be true of all that comes in at the target.
+    /// The rule for all incoming edges of the target.
     pub trigger_rule: TriggerRule,
 }
 
@@ -128,11 +126,11 @@ pub struct Edge {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
     pub name: String,
-    /// The type of its value.
+    /// The type of the value.
     pub kind: VariableKind,
-    /// Whether a run needs it.
+    /// Whether a run requires a value.
     pub required: bool,
-    /// Its value when nobody gives one.
+    /// The default value.
     pub default: Option<Value>,
     /// Whether its value is hidden from readers.
     pub sensitive: bool,
@@ -141,38 +139,38 @@ pub struct Variable {
 /// The type of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableKind {
-    /// Text.
+    /// A string.
     String,
     Number,
-    /// Yes or no.
+    /// A Boolean.
     Boolean,
     Object,
     /// A list.
     Array,
 }
 
-/// Limits of a workflow.
+/// The limits of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a run may take, in milliseconds.
+    /// The maximum duration of a run, in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// How often a node is tried again.
+    /// The maximum number of retries of a node.
     pub max_retries: u32,
-    /// How often a loop may go round.
+    /// The maximum number of iterations of a loop.
     pub max_loopback_iterations: u32,
 }
 
-/// How sensitive values are shown.
+/// How sensitive values are shown to readers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Masking {
     /// As `[REDACTED]`.
     #[default]
     Mask,
-    /// Not at all.
+    /// Omitted.
     Omit,
     /// As their digest.
     Hash,
-    /// As they are.
+    /// Unchanged.
     Passthrough,
 }
 
@@ -189,18 +187,18 @@ impl Masking {
 }
 
 impl Definition {
-    /// Reads and checks a document.
+    /// Reads and validates a document.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All problems of the document.
     pub fn check(document: &Value, capabilities: &Capabilities) -> Result<Self, Vec<Problem>> {
         Self::check_within(document, capabilities, MAX_PATTERN_BYTES)
     }
 
-    /// Reads and checks a document whose patterns may take so many bytes once they are compiled.
+    /// Reads and validates a document with a limit on the size of its compiled patterns.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All problems of the document.
     pub fn check_within(
         document: &Value,
         capabilities: &Capabilities,
@@ -209,20 +207,20 @@ impl Definition {
         let bytes = pattern::bytes_in(document);
         if bytes > pattern_bytes {
             let message = format!(
-                "the patterns of the workflow take about {bytes} bytes once they are compiled; the limit is {pattern_bytes}"
+                "the compiled patterns of the workflow take about {bytes} bytes; the limit is {pattern_bytes}"
             );
             return Err(vec![Problem::at("", message)]);
         }
         read::read(document, document, capabilities, Patterns { bytes, over: None })
     }
 
-    /// Reads a document that was checked before, whatever is served now.
+    /// Reads a document that was validated before, without checking what the host supports now.
     ///
-    /// A document of an earlier version may have patterns that take more than they may now. It is read without them, so that its runs
-    /// can be read and ended.
+    /// The patterns of a document that an earlier version accepted may exceed the current limit. Such a document is read without its
+    /// patterns, so that its runs can still be read and ended.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All problems of the document.
     pub fn load(document: &Value, pattern_bytes: u64) -> Result<Self, Vec<Problem>> {
         let bytes = pattern::bytes_in(document);
         let over = (bytes > pattern_bytes || pattern::has_overlong(document)).then_some(pattern_bytes);
@@ -231,15 +229,15 @@ impl Definition {
         read::read(document, readable, &Capabilities::EVERYTHING, Patterns { bytes, over })
     }
 
-    /// The agent that stands behind the workflow: the one that it is written for, or else the one that its first node is pinned to.
+    /// The agent of the workflow: the one that it is written for, or else the one that its first node is pinned to.
     pub fn agent_id(&self) -> Option<&str> {
         let first = self.graph.order.first().and_then(|node| self.nodes[*node].agent.as_ref());
         let pinned = || first?.get("agentId")?.as_str();
         self.required_agent.as_deref().or_else(pinned)
     }
 
-    /// The node of that id.
+    /// The index of the node with that id.
     pub fn node(&self, id: &str) -> Option<NodeIndex> {
-        self.places.get(id).copied()
+        self.node_indexes.get(id).copied()
     }
 }

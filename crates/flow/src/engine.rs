@@ -337,7 +337,7 @@ pub struct Call {
     /// The variables of the run when it was asked for.
     pub variables: Map<String, Value>,
     /// The channels of the run when it was asked for, as the node finds them. Only those who bring nodes of packs get any.
-    pub channels: crate::channel::Reach,
+    pub channels: crate::channel::ChannelView,
     /// What the caller of the run configured.
     pub configurable: Map<String, Value>,
     /// What the caller of the run said about it.

@@ -1,4 +1,4 @@
-//! What happened in a run, one fact at a time.
+//! The events of a run.
 
 pub mod data;
 pub(crate) mod size;
@@ -11,30 +11,30 @@ use serde_json::{Map, Value};
 pub use self::data::{EventData, EventKind, PayloadError};
 use crate::id::{NodeId, RunId};
 
-/// One fact of a run.
+/// One event of a run: a fact that never changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Its place: dense, from 0, unique in its run.
+    /// The sequence number: unique in its run, starting at 0, without gaps.
     pub sequence: u64,
-    /// The node that it is about, where it is about one.
+    /// The node that the event is about, if any.
     pub node_id: Option<NodeId>,
-    /// What it says.
+    /// The typed payload.
     pub data: EventData,
-    /// The members of its payload that this version does not know. A newer one wrote them.
+    /// Payload members that this version does not know, because a newer version wrote them.
     pub extra: Map<String, Value>,
     /// When it was recorded.
     pub timestamp: Timestamp,
-    /// The event that caused it, where that is known, as its id.
+    /// The id of the event that caused this one, if known.
     pub causation_id: Option<String>,
 }
 
 impl Event {
-    /// What kind of fact it is.
+    /// The kind of the event.
     pub fn kind(&self) -> EventKind {
         self.data.kind()
     }
 
-    /// Its payload as JSON, for those who show or compare events without regard to their kind.
+    /// The payload as JSON, for code that shows or compares events of any kind.
     pub fn payload(&self) -> Map<String, Value> {
         let mut payload = self.data.to_members();
         payload.extend(self.extra.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -42,12 +42,12 @@ impl Event {
     }
 }
 
-/// The payload of an event, to be written.
+/// Serializes the payload of an event.
 struct Payload<'e>(&'e Event);
 
 impl Serialize for Payload<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The fields are in the order of their names. With others between them they have to be sorted.
+        // The fields are declared in the order of their names. Only additional members require sorting.
         if self.0.extra.is_empty() {
             self.0.data.serialize(serializer)
         } else {
@@ -56,12 +56,12 @@ impl Serialize for Payload<'_> {
     }
 }
 
-/// How many bytes a payload takes in the log.
+/// The size of a payload in the log, in bytes.
 pub fn payload_bytes(payload: &Map<String, Value>) -> u64 {
     size::of_members(payload)
 }
 
-/// The id of an event: derived from its run and its place, so that it is the same whenever it is asked for.
+/// The id of an event. It is derived from the run and the sequence number, so it needs no storage.
 pub fn event_id(run_id: &RunId, sequence: u64) -> String {
     format!("evt_{run_id}_{sequence}")
 }

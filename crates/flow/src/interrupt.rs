@@ -1,6 +1,6 @@
-//! Whether an answer to an interrupt is one that was asked for, and what follows from it.
+//! Validates answers to interrupts and decides what follows from them.
 //!
-//! Nothing here changes anything: [`judge`] reads the open interrupt and the answer, and says what the engine is to record.
+//! These functions are pure: [`judge`] reads the open interrupt and the answer, and returns what the engine records.
 
 mod approval;
 mod clarification;
@@ -17,96 +17,97 @@ use crate::definition::{ExposedType, Node, NodeConfig, NodeType};
 use crate::engine::Refusal;
 use crate::state::{Interrupt, Outcome};
 
-/// The profile of an interrupt that takes no answer by a signed token.
+/// The profile of interrupts that cannot be answered with a signed token.
 pub const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
 
-/// Somebody's answer.
+/// An answer to an interrupt.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
-    /// The answer.
+    /// The resume value.
     pub value: &'a Value,
-    /// Who gave it, an opaque name.
+    /// The principal who answered.
     pub by: &'a str,
-    /// The roles and scopes that they have.
+    /// The roles and scopes of the principal.
     pub grants: &'a [String],
-    /// How it came.
+    /// How the answer reached the host.
     pub via: Via,
 }
 
-/// How an answer came to the host.
+/// How an answer reached the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// With a key that may respond. It may name the person it speaks for, in `voter`.
+    /// With an API key that may respond. The answer may name the represented person in `voter`.
     Key,
-    /// With a signed token. It is the answer of the token's holder, whatever the answer says of itself.
+    /// With a signed token. The answer counts as the answer of the token's holder, whatever `voter` says.
     Token,
-    /// From the log of a run that is replayed. What was decided then stays decided.
+    /// From the log of a replayed run. The recorded decision is kept.
     Log {
-        /// Whether the interrupt was over with it.
+        /// Whether this answer closed the interrupt.
         closes: bool,
     },
 }
 
-/// Who answers with a token that names no holder, as tokens of earlier versions do not.
+/// The principal of answers with a token that names no holder, which earlier versions issued.
 ///
-/// Such a vote is never added to another: its voter may have cast that one too. It decides where one vote is enough.
+/// The vote of such a token is never added to other votes, because the same person may have cast them. It decides a gate only if one vote
+/// is enough.
 pub const ANONYMOUS: &str = "token";
 
-/// What follows from an answer.
+/// The result of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
-    /// It is a question back; the interrupt stays open.
+    /// The answer is a question to the author of the request; the interrupt stays open.
     Asked,
-    /// It is one vote of several; the interrupt stays open.
+    /// The answer is one of several votes; the interrupt stays open.
     Voted(Ballot),
-    /// It is one turn of a conversation; the interrupt stays open.
+    /// The answer is one turn of a conversation; the interrupt stays open.
     Exchanged(Value),
-    /// The interrupt is over.
+    /// The answer closes the interrupt.
     Decided(Decided),
 }
 
-/// How an interrupt is over.
+/// How an interrupt was closed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
-    /// The answer, as it is recorded.
+    /// The recorded answer.
     pub value: Value,
     /// How it ended.
     pub outcome: Outcome,
-    /// Who decided.
+    /// The principal who decided.
     pub by: String,
-    /// The vote that decided it, where people vote.
+    /// The deciding vote, if the gate counts votes.
     pub ballot: Option<Ballot>,
-    /// The last turn of a conversation, where the answer holds one.
+    /// The last turn of a conversation, if the answer contains one.
     pub turn: Option<Value>,
 }
 
-/// One vote, and how they stand with it.
+/// A vote, and the state of the count including it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ballot {
     pub voter: String,
     pub action: String,
-    /// How many are for it now.
+    /// The current number of approvals.
     pub granted: u32,
-    /// How many have to be.
+    /// The required number of approvals.
     pub required: u32,
-    /// Why, where they say so.
+    /// The reason, if the voter gave one.
     pub reason: Option<String>,
 }
 
-/// Judges an answer to an open interrupt.
+/// Validates an answer to an open interrupt.
 ///
 /// # Errors
-/// When it is not one that was asked for, or not from somebody who may give it.
+/// The answer is invalid, or its author is not allowed to give it.
 pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgement, Refusal> {
     if reply.via == Via::Token && !takes_tokens(node) {
         return Err(Refusal::Forbidden {
             message:
-                "this interrupt takes no answer by a token; answer with a key that has `approvals:respond`"
+                "this interrupt cannot be answered with a token; use an API key with `approvals:respond`"
                     .into(),
         });
     }
     if let Some(schema) = &interrupt.resume_schema {
-        conforms(schema, reply.value)?;
+        matches_schema(schema, reply.value)?;
     }
     let decided = |value: Value| {
         Judgement::Decided(Decided {
@@ -142,16 +143,16 @@ pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Ju
     }
 }
 
-/// Whether the interrupts of a node take answers by a signed token.
+/// Whether the interrupts of a node can be answered with a signed token.
 pub const fn takes_tokens(node: &Node) -> bool {
     !node.requires_key
 }
 
-/// Whether the holder of a token could answer this interrupt with it. A token that would be refused need not be issued.
+/// Whether the holder of a token could answer this interrupt with it. The host issues no token that it would refuse.
 pub fn answerable_by_token(node: &Node, interrupt: &Interrupt, holder: &str) -> bool {
     match AnswerRules::of(node) {
         AnswerRules::Session => false,
-        // A token proves no role and no scope.
+        // A token proves neither a role nor a scope.
         AnswerRules::Governance(config) => takes_tokens(node) && approval::is_open_to_all(config),
         AnswerRules::Common | AnswerRules::Elicitation => {
             takes_tokens(node) && approval::is_listed(interrupt, holder)
@@ -161,13 +162,13 @@ pub fn answerable_by_token(node: &Node, interrupt: &Interrupt, holder: &str) -> 
 
 /// The rules for answers to the interrupts of a node.
 enum AnswerRules<'a> {
-    /// Those of the kind of interrupt.
+    /// The rules of the kind of interrupt.
     Common,
     /// A role or a scope decides who may answer.
     Governance(&'a GovernanceGateConfig),
-    /// The form of an MCP client decides what an answer is.
+    /// The form of an MCP elicitation defines valid answers.
     Elicitation,
-    /// Only the session of an agent answers.
+    /// Only the guided session of an agent can answer.
     Session,
 }
 
@@ -219,15 +220,15 @@ impl<'a> AnswerRules<'a> {
     }
 }
 
-/// An operator lets the decision stand, puts another in its place, or rejects it.
+/// An operator accepts the decision, replaces it, or rejects it.
 fn low_confidence(node: &Node, reply: &Reply<'_>) -> Result<Judgement, Refusal> {
     let action = reply.value.get("action").or_else(|| reply.value.get("decision")).and_then(Value::as_str);
     let rejected = matches!(action, Some("reject" | "rejected"));
-    // It is recorded as a decision of the supervisor, so it has the form of one.
+    // A replacement is recorded as a decision of the supervisor, so it must be a valid one.
     let other = reply.value.get("decision").filter(|decision| !decision.is_string() && !decision.is_null());
     if node.kind == NodeType::Supervisor && !rejected && other.is_some_and(|other| !is_decision(other)) {
-        let message = "`decision` is one of next-worker, ask-user and terminate, with the members of that kind and no others";
-        return Err(bad(message, json!({"path": "/decision"})));
+        let message = "`decision` must be a next-worker, ask-user or terminate decision, with only the members of that kind";
+        return Err(invalid_answer(message, json!({"path": "/decision"})));
     }
     Ok(Judgement::Decided(Decided {
         value: reply.value.clone(),
@@ -238,7 +239,7 @@ fn low_confidence(node: &Node, reply: &Reply<'_>) -> Result<Judgement, Refusal> 
     }))
 }
 
-/// Every member of the correlation has to be in the event, with the same value.
+/// Checks that the event contains every member of the correlation, with the same value.
 fn correlates(interrupt: &Interrupt, value: &Value) -> Result<(), Refusal> {
     let event = value.get("eventPayload").unwrap_or(value);
     let wanted = interrupt.data.get("correlation").and_then(Value::as_object);
@@ -252,25 +253,25 @@ fn correlates(interrupt: &Interrupt, value: &Value) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::BadAnswer {
-        message: "the event does not match what the run waits for".into(),
+        message: "the event does not match the `correlation` of the interrupt".into(),
         details: json!({"mismatched": missing}),
         semantic: true,
     })
 }
 
-/// Checks a value against a schema that came with a workflow.
-fn conforms(schema: &Value, value: &Value) -> Result<(), Refusal> {
-    // A schema that cannot be used was let through by an older version: it then binds nobody.
+/// Validates a value against a schema of the workflow.
+fn matches_schema(schema: &Value, value: &Value) -> Result<(), Refusal> {
+    // An unusable schema was accepted by an older version. It is ignored, because otherwise no answer would be valid.
     let Ok(validator) = crate::definition::schema::compiled(schema) else { return Ok(()) };
     match validator.iter_errors(value).next() {
         None => Ok(()),
-        Some(error) => Err(bad(
-            "the answer is not what its schema says",
+        Some(error) => Err(invalid_answer(
+            "the answer does not match its schema",
             json!({"path": error.instance_path().to_string(), "problem": error.to_string()}),
         )),
     }
 }
 
-fn bad(message: impl Into<String>, details: Value) -> Refusal {
+fn invalid_answer(message: impl Into<String>, details: Value) -> Refusal {
     Refusal::BadAnswer { message: message.into(), details, semantic: false }
 }

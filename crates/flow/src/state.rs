@@ -1,7 +1,7 @@
 //! The state of a run: the fold of its events.
 //!
-//! [`RunState::apply`] is the only place where an event changes the state, for a decision that has just been
-//! made and for a log that is read after a restart alike.
+//! [`RunState::apply`] is the only function in which an event changes the state. A decision uses it for new events, and a restart for
+//! the events of the log.
 
 mod apply;
 pub mod checkpoint;
@@ -27,126 +27,125 @@ use crate::id::{ArtifactId, InterruptId, NodeId, Principal, RunId, WorkflowId};
 use crate::interrupt::InterruptKind;
 use crate::run::{RunStatus, SharedGenesis};
 
-/// What is known of a run after its events so far.
+/// The state of a run after its events so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunState {
-    /// What it was created with.
+    /// The facts that the run was created with.
     pub genesis: SharedGenesis,
     /// The sequence of the next event.
     pub next_sequence: u64,
-    /// The status as a reader sees it, paused and cancelling included.
+    /// The status as readers see it, including paused and cancelling.
     pub status: RunStatus,
-    /// Each node, in the order of the definition.
+    /// The state of each node, in the order of the definition.
     pub nodes: Vec<NodeState>,
-    /// The variables, as nodes see them.
+    /// The variables as nodes see them.
     pub variables: Map<String, Value>,
-    /// The channels after reduction.
+    /// The reduced channels.
     pub channels: BTreeMap<String, ChannelState>,
-    /// What the run waits for from outside, by node id.
+    /// The open interrupts by node id.
     pub interrupts: BTreeMap<NodeId, Interrupt>,
-    /// The children, in the order in which they were started.
+    /// The child runs in the order in which they were started.
     pub children: Vec<Child>,
-    /// How many nodes were started, for the limit.
+    /// The number of started nodes, for the limit.
     pub node_executions: u64,
-    /// How many decisions the supervisor took.
+    /// The number of decisions of the supervisor.
     pub decisions: u64,
-    /// The last of them, with the sequence of its event.
+    /// The last decision, with the sequence number of its event.
     pub last_decision: Option<(Value, u64)>,
-    /// The agent that took it.
+    /// The agent that made the last decision.
     pub decided_by: Option<String>,
-    /// How many workers dispatches started, for the limit.
+    /// The number of workers that dispatches started, for the limit.
     pub workers: u64,
-    /// How many questions the dispatch of workers asked, for the limit.
+    /// The number of questions that dispatches asked, for the limit.
     pub questions: u32,
-    /// What it was told that decided nothing, for the limit.
+    /// The inputs so far that did not advance the run, for the limit.
     pub rounds: Rounds,
-    /// When it began.
+    /// When the run started.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// When the run ended.
     pub completed_at: Option<Timestamp>,
-    /// Since when it is paused, and how, where it is.
+    /// Since when and how the run is paused, if it is.
     pub paused: Option<(Timestamp, DrainPolicy)>,
-    /// For how long it was paused before, in milliseconds.
+    /// The total duration of earlier pauses, in milliseconds.
     pub paused_ms: u64,
-    /// The pause that begins once the nodes that work have ended, where somebody wants one.
+    /// A requested pause that starts as soon as the active nodes have ended.
     pub draining: Option<Draining>,
-    /// Since when it only waits for people, where it does.
+    /// Since when the run waits only for people, if it does.
     pub waiting_since: Option<Timestamp>,
-    /// For how long it only waited for people before, in milliseconds.
+    /// The total time that the run waited only for people before, in milliseconds.
     pub waited_ms: u64,
-    /// Why it failed.
+    /// Why the run failed.
     pub error: Option<RunError>,
-    /// The agent of the node that works.
+    /// The agent of the most recently started node.
     pub agent: Option<Value>,
-    /// The supervisor, once there is one.
+    /// The supervisor, after its first decision.
     pub orchestrator: Option<Value>,
-    /// The artifacts that it made, by id.
+    /// The artifacts of the run by id.
     pub artifacts: BTreeMap<ArtifactId, ArtifactCreated>,
-    /// What it cost so far.
+    /// The cost so far.
     pub cost: Option<Value>,
     /// When the last event was recorded.
     pub last_event_at: Option<Timestamp>,
-    /// How many bytes its events take, about, for the limit.
+    /// The approximate size of the events in bytes, for the limit.
     pub bytes: u64,
-    /// What can begin, and what is under way.
+    /// The nodes that can start, and the active ones.
     pub(crate) schedule: schedule::Schedule,
-    /// The places of the nodes by id, and of the children by run.
-    places: Arc<BTreeMap<NodeId, NodeIndex>>,
-    child_places: BTreeMap<RunId, usize>,
+    /// The indexes of the nodes by id, and of the children by run id.
+    node_indexes: Arc<BTreeMap<NodeId, NodeIndex>>,
+    child_indexes: BTreeMap<RunId, usize>,
     children_ended: u32,
 }
 
-/// A pause that was asked for and has not begun.
+/// A requested pause that has not started yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draining {
-    /// When it was asked for.
+    /// When it was requested.
     pub since: Timestamp,
     pub reason: Option<String>,
 }
 
-/// What is known of a node.
+/// The state of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeState {
-    /// Where it stands.
     pub status: NodeStatus,
-    /// The number of the current or last attempt, from 0.
+    /// The number of the current or last attempt, starting at 0.
     pub attempt: u32,
-    /// How often it was entered again by a loop.
+    /// How often a loop restarted the node.
     pub iteration: u32,
-    /// When the current or last attempt began.
+    /// When the current or last attempt started.
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
-    /// Until when it waits, where it only waits.
+    /// When the timer of the node fires, if it waits for one.
     pub due: Option<Timestamp>,
-    /// When the next attempt may begin.
+    /// When the next attempt may start.
     pub retry_at: Option<Timestamp>,
-    /// What it gave.
+    /// The outputs of the node.
     pub outputs: Map<String, Value>,
-    /// Why it failed.
+    /// Why the node failed.
     pub error: Option<RunError>,
-    /// How many interrupts it raised.
+    /// The number of interrupts of the node.
     pub interrupts: u32,
-    /// What came of the last of them.
-    pub answer: Answer,
-    /// The events from outside that it was given, oldest first: whoever delivers one again is told that it arrived.
+    /// The answer to the last interrupt.
+    pub answer: AnswerState,
+    /// The external events that the node received, oldest first. The host uses them to recognize repeated deliveries.
     pub deliveries: Vec<Delivery>,
-    /// The sequence of the fan-out that is under way.
+    /// The sequence number of the current fan-out.
     pub fan_out: Option<u64>,
-    /// The children of the current attempt, as places in [`RunState::children`].
+    /// The children of the current attempt, as indexes into [`RunState::children`].
     pub children: Vec<usize>,
-    /// The sequence of its last event.
+    /// The sequence number of the node's last event.
     pub last_sequence: Option<u64>,
 }
 
 impl NodeState {
-    /// Which effect the node asks for next: another one in each round of a loop, and another one after each interrupt, and the same in
-    /// every attempt. Rounds and interrupts only ever grow, so no two effects of a node have the same number.
+    /// The number of the node's next effect. Each loop iteration and each interrupt increments it, but a retry does not: every attempt
+    /// requests the same effect. Iterations and interrupts never decrease, so two effects of a node never have the same number.
     pub const fn ordinal(&self) -> u32 {
         self.iteration.saturating_add(self.interrupts)
     }
 }
 
-/// An event from outside that a node was given. The event itself is in the log; to know it again, its digest is enough.
+/// An external event that a node received. The log contains the event; the digest suffices to recognize a repeated delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     /// The interrupt that waited for it.
@@ -156,23 +155,23 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// The digest by which an event is known again. One without a canonical form is known by its spelling.
+    /// The digest that identifies an event: of its canonical form, or of its text if it has no canonical form.
     pub(crate) fn digest_of(event: &Value) -> Digest {
         Digest::of_canonical(event).unwrap_or_else(|_| Digest::of_bytes(event.to_string().as_bytes()))
     }
 }
 
-/// What came of an interrupt.
+/// The state of the answer to an interrupt. Checkpoints contain the names of the variants.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub enum Answer {
-    /// There was none, or it is pending.
+pub enum AnswerState {
+    /// There was no interrupt, or it is open.
     #[default]
     None,
-    /// It was answered, and the node has not gone on yet.
+    /// The interrupt was answered, but the node has not continued yet.
     Given(Box<Resolution>),
-    /// It was answered, and the node went on.
+    /// The interrupt was answered, and the node continued.
     Taken,
-    /// It ended with its node.
+    /// The node ended before the interrupt was answered.
     Gone,
 }
 
@@ -180,30 +179,30 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resolution {
     pub interrupt: Interrupt,
-    /// The answer.
+    /// The resume value.
     pub value: Value,
-    /// Who gave it.
+    /// The principal who answered.
     pub by: Principal,
     /// How it ended.
     pub outcome: Outcome,
-    /// The sequence of the event that recorded it.
+    /// The sequence number of the event that recorded the answer.
     pub sequence: u64,
 }
 
 /// How an interrupt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// With an answer that lets the node go on.
+    /// With an answer that lets the node continue.
     Accepted,
-    /// With an answer that does not.
+    /// With an answer that does not let the node continue.
     Rejected,
-    /// Nobody answered in time.
+    /// No answer arrived in time.
     TimedOut,
 }
 
 impl Outcome {
-    /// The outcome as an event tells it.
-    pub const fn told(self) -> InterruptOutcome {
+    /// The outcome as events record it.
+    pub const fn recorded(self) -> InterruptOutcome {
         match self {
             Self::Accepted => InterruptOutcome::Accepted,
             Self::Rejected | Self::TimedOut => InterruptOutcome::Rejected,
@@ -211,28 +210,28 @@ impl Outcome {
     }
 }
 
-/// Where a node stands.
+/// The status of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeStatus {
-    /// Not begun, or to be begun again.
+    /// Not started, or to be started again by a loop.
     #[default]
     Pending,
-    /// Begun: a timer, a child or an effect is under way.
+    /// Started: a timer, a child run or an effect is in progress.
     Running,
-    /// Waits for an interrupt to be resolved.
+    /// Waits for an interrupt.
     Suspended,
-    /// Done.
+    /// Ended successfully.
     Completed,
-    /// Given up.
+    /// Failed, after all retries.
     Failed,
-    /// Not needed.
+    /// Skipped.
     Skipped,
-    /// Ended by somebody.
+    /// Cancelled.
     Cancelled,
 }
 
 impl NodeStatus {
-    /// Whether it will not change any more in this iteration.
+    /// Whether the node has ended, in this iteration.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Skipped | Self::Cancelled)
     }
@@ -265,7 +264,7 @@ impl NodeStatus {
     }
 }
 
-/// The code of a failure that names what the host does not have.
+/// The error code for a missing host capability, which `capability` names.
 const HOST_CAPABILITY_MISSING: &str = "host_capability_missing";
 
 /// Why a run or a node failed.
@@ -275,19 +274,19 @@ pub struct RunError {
     pub code: String,
     /// A sentence for people.
     pub message: String,
-    /// More.
+    /// Machine-readable details.
     #[serde(default, deserialize_with = "present")]
     pub details: Option<Value>,
 }
 
-/// Null is a value like any other.
+/// Deserializes a present member: `null` becomes `Some(Value::Null)`.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
 impl Serialize for RunError {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // In the order of their names, as everywhere.
+        // The fields are sorted by name, like in all stored JSON.
         #[derive(Serialize)]
         struct Written<'e> {
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -298,7 +297,7 @@ impl Serialize for RunError {
             message: &'e str,
         }
         let details = self.details.as_ref();
-        // The protocol reads what is missing beside the code. Snapshots are closed, and have it in the details alone.
+        // The protocol expects `capability` next to `code`. Snapshots do not allow it there, and have it in the details only.
         let is_missing = self.code == HOST_CAPABILITY_MISSING;
         let capability = details.filter(|_| is_missing).and_then(|details| details.get("capability"));
         Written { capability, code: &self.code, details, message: &self.message }.serialize(serializer)
@@ -306,27 +305,27 @@ impl Serialize for RunError {
 }
 
 impl RunError {
-    /// A failure with a code of a closed list.
+    /// An error with a code of a closed list.
     pub fn of(code: impl ErrorCode, message: impl Into<String>) -> Self {
         Self::new(code.as_str(), message)
     }
 
-    /// Whether this is its code.
+    /// Whether the error has this code.
     pub fn has_code(&self, code: impl ErrorCode) -> bool {
         self.code == code.as_str()
     }
 
-    /// A failure with a code that an author, a module or a recorded event chose.
+    /// An error with a code that an author, a module or a recorded event chose.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), details: None }
     }
 
-    /// The error as an event holds it.
+    /// The error as events record it.
     pub fn to_json(&self) -> Value {
-        serde_json::to_value(self).expect("names are texts, so nothing can be refused")
+        serde_json::to_value(self).expect("all member names are strings, so serialization cannot fail")
     }
 
-    /// The error that an event holds.
+    /// Reads a recorded error.
     pub fn from_json(value: &Value) -> Self {
         let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or("unknown").to_owned();
         Self { code: text("code"), message: text("message"), details: value.get("details").cloned() }
@@ -340,33 +339,33 @@ impl RunError {
     }
 }
 
-/// Something from outside that a node waits for.
+/// An open interrupt: the question of a node to a person or an external system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interrupt {
-    /// Its id, derived from run, node and count.
+    /// The id, derived from run, node and count.
     pub id: InterruptId,
     /// The node that waits.
     pub node_id: NodeId,
-    /// What kind of thing.
+    /// What the interrupt waits for.
     pub kind: InterruptKind,
-    /// The key: at most one prompt for each in the life of a run.
+    /// The idempotency key: each key is asked at most once in a run.
     pub key: String,
-    /// What is asked.
+    /// The question.
     pub data: Value,
-    /// What an answer has to be, as JSON Schema.
+    /// The JSON Schema of valid answers.
     #[serde(with = "checkpoint::nullable")]
     pub resume_schema: Option<Value>,
-    /// When it gives up.
+    /// When the interrupt times out.
     pub deadline: Option<Timestamp>,
-    /// When it was asked.
+    /// When the question was asked.
     pub requested_at: Timestamp,
-    /// The votes so far, where several are needed, each with its voter.
+    /// The votes so far.
     pub votes: Vec<Vote>,
-    /// The sequence of the event that asked.
+    /// The sequence number of the event that opened the interrupt.
     pub sequence: u64,
 }
 
-/// One vote of several.
+/// One vote at a gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vote {
     pub voter: String,
@@ -386,24 +385,24 @@ pub struct Child {
     /// The attempt of that node.
     pub attempt: u32,
     pub inputs: Map<String, Value>,
-    /// The variables that the mapping names and the parent had not set.
+    /// The variables that the mapping names but the parent had not set.
     pub unset: Vec<String>,
-    /// How it stands, as far as the parent was told.
+    /// The last status that was reported to the parent.
     pub status: RunStatus,
-    /// Whether it ends when the parent is cancelled.
+    /// Whether the child is cancelled with its parent.
     pub cancelled_with_parent: bool,
-    /// In which place it ended among all children; nothing while it runs.
+    /// The position in the order in which the children ended; `None` while the child runs.
     pub ended: Option<u32>,
-    /// Why it failed.
+    /// Why the child failed.
     pub error: Option<RunError>,
-    /// The sequence of the event that started it.
+    /// The sequence number of the event that started the child.
     pub dispatched: u64,
-    /// The sequence of the last step of its handoff.
+    /// The sequence number of the last event of its handoff.
     pub chain: u64,
 }
 
 impl RunState {
-    /// The state before the first event: defaults, then the inputs of the same name.
+    /// The state before the first event. Variables have their defaults, or the inputs of the same name.
     pub fn new(definition: &Definition, genesis: SharedGenesis) -> Self {
         let unset = genesis.parent.as_ref().map(|parent| parent.unset.as_slice()).unwrap_or_default();
         let mut variables = Map::new();
@@ -414,7 +413,7 @@ impl RunState {
                 variables.insert(variable.name.clone(), default.clone());
             }
         }
-        // What is not declared never becomes a variable: it would be shown to every reader of the run.
+        // Undeclared inputs never become variables, because every reader of the run would see them.
         for variable in &definition.variables {
             if let Some(given) = genesis.inputs.get(&variable.name) {
                 variables.insert(variable.name.clone(), given.clone());
@@ -454,16 +453,16 @@ impl RunState {
             last_event_at: None,
             bytes: 0,
             schedule: schedule::Schedule::new(definition),
-            places: Arc::clone(&definition.places),
-            child_places: BTreeMap::new(),
+            node_indexes: Arc::clone(&definition.node_indexes),
+            child_indexes: BTreeMap::new(),
             children_ended: 0,
         }
     }
 
-    /// Folds a whole log.
+    /// Folds a complete log.
     ///
     /// # Errors
-    /// When an event is out of order.
+    /// The events are not in order.
     pub fn fold<'e>(
         definition: &Definition,
         genesis: SharedGenesis,
@@ -481,46 +480,47 @@ impl RunState {
         &self.nodes[index]
     }
 
-    /// The place of the node of that id.
-    pub fn place(&self, node_id: &NodeId) -> Option<NodeIndex> {
-        self.places.get(node_id).copied()
+    /// The index of the node with that id.
+    pub fn node_index(&self, node_id: &NodeId) -> Option<NodeIndex> {
+        self.node_indexes.get(node_id).copied()
     }
 
-    /// The child of that run.
+    /// The child run with that id.
     pub fn child(&self, run_id: &RunId) -> Option<&Child> {
-        self.children.get(self.child_place(run_id)?)
+        self.children.get(self.child_index(run_id)?)
     }
 
-    /// The place of the child of that run.
-    pub(crate) fn child_place(&self, run_id: &RunId) -> Option<usize> {
-        self.child_places.get(run_id).copied()
+    /// The index of the child run with that id.
+    pub(crate) fn child_index(&self, run_id: &RunId) -> Option<usize> {
+        self.child_indexes.get(run_id).copied()
     }
 
-    /// Whether an interrupt is over because this event from outside was delivered to it: the one that is named, or else the last
-    /// of the node.
+    /// Whether this external event already resolved an interrupt of the node: the named one, or else the last one.
     pub fn was_delivered(&self, node_id: &NodeId, interrupt_id: Option<&InterruptId>, event: &Value) -> bool {
-        let Some(node) = self.place(node_id).map(|place| &self.nodes[place]) else { return false };
+        let Some(node) = self.node_index(node_id).map(|index| &self.nodes[index]) else { return false };
         let delivery = match interrupt_id {
             Some(id) => node.deliveries.iter().find(|delivery| delivery.interrupt_id == *id),
-            None if matches!(node.answer, Answer::Given(_) | Answer::Taken) => node.deliveries.last(),
+            None if matches!(node.answer, AnswerState::Given(_) | AnswerState::Taken) => {
+                node.deliveries.last()
+            }
             None => None,
         };
         delivery.is_some_and(|delivery| delivery.digest == Delivery::digest_of(event))
     }
 
-    /// Whether a child is to end because nobody waits for it any more: its workers were joined without it, or the run was cancelled or
-    /// failed and takes it along.
+    /// Whether this run no longer needs a child: its workers were joined without it, or the run was cancelled or failed and cancels its
+    /// children.
     pub fn gave_up(&self, child_run_id: &RunId) -> bool {
-        self.child_place(child_run_id).map(|place| &self.children[place]).is_some_and(|child| {
+        self.child(child_run_id).is_some_and(|child| {
             let taken_along = matches!(self.status, RunStatus::Cancelled | RunStatus::Failed);
             child.ended.is_some() || (taken_along && child.cancelled_with_parent)
         })
     }
 
-    /// The children that a run waits for, where children and people are all that it waits for; nothing where anything else is under way.
+    /// The child runs that the run waits for, if it waits only for child runs and people; `None` if anything else is in progress.
     pub fn awaits(&self, definition: &Definition) -> Option<Vec<&RunId>> {
-        let goes_on = self.started_at.is_some() && self.paused.is_none() && !self.status.is_terminal();
-        if !goes_on || !self.schedule.ready.is_empty() {
+        let is_active = self.started_at.is_some() && self.paused.is_none() && !self.status.is_terminal();
+        if !is_active || !self.schedule.ready.is_empty() {
             return None;
         }
         let mut awaited = Vec::new();
@@ -529,9 +529,9 @@ impl RunState {
                 continue;
             }
             let before = awaited.len();
-            let own = node.children.iter().map(|place| &self.children[*place]);
+            let own = node.children.iter().map(|index| &self.children[*index]);
             awaited.extend(own.filter(|child| child.ended.is_none()).map(|child| &child.run_id));
-            // A timer or an effect is under way.
+            // The node waits for a timer or an effect.
             if awaited.len() == before {
                 return None;
             }
@@ -539,7 +539,7 @@ impl RunState {
         Some(awaited)
     }
 
-    /// Whether a node works: it began, and is not between two attempts nor waiting for children that wait for people.
+    /// Whether a node is being executed: it has started, is not between two attempts, and does not only wait for children that wait for people.
     pub(crate) fn is_at_work(&self, definition: &Definition) -> bool {
         let held = &self.schedule.held;
         self.schedule.active.difference(held).any(|rank| {
@@ -548,21 +548,21 @@ impl RunState {
         })
     }
 
-    /// The nodes that are running or suspended, in the order in which they are drained.
+    /// The nodes that are running or suspended, in the order in which the engine processes them.
     pub fn under_way(&self, definition: &Definition) -> Vec<NodeIndex> {
         self.schedule.active.iter().map(|rank| definition.graph.order[*rank]).collect()
     }
 }
 
-/// The ranks of nodes, in order.
+/// The ranks of nodes: their positions in [`Graph::order`](crate::definition::Graph).
 pub(crate) type Ranks = BTreeSet<usize>;
 
-/// An event that cannot be next.
+/// An event with an unexpected sequence number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("event {found} cannot follow: event {expected} is next")]
+#[error("event {found} is out of order; expected event {expected}")]
 pub struct OutOfOrder {
-    /// The sequence that has to be next.
+    /// The expected sequence number.
     pub expected: u64,
-    /// The sequence that was found.
+    /// The actual sequence number.
     pub found: u64,
 }

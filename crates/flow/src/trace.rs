@@ -1,68 +1,67 @@
-//! The trace of a run: a view of its log, in the words of OpenTelemetry.
+//! The trace of a run, computed from its log, in the terms of OpenTelemetry.
 //!
-//! A run may take weeks and outlive many processes, so no span is kept open in memory. They are read off the log when the run is at
-//! its end: the run itself, each attempt of a node, each question that was asked. Ids are derived from those of the run, so a
-//! child knows the span that it belongs under without asking, and the same log gives the same trace wherever it is read.
+//! A run can take weeks and outlive many processes, so no span is kept in memory. When the run has ended, its spans are computed from the
+//! log: the run, each attempt of a node, and each interrupt. Span ids are derived from the ids of the run. A child run therefore knows the id of its
+//! parent span, and the same log always gives the same trace.
 
 mod parent;
-mod walk;
+mod spans;
 
 use canon::digest::Digest;
 use canon::time::Timestamp;
 
-pub use self::parent::{NoTraceParent, TraceParent};
-use self::walk::Walk;
+pub use self::parent::{InvalidTraceParent, TraceParent};
+use self::spans::SpanBuilder;
 use crate::event::Event;
 use crate::id::NodeId;
 use crate::run::Genesis;
 
-/// The most spans of one run. What is left out is counted in an attribute of the run.
+/// The maximum number of spans of one run. An attribute of the run counts the omitted ones.
 pub const MAX_SPANS: usize = 10_000;
-/// The most events that the span of a run shows.
+/// The maximum number of events in the span of a run.
 pub const MAX_MOMENTS: usize = 1000;
 
-/// A piece of work with a beginning and an end.
+/// An OpenTelemetry span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     pub trace_id: u128,
     pub span_id: u64,
-    /// The span that it belongs under.
+    /// The parent span.
     pub parent_id: Option<u64>,
     /// `openwop.run`, `openwop.node.<typeId>` or `openwop.interrupt`.
     pub name: String,
-    /// When it began.
+    /// The start time.
     pub start: Timestamp,
     pub end: Timestamp,
-    /// What is known of it.
     pub attributes: Vec<(&'static str, Attribute)>,
-    /// What happened meanwhile.
+    /// The events during the span.
     pub moments: Vec<Moment>,
-    /// How many of them were left out.
+    /// The number of omitted events.
     pub moments_left_out: u32,
     /// The span of the run that this one was forked from.
     pub link: Option<(u128, u64)>,
-    /// How it ended.
+    /// The status of the span.
     pub outcome: Outcome,
 }
 
-/// An event of the log, in its span.
+/// An event of the log, as a span event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The type of the event.
     pub kind: String,
-    /// Its place in the log.
+    /// The sequence number of the event.
     pub sequence: u64,
     pub at: Timestamp,
 }
 
-/// How a span ended.
+/// The status of a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As it should.
+    /// Successful.
     Ok,
-    /// With an error of this code.
+    /// Failed with this error code.
     Failed(String),
-    /// Somebody ended it, or nobody needed it any more.
+    /// Cancelled, or still open when the run ended.
     Unset,
 }
 
@@ -70,19 +69,19 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attribute {
     Text(String),
-    /// Some texts.
+    /// A list of strings.
     Texts(Vec<String>),
-    /// A whole number.
+    /// An integer.
     Integer(u64),
-    /// Any number.
+    /// A floating-point number.
     Number(f64),
-    /// Yes or no.
+    /// A Boolean.
     Flag(bool),
 }
 
-/// The spans of a run that is at its end, that of the run first. `source` is the run that it was forked from, where it was.
+/// The spans of a run that has ended; the span of the run is the first. `source` is the genesis of the run that this one was forked from.
 ///
-/// None where whoever created the run traces and chose not to record this one.
+/// Returns no spans if the caller that created the run decided not to sample the trace.
 pub fn spans<'e>(
     genesis: &Genesis,
     source: Option<&Genesis>,
@@ -91,14 +90,14 @@ pub fn spans<'e>(
     if genesis.trace.is_some_and(|parent| !parent.sampled) {
         return Vec::new();
     }
-    let mut walk = Walk::new(genesis);
+    let mut spans = SpanBuilder::new(genesis);
     for event in events {
-        walk.step(event);
+        spans.add(event);
     }
-    walk.end(source)
+    spans.end(source)
 }
 
-/// Where a child stands that a node of this run starts.
+/// The trace parent of a child run that a node starts.
 pub fn of_child(genesis: &Genesis, node_id: &NodeId, iteration: u32, attempt: u32) -> TraceParent {
     TraceParent {
         trace_id: trace_id(genesis),
@@ -107,36 +106,37 @@ pub fn of_child(genesis: &Genesis, node_id: &NodeId, iteration: u32, attempt: u3
     }
 }
 
-/// The trace that a run is part of: the caller's, or its own.
+/// The trace of a run: the trace of the caller, or a trace of its own.
 fn trace_id(genesis: &Genesis) -> u128 {
     genesis.trace.map_or_else(|| derived(&["trace", genesis.run_id.as_str()]), |parent| parent.trace_id)
 }
 
-/// The span of a run.
+/// The span id of a run.
 fn run_span(run_id: &str) -> u64 {
     short(derived(&["run", run_id]))
 }
 
-/// The span of an attempt of a node.
+/// The span id of an attempt of a node.
 fn node_span(run_id: &str, node_id: &str, iteration: u32, attempt: u32) -> u64 {
     short(derived(&["node", run_id, node_id, &iteration.to_string(), &attempt.to_string()]))
 }
 
-/// The span of a question.
+/// The span id of an interrupt.
 fn interrupt_span(run_id: &str, interrupt_id: &str) -> u64 {
     short(derived(&["interrupt", run_id, interrupt_id]))
 }
 
-/// An id that follows from names, and is not zero, which would be none.
+/// An id that is derived from names. It is never zero, because zero is an invalid id.
 fn derived(names: &[&str]) -> u128 {
     let digest = Digest::of_bytes(names.join("\0").as_bytes());
     let (id, _) = digest.as_bytes().split_at(16);
     id.iter().fold(0_u128, |id, byte| id << 8 | u128::from(*byte)).max(1)
 }
 
+/// The upper half of an id; never zero.
 fn short(id: u128) -> u64 {
     u64::try_from(id >> 64).unwrap_or(1).max(1)
 }
 
-/// The version of the protocol that spans and discovery name.
+/// The protocol version in spans and in the discovery document.
 pub const PROTOCOL_VERSION: &str = "1.0.0";

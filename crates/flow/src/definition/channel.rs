@@ -1,4 +1,4 @@
-//! Channels: named values with a way to combine what is written to them.
+//! Channels: named values with a reducer, which combines the writes.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
@@ -6,55 +6,55 @@ use serde_json::Value;
 /// A declared channel.
 #[derive(Clone, Debug)]
 pub struct Channel {
-    /// How a write is combined with what is there.
+    /// How a write is combined with the current value.
     pub reducer: Reducer,
-    /// What is there before the first write.
+    /// The value before the first write.
     pub default: Option<Value>,
-    /// How many entries are kept.
+    /// The maximum number of entries.
     pub max_size: Option<u64>,
-    /// How long an entry is kept, in milliseconds.
+    /// The lifetime of an entry, in milliseconds.
     pub ttl_ms: Option<u64>,
-    /// The version of the schema that writes are recorded with.
+    /// The schema version that is recorded with writes.
     pub schema_version: u64,
-    /// Older versions whose writes are still read.
+    /// Older schema versions whose writes can still be read.
     pub compatible_with: Vec<u64>,
-    /// What a write has to be.
+    /// The schema of the value.
     pub schema: Option<std::sync::Arc<jsonschema::Validator>>,
-    /// Who may read; nothing for everybody.
+    /// The nodes that may read; `None` means all.
     pub readers: Option<Vec<String>>,
-    /// Who may write; nothing for everybody.
+    /// The nodes that may write; `None` means all.
     pub writers: Option<Vec<String>>,
-    /// Whether its value is hidden from readers of the run.
+    /// Whether the value is hidden from readers of the run.
     pub sensitive: bool,
 }
 
-/// How a write is combined with what is there.
+/// How a write is combined with the current value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reducer {
-    /// The write takes its place.
+    /// The write replaces the value.
     Replace,
-    /// The write is added at the end.
+    /// The write is appended.
     Append,
-    /// The members of the write take the place of those of the same name.
+    /// The members of the write replace members of the same name.
     Merge,
-    /// The write is added as a number.
+    /// The write is added to a number.
     Counter,
-    /// The write takes the place of an earlier one of the same voter.
+    /// The write replaces an earlier write of the same voter.
     Votes,
-    /// The write is added at the end, with a number and a time.
+    /// The write is appended with an iteration number and a time.
     Feedback,
-    /// The write is added at the end unless one of its id is there.
+    /// The write is appended, unless an entry with its id exists.
     Message,
-    /// A vendor's own; folds as [`Reducer::Replace`].
+    /// A reducer of a vendor; treated like [`Reducer::Replace`].
     Vendor(String),
 }
 
-/// The spellings of reducers.
+/// The valid names of reducers.
 pub const REDUCER_PATTERN: &str =
     r"^(replace|append|merge|counter|votes|feedback|message|vendor\.[a-z][a-z0-9_-]*\.[a-z][a-z0-9_-]*)$";
 
 impl Reducer {
-    /// The reducer of that spelling.
+    /// Parses the name of a reducer.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "replace" => Self::Replace,
@@ -94,7 +94,7 @@ impl Reducer {
         }
     }
 
-    /// Whether entries age.
+    /// Whether entries expire.
     pub const fn ages(&self) -> bool {
         matches!(self, Self::Append | Self::Votes | Self::Feedback)
     }
@@ -109,6 +109,6 @@ impl Serialize for Reducer {
 impl<'de> Deserialize<'de> for Reducer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| de::Error::custom("not a reducer"))
+        Self::parse(&text).ok_or_else(|| de::Error::custom("unknown reducer"))
     }
 }

@@ -1,4 +1,4 @@
-//! When an edge counts, and when a node begins.
+//! Conditions of edges, and trigger rules of nodes.
 
 use serde_json::Value;
 
@@ -6,34 +6,34 @@ use super::expression::{self, Expression, Scope, lookup};
 use super::pattern::Pattern;
 use crate::meter::{Meter, OverBudget, steps};
 
-/// When an edge counts.
+/// The condition of an edge.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
-    /// The value at a path equals one.
+    /// The value at a path equals a value.
     Equals(Path, Value),
-    /// The value at a path does not equal one.
+    /// The value at a path does not equal a value.
     NotEquals(Path, Value),
-    /// The value at a path contains one: a list an element, a text a part, an object a key.
+    /// The value at a path contains a value: a list an element, a string a substring, an object a key.
     Contains(Path, Value),
-    /// The text at a path matches.
+    /// The string at a path matches a pattern.
     Regex(Path, Pattern),
     /// An expression is true.
     Expression(Expression),
 }
 
-/// A path into a value, `output.approved`.
+/// A path into a value, for example `output.approved`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path(pub Vec<String>);
 
 impl Path {
-    /// The path of that spelling.
+    /// Parses a dotted path.
     pub fn parse(text: &str) -> Self {
         Self(text.split('.').map(str::to_owned).collect())
     }
 }
 
 impl Condition {
-    /// How much it looks at, as a multiple of the values that it looks at.
+    /// The cost of evaluation, as a multiple of the size of the values that the condition reads.
     pub(crate) fn weight(&self) -> u64 {
         match self {
             Self::Equals(..) | Self::NotEquals(..) | Self::Contains(..) => 1,
@@ -42,10 +42,10 @@ impl Condition {
         }
     }
 
-    /// Whether the edge counts.
+    /// Whether the condition is true.
     ///
     /// # Errors
-    /// When that takes more steps than there are.
+    /// The step budget is exceeded.
     pub fn holds(&self, scope: &Scope<'_>, meter: &mut Meter) -> Result<bool, OverBudget> {
         match self {
             Self::Equals(path, right) => equals(path, right, scope, meter),
@@ -92,23 +92,24 @@ fn matches(pattern: &Pattern, text: &str, meter: &mut Meter) -> Result<bool, Ove
     Ok(pattern.is_match(text))
 }
 
-/// What has to be true of everything that comes in at a node.
+/// The rule for the incoming edges of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TriggerRule {
-    /// Every node before it completed.
+    /// Every predecessor completed.
     #[default]
     AllSuccess,
-    /// One of them completed.
+    /// At least one predecessor completed.
     AnySuccess,
-    /// Every one of them ended.
+    /// Every predecessor ended.
     AllComplete,
-    /// Every one of them ended, and none failed.
+    /// Every predecessor ended, and none failed.
     NoneFailed,
+    /// At least one predecessor failed.
     AnyFailed,
 }
 
 impl TriggerRule {
-    /// The rule of that spelling.
+    /// Parses the spelling in a definition.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "all_success" => Self::AllSuccess,
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_and_whether_they_hold() {
+    fn conditions_are_evaluated() {
         let outputs = json!({"n": 1, "text": "abc", "list": ["x", 2], "object": {"k": null}});
         let empty = Map::new();
         let scope = Scope {
@@ -157,9 +158,9 @@ mod tests {
         }
     }
 
-    /// Finding H3: what is too much work is an outcome of the content, and never of a clock.
+    /// Finding H3: whether a condition is too expensive depends on the content, never on a clock.
     #[test]
-    fn conditions_that_take_too_many_steps_do_not_hold() {
+    fn conditions_that_exceed_the_step_budget_fail() {
         let bits = "01".repeat(500);
         let outputs = json!({"bits": bits, "list": vec![7; 1000], "whole": {"a": vec![1; 1000]}});
         let empty = Map::new();

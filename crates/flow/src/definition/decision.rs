@@ -1,4 +1,4 @@
-//! What a supervisor may decide: one of three forms, each closed, whoever decides it.
+//! The decisions of a supervisor. Each of the three kinds has a closed schema.
 
 use std::sync::OnceLock;
 
@@ -19,15 +19,15 @@ wire_enum! {
 }
 
 impl DecisionKind {
-    /// The kind of a recorded decision. Every decision is validated before it is recorded, so only a log that another program wrote has
-    /// one of another kind; it ends the orchestration.
+    /// The kind of a recorded decision. Decisions are validated before they are recorded, so an unknown kind can only be in a log that another
+    /// program wrote. It then counts as `terminate`.
     pub(crate) fn recorded(decision: &Value) -> Self {
         let kind = decision.get("kind").and_then(Value::as_str);
         Self::ALL.iter().copied().find(|known| Some(known.as_str()) == kind).unwrap_or(Self::Terminate)
     }
 }
 
-/// The most children that one decision may name.
+/// The maximum number of workers in one decision.
 const MAX_WORKERS: usize = 1000;
 
 /// The schema of a decision.
@@ -35,7 +35,7 @@ pub(super) fn schema() -> Value {
     let confidence = json!({"type": "number", "minimum": 0, "maximum": 1});
     let text = json!({"type": "string", "minLength": 1});
     let criterion = super::config::closed(&["key", "met"], &json!({"key": text, "met": {"type": "boolean"}}));
-    let form = |kind: DecisionKind, required: &[&str], mut properties: Value| {
+    let object = |kind: DecisionKind, required: &[&str], mut properties: Value| {
         properties["kind"] = json!({"const": kind});
         super::config::closed(&[&["kind"], required].concat(), &properties)
     };
@@ -46,20 +46,20 @@ pub(super) fn schema() -> Value {
     let ended = json!({
         "reason": text, "confidence": confidence, "successCriteria": {"type": "array", "items": criterion}
     });
-    let one_form = |kind: DecisionKind| match kind {
+    let schema_of = |kind: DecisionKind| match kind {
         DecisionKind::NextWorker => {
-            form(kind, &["nextWorkerIds"], json!({"nextWorkerIds": workers, "confidence": confidence}))
+            object(kind, &["nextWorkerIds"], json!({"nextWorkerIds": workers, "confidence": confidence}))
         }
-        DecisionKind::AskUser => form(kind, &["prompt"], json!({"prompt": text})),
-        DecisionKind::Terminate => form(kind, &[], ended.clone()),
+        DecisionKind::AskUser => object(kind, &["prompt"], json!({"prompt": text})),
+        DecisionKind::Terminate => object(kind, &[], ended.clone()),
     };
-    json!({"oneOf": DecisionKind::ALL.iter().copied().map(one_form).collect::<Vec<_>>()})
+    json!({"oneOf": DecisionKind::ALL.iter().copied().map(schema_of).collect::<Vec<_>>()})
 }
 
-/// Whether a value is a decision.
+/// Whether a value is a valid decision.
 pub(crate) fn is_decision(value: &Value) -> bool {
     static VALIDATOR: OnceLock<Validator> = OnceLock::new();
-    let validator = VALIDATOR
-        .get_or_init(|| jsonschema::options().build(&schema()).expect("the schema above is a schema"));
+    let validator =
+        VALIDATOR.get_or_init(|| jsonschema::options().build(&schema()).expect("the schema above is valid"));
     validator.is_valid(value)
 }

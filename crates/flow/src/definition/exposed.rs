@@ -1,7 +1,7 @@
-//! The types of nodes by which a workflow says what it is to clients of MCP: a tool, a resource, a prompt.
+//! The types of nodes that expose a workflow to MCP clients: as a tool, a resource, a prompt.
 //!
-//! They do nothing when a run comes to them. Whoever serves the workflow reads them off its definition, before there is a run. One of
-//! them asks: the handler of an elicitation suspends its run until a person has answered the form that a client sent.
+//! They do nothing when a run reaches them: the MCP server reads them from the definition, before there is a run. The only exception is
+//! the elicitation handler, which suspends its run until a person has answered the form that a client sent.
 
 pub mod address;
 mod config;
@@ -16,22 +16,22 @@ pub use self::config::{
     RootsConfig, SamplingConfig, ServerTriggerConfig, ToolConfig, Transport,
 };
 
-/// The longest name of a tool or a prompt, in characters.
+/// The maximum length of the name of a tool or a prompt, in characters.
 pub const MAX_NAME_CHARACTERS: usize = 128;
-/// The longest description, in characters.
+/// The maximum length of a description, in characters.
 const MAX_DESCRIPTION_CHARACTERS: usize = 4096;
-/// The most violations that are told of one set of arguments.
+/// The maximum number of reported violations per set of arguments.
 pub const MAX_VIOLATIONS: usize = 50;
-/// The longest text of a violation, in characters.
+/// The maximum length of the message of a violation, in characters.
 const MAX_VIOLATION_CHARACTERS: usize = 300;
-/// The most arguments of a prompt.
+/// The maximum number of arguments of a prompt.
 const MAX_ARGUMENTS: usize = 50;
-/// The most values that are offered for an argument of a prompt.
+/// The maximum number of suggested values for an argument of a prompt.
 const MAX_VALUES: usize = 1000;
 
 macro_rules! exposed {
     ($(#[doc = $doc:literal] $name:ident => $text:literal $kind:literal,)+) => {
-        /// A type of node that says what its workflow is to clients of MCP.
+        /// A type of node that exposes its workflow to MCP clients.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ExposedType {
             $(#[doc = $doc] $name,)+
@@ -48,14 +48,14 @@ macro_rules! exposed {
                 }
             }
 
-            /// What it does, in a sentence.
+            /// What it does, in one sentence.
             pub const fn summary(self) -> &'static str {
                 match self {
                     $(Self::$name => $doc.trim_ascii(),)+
                 }
             }
 
-            /// What it makes of its workflow, as its outputs say it.
+            /// What the workflow is exposed as, in the outputs of the node.
             pub const fn kind(self) -> &'static str {
                 match self {
                     $(Self::$name => $kind,)+
@@ -85,7 +85,7 @@ exposed! {
 }
 
 impl ExposedType {
-    /// The type of that spelling.
+    /// Parses the spelling in a definition.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == text)
     }
@@ -107,43 +107,45 @@ impl fmt::Display for ExposedType {
     }
 }
 
-/// What checks the arguments of a tool.
+/// Validates the arguments of a tool.
 #[derive(Debug)]
 pub struct Arguments(jsonschema::Validator);
 
 impl Arguments {
-    /// Reads a schema.
+    /// Compiles a schema.
     ///
     /// # Errors
-    /// When the schema is none that arguments can be held to. Nothing is referred to: a schema that leads in a circle would take as
-    /// long as the sender of the arguments likes.
+    /// The schema is invalid for arguments. It must not contain references: validating against a recursive schema could take arbitrarily
+    /// long, depending on the arguments.
     pub fn read(schema: &Value) -> Result<Self, String> {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
-            return Err("the arguments of a tool are an object: `type` has to be `object`".to_owned());
+            return Err("the arguments of a tool are an object: `type` must be `object`".to_owned());
         }
-        if refers(schema) {
-            return Err("the schema of a tool has no references: write out what `$ref` would name".to_owned());
+        if has_reference(schema) {
+            return Err(
+                "the schema of a tool must not contain references; inline what `$ref` refers to".to_owned()
+            );
         }
         super::schema::compiled(schema).map(Self)
     }
 
-    /// What is wrong with arguments, each with its place: at most [`MAX_VIOLATIONS`].
+    /// What is wrong with arguments, with the location of each problem: at most [`MAX_VIOLATIONS`].
     pub fn violations(&self, given: &Value) -> Vec<Value> {
-        let told = self.0.iter_errors(given).take(MAX_VIOLATIONS).map(|error| {
+        let violations = self.0.iter_errors(given).take(MAX_VIOLATIONS).map(|error| {
             let message: String = error.to_string().chars().take(MAX_VIOLATION_CHARACTERS).collect();
             json!({"path": error.instance_path().to_string(), "message": message})
         });
-        told.collect()
+        violations.collect()
     }
 }
 
-/// Whether a schema names another one. Documents are bounded in depth, so this is.
-fn refers(schema: &Value) -> bool {
+/// Whether a schema contains a reference. The depth of documents is limited, so the recursion is bounded.
+fn has_reference(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => members.iter().any(|(name, value)| {
-            matches!(name.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef") || refers(value)
+            matches!(name.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef") || has_reference(value)
         }),
-        Value::Array(values) => values.iter().any(refers),
+        Value::Array(values) => values.iter().any(has_reference),
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes: a type, a configuration that the type takes, and inputs.
+//! Nodes: a type, a configuration and inputs.
 
 use std::borrow::Cow;
 
@@ -10,69 +10,68 @@ use super::expression::Expression;
 use super::node_type::NodeType;
 use crate::id::NodeId;
 
-/// A step of a workflow.
+/// A node of a workflow.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub id: NodeId,
     pub kind: NodeType,
-    /// The name of its type, where a pack brings it.
+    /// The name of its type, if a pack provides it.
     pub pack_type: Option<String>,
-    /// What people call it.
+    /// The display name.
     pub name: String,
     pub config: NodeConfig,
-    /// The configuration as written. Only the host reads it: for the types that it executes or a pack brings, and for what it exposes.
+    /// The configuration as written. Only the host reads it: for types that the host or a pack implements, and for types that expose the workflow.
     pub raw_config: Map<String, Value>,
-    /// Whether answers to its interrupts need an API key: a signed token does not suffice.
+    /// Whether answers to its interrupts require an API key, so that a signed token does not suffice.
     pub requires_key: bool,
-    /// Its inputs by port, in the order of their names.
+    /// The inputs by port, sorted by name.
     pub inputs: Vec<(String, PortValue)>,
-    /// Whether it is left out.
+    /// Whether the node is skipped.
     pub disabled: bool,
-    /// The agent that it is pinned to.
+    /// The agent that the node is pinned to.
     pub agent: Option<Value>,
-    /// Which envelopes of a model it takes.
+    /// The envelope types of a model that the node accepts.
     pub envelope_contract: Option<Value>,
-    /// How often it is tried again; the workflow's own number where it says nothing.
+    /// The maximum number of retries; the default is that of the workflow.
     pub max_retries: Option<u32>,
     /// The outputs that are hidden from readers.
     pub sensitive_outputs: Vec<String>,
 }
 
 impl Node {
-    /// Whether it is a mock, for conformance suites alone.
+    /// Whether the node is a mock, which only conformance suites use.
     pub fn is_mock(&self) -> bool {
         self.kind.is_mock() || self.config.is_mock()
     }
 
-    /// The name of its type, to be kept.
+    /// The owned name of the type.
     pub(crate) fn type_name(&self) -> Cow<'static, str> {
         self.pack_type.clone().map_or(Cow::Borrowed(self.kind.as_str()), Cow::Owned)
     }
 
-    /// The name of its type.
+    /// The name of the type.
     pub fn type_id(&self) -> &str {
         self.pack_type.as_deref().unwrap_or(self.kind.as_str())
     }
 }
 
-/// Where the value of an input comes from.
+/// The source of an input.
 #[derive(Clone, Debug)]
 pub enum PortValue {
     Static(Value),
-    /// An expression gives it.
+    /// The result of an expression.
     Expression(Expression),
-    /// Another node gives it.
+    /// An output of another node.
     Connection {
         node: NodeIndex,
         output_key: String,
-        /// Whether it may be absent.
+        /// Whether the value may be missing.
         optional: bool,
     },
-    /// A variable gives it.
+    /// A variable.
     Variable {
-        /// Which variable.
         name: String,
-        /// Whether it may be absent.
+        /// Whether the value may be missing.
         optional: bool,
     },
 }

@@ -1,34 +1,34 @@
-//! Regular expressions that authors write, and what they cost.
+//! Regular expressions of authors, and their cost.
 //!
-//! A pattern of a few characters can take a megabyte once it is compiled, and be tried at thousands of places for every byte of a text.
+//! A pattern of a few characters can take a megabyte when compiled, and can have thousands of active states for every byte of a text.
 //! Both follow from its syntax, so both are known before it is compiled.
 
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::Value;
 
-/// The most bytes of one compiled pattern.
+/// The maximum size of one compiled pattern, in bytes.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
 
-/// How many bytes the patterns of one definition may take once they are compiled, where the host does not say otherwise.
+/// The default limit for the size of the compiled patterns of one definition, in bytes.
 pub const MAX_PATTERN_BYTES: u64 = 64 << 20;
 
-/// The longest pattern, in bytes: reading one takes a few kilobytes for each class of characters in it.
+/// The maximum length of a pattern, in bytes. Parsing takes a few kilobytes for each character class.
 pub(super) const MAX_TEXT_BYTES: usize = 16 << 10;
 
-/// What an automaton takes at least: its tables and caches.
+/// The minimum size of an automaton: its tables and caches.
 const BASE_BYTES: u64 = 8 << 10;
-/// What a place of the pattern takes.
-const PLACE_BYTES: u64 = 64;
-/// What a range of characters takes at a place.
+/// The size of a state.
+const STATE_BYTES: u64 = 64;
+/// The size of a range of characters.
 const RANGE_BYTES: u64 = 44;
 
-/// A pattern of a condition.
+/// The pattern of a condition.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
-    places: u64,
-    /// Nothing where the patterns of the definition take more than they may: it matches nothing then, and the run fails.
+    states: u64,
+    /// `None` if the patterns of the definition exceed the limit. The pattern then matches nothing, and the run fails.
     compiled: Option<Regex>,
 }
 
@@ -39,92 +39,92 @@ impl PartialEq for Pattern {
 }
 
 impl Pattern {
-    /// The pattern of that spelling.
+    /// Compiles a pattern.
     ///
     /// # Errors
-    /// When it is not a pattern, or takes more than one pattern may.
+    /// The pattern is invalid or too large.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.len() > MAX_TEXT_BYTES {
             return Err(format!("the pattern has {} bytes; the limit is {MAX_TEXT_BYTES}", text.len()));
         }
         let compiled = RegexBuilder::new(text).size_limit(MAX_COMPILED_BYTES).build();
         let compiled = compiled.map_err(|error| format!("invalid pattern: {error}"))?;
-        Ok(Self { compiled: Some(compiled), ..Self::withheld(text) })
+        Ok(Self { compiled: Some(compiled), ..Self::uncompiled(text) })
     }
 
-    /// The pattern of that spelling, which is not compiled and matches nothing.
-    pub(super) fn withheld(text: &str) -> Self {
-        let places = Cost::of(text).map_or(u64::MAX, |cost| cost.places);
-        Self { text: text.to_owned(), places, compiled: None }
+    /// A pattern that is not compiled and matches nothing.
+    pub(super) fn uncompiled(text: &str) -> Self {
+        let states = Cost::of(text).map_or(u64::MAX, |cost| cost.states);
+        Self { text: text.to_owned(), states, compiled: None }
     }
 
-    /// How many steps it takes to look for it in a text of so many bytes, at most.
+    /// The maximum number of steps of a search in a text of that length.
     pub(super) fn steps(&self, bytes: u64) -> u64 {
-        bytes.saturating_add(1).saturating_mul(self.places.max(1))
+        bytes.saturating_add(1).saturating_mul(self.states.max(1))
     }
 
-    /// Whether it is somewhere in a text.
+    /// Whether the pattern matches a part of a text.
     pub(super) fn is_match(&self, text: &str) -> bool {
         self.compiled.as_ref().is_some_and(|compiled| compiled.is_match(text))
     }
 }
 
-/// What a pattern costs.
+/// The cost of a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cost {
-    /// How many places of it can be tried at once.
-    places: u64,
-    /// How many bytes it takes once it is compiled, about.
+    /// The maximum number of states that are active at once.
+    states: u64,
+    /// The approximate size when compiled, in bytes.
     bytes: u64,
 }
 
 impl Cost {
-    /// The cost of a pattern; nothing where it is not one.
+    /// The cost of a pattern; `None` if it is invalid.
     fn of(text: &str) -> Option<Self> {
         let text = Some(text).filter(|text| text.len() <= MAX_TEXT_BYTES)?;
         let hir = regex_syntax::parse(text).ok()?;
         let cost = Self::of_hir(&hir);
-        // Both directions are compiled: to find where a match ends, and where it begins.
+        // The pattern is compiled twice: forwards to find the end of a match, and backwards to find its start.
         Some(Self { bytes: cost.bytes.saturating_mul(2).saturating_add(BASE_BYTES), ..cost })
     }
 
-    /// Recursion is bounded: the parser limits the nesting.
+    /// The recursion is bounded, because the parser limits the nesting.
     fn of_hir(hir: &Hir) -> Self {
         match hir.kind() {
-            HirKind::Empty | HirKind::Look(_) => Self::places(1, 0),
-            HirKind::Literal(literal) => Self::places(literal.0.len() as u64, 0),
-            HirKind::Class(Class::Unicode(class)) => Self::places(1, class.ranges().len() as u64),
-            HirKind::Class(Class::Bytes(class)) => Self::places(1, class.ranges().len() as u64),
-            HirKind::Capture(capture) => Self::of_hir(&capture.sub).and(Self::places(2, 0)),
+            HirKind::Empty | HirKind::Look(_) => Self::states(1, 0),
+            HirKind::Literal(literal) => Self::states(literal.0.len() as u64, 0),
+            HirKind::Class(Class::Unicode(class)) => Self::states(1, class.ranges().len() as u64),
+            HirKind::Class(Class::Bytes(class)) => Self::states(1, class.ranges().len() as u64),
+            HirKind::Capture(capture) => Self::of_hir(&capture.sub).and(Self::states(2, 0)),
             HirKind::Repetition(repetition) => {
                 let times = repetition.max.unwrap_or(repetition.min.saturating_add(1)).max(1);
                 Self::of_hir(&repetition.sub).times(u64::from(times))
             }
             HirKind::Concat(parts) | HirKind::Alternation(parts) => {
-                parts.iter().map(Self::of_hir).fold(Self::places(1, 0), Self::and)
+                parts.iter().map(Self::of_hir).fold(Self::states(1, 0), Self::and)
             }
         }
     }
 
-    const fn places(places: u64, ranges: u64) -> Self {
-        Self { places, bytes: places * PLACE_BYTES + ranges * RANGE_BYTES }
+    const fn states(states: u64, ranges: u64) -> Self {
+        Self { states, bytes: states * STATE_BYTES + ranges * RANGE_BYTES }
     }
 
     fn and(self, other: Self) -> Self {
         Self {
-            places: self.places.saturating_add(other.places),
+            states: self.states.saturating_add(other.states),
             bytes: self.bytes.saturating_add(other.bytes),
         }
     }
 
     const fn times(self, times: u64) -> Self {
-        Self { places: self.places.saturating_mul(times), bytes: self.bytes.saturating_mul(times) }
+        Self { states: self.states.saturating_mul(times), bytes: self.bytes.saturating_mul(times) }
     }
 }
 
-/// How many bytes the patterns of a document take once they are compiled, about: those of conditions, and those of schemas.
+/// The approximate size of the compiled patterns of a document in bytes: those of conditions and those of schemas.
 ///
-/// Whatever could be a pattern is counted as one; a text that is not a pattern costs nothing.
+/// Everything that could be a pattern is counted as one. An invalid pattern costs nothing.
 pub(super) fn bytes_in(document: &Value) -> u64 {
     let cost = |text: &str| Cost::of(text).map_or(0, |cost| cost.bytes);
     let mut total = 0_u64;
@@ -152,7 +152,7 @@ pub(super) fn bytes_in(document: &Value) -> u64 {
     total
 }
 
-/// Whether a document has a condition whose pattern is longer than patterns may be: earlier versions took it.
+/// Whether a condition of the document has a pattern that exceeds the length limit. Earlier versions accepted such patterns.
 pub(super) fn has_overlong(document: &Value) -> bool {
     let edges = document.get("edges").and_then(Value::as_array).into_iter().flatten();
     let conditions = edges.filter_map(|edge| edge.get("condition"));
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_cost_follows_from_the_syntax() {
-        let places = |text: &str| Cost::of(text).unwrap().places;
+        let states = |text: &str| Cost::of(text).unwrap().states;
         for (text, least, most) in [
             ("abc", 3, 3),
             ("[01]{2000}", 2000, 2000),
@@ -194,14 +194,14 @@ mod tests {
             ("(a|b){10}", 10, 60),
             ("a{9}{9}{9}", 729, 729),
         ] {
-            let found = places(text);
+            let found = states(text);
             assert!((least..=most).contains(&found), "{text}: {found}");
         }
         assert_eq!(Cost::of("("), None);
     }
 
     #[test]
-    fn patterns_are_found_wherever_they_stand() {
+    fn patterns_of_conditions_and_schemas_are_counted() {
         let one = bytes_in(&json!({"type": "regex", "right": r"\w{20}"}));
         assert!(one > 500_000, "{one}");
         let documents = [

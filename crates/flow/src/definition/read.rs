@@ -1,7 +1,7 @@
-//! From a document to a definition.
+//! Reads a document into a definition.
 //!
-//! Everything that is wrong is collected, each with its place. A part that could not be read is left out, so that the
-//! rest is still checked; the definition is made only where nothing was wrong.
+//! All problems are collected, each with its location. An invalid part is left out, so that the rest is still validated. The definition
+//! is built only if there are no problems.
 
 mod channels;
 mod fields;
@@ -19,17 +19,17 @@ use self::fields::Fields;
 use super::{Capabilities, Definition, Graph, Masking, Patterns, Problem, Settings, Variable, VariableKind};
 use crate::id::WorkflowId;
 
-/// The most nodes of one workflow: a run folds to one state in memory.
+/// The maximum number of nodes of a workflow. The limit exists because the state of a run is kept in memory.
 const MAX_NODES: usize = 10_000;
-/// The most edges of one workflow.
+/// The maximum number of edges of a workflow.
 const MAX_EDGES: usize = 50_000;
-/// The most problems that are told at once.
+/// The maximum number of reported problems.
 const MAX_PROBLEMS: usize = 100;
 
-/// How often a loop may go round when the workflow does not say.
+/// The default limit for the iterations of a loop.
 const LOOPBACK_ITERATIONS: u32 = 5;
 
-/// Reads a document. `readable` is the document, or what may be used of it; `document` is kept and digested.
+/// Reads a document. `readable` is the document, or the usable part of it; `document` is kept and digested.
 pub(super) fn read(
     document: &Value,
     readable: &Value,
@@ -42,7 +42,7 @@ pub(super) fn read(
     match definition {
         Some(definition) if problems.is_empty() => Ok(definition),
         _ => {
-            debug_assert!(!problems.is_empty(), "nothing is left out without a reason");
+            debug_assert!(!problems.is_empty(), "a part is left out only with a problem");
             Err(problems)
         }
     }
@@ -56,11 +56,11 @@ fn build(
     problems: &mut Vec<Problem>,
 ) -> Option<Definition> {
     if !json::within_depth(document, json::MAX_DEPTH) {
-        problems.push(Problem::at("", format!("nested at most {} levels deep", json::MAX_DEPTH)));
+        problems.push(Problem::at("", format!("must be nested at most {} levels deep", json::MAX_DEPTH)));
         return None;
     }
     let Value::Object(root) = readable else {
-        problems.push(Problem::at("", "a workflow is a JSON object"));
+        problems.push(Problem::at("", "a workflow must be a JSON object"));
         return None;
     };
     let mut fields = Fields::new(root, String::new(), problems);
@@ -68,7 +68,7 @@ fn build(
     if let Some(id) = &id
         && !is_workflow_id(id)
     {
-        fields.problem("id", "a lower-case letter, then lower-case letters, digits, `_` and `-`");
+        fields.problem("id", "must be a lower-case letter, then lower-case letters, digits, `_` and `-`");
     }
     let name = fields.text("name", 1, 256);
     let version = fields.text("version", 1, 256);
@@ -109,25 +109,25 @@ fn build(
         "metadata",
         "settings",
     ]);
-    let (nodes, places) = nodes::nodes(node_list.unwrap_or_default(), capabilities, problems);
+    let (nodes, indexes) = nodes::nodes(node_list.unwrap_or_default(), capabilities, problems);
     let edges = nodes::edges(
         edge_list.unwrap_or_default(),
         node_list.unwrap_or_default(),
-        &places,
+        &indexes,
         capabilities,
         patterns,
         problems,
     );
     let variables = variables(variable_list.unwrap_or_default(), problems);
-    let around = triggers::Around {
+    let context = triggers::TriggerContext {
         nodes: node_list.unwrap_or_default(),
-        places: &places,
+        indexes: &indexes,
         variables: &variables,
         capabilities,
         is_active,
     };
     let (triggers, unserved_triggers) =
-        triggers::triggers(trigger_list.unwrap_or_default(), &around, problems);
+        triggers::triggers(trigger_list.unwrap_or_default(), &context, problems);
     let channels = channels::channels(root.get("channels"), problems);
     let configurable_schema = configurable_schema(root.get("configurableSchema"), problems);
     let settings = read_settings(settings.unwrap_or(&Map::new()), problems);
@@ -151,7 +151,9 @@ fn build(
         version: version?,
         digest,
         document: Arc::new(document.clone()),
-        places: Arc::new(nodes.iter().enumerate().map(|(place, node)| (node.id.clone(), place)).collect()),
+        node_indexes: Arc::new(
+            nodes.iter().enumerate().map(|(index, node)| (node.id.clone(), index)).collect(),
+        ),
         nodes,
         edges,
         graph,
@@ -177,9 +179,9 @@ fn required_agent(
 ) -> Option<String> {
     let named = metadata.get("requiresAgentId")?;
     let agent_id = named.as_str().filter(|id| (3..=256).contains(&id.chars().count()));
-    // A workflow that was registered before anybody looked at this is not refused for it now.
+    // A workflow that an earlier version accepted without this check is not refused now.
     if agent_id.is_none() && !capabilities.checked_before {
-        let message = "the id of an agent, a text of 3 to 256 characters";
+        let message = "must be the id of an agent, a string of 3 to 256 characters";
         problems.push(Problem::at("/metadata/requiresAgentId", message));
     }
     agent_id.map(str::to_owned)
@@ -193,8 +195,8 @@ fn is_workflow_id(id: &str) -> bool {
 fn variables(list: &[Value], problems: &mut Vec<Problem>) -> Vec<Variable> {
     let mut names = BTreeSet::new();
     let mut variables = Vec::with_capacity(list.len());
-    for (place, value) in list.iter().enumerate() {
-        let path = format!("/variables/{place}");
+    for (index, value) in list.iter().enumerate() {
+        let path = format!("/variables/{index}");
         let Some(mut fields) = Fields::of(value, path, problems) else { continue };
         let name = fields.text("name", 1, 256);
         let kind = fields.text("type", 1, 16).and_then(|kind| match kind.as_str() {
@@ -204,7 +206,7 @@ fn variables(list: &[Value], problems: &mut Vec<Problem>) -> Vec<Variable> {
             "object" => Some(VariableKind::Object),
             "array" => Some(VariableKind::Array),
             _ => {
-                fields.problem("type", "one of string, number, boolean, object, array");
+                fields.problem("type", "must be one of string, number, boolean, object, array");
                 None
             }
         });
@@ -258,7 +260,7 @@ fn masking(metadata: &Map<String, Value>, problems: &mut Vec<Problem>) -> Maskin
         Some("hash") => Masking::Hash,
         Some("passthrough") => Masking::Passthrough,
         Some(_) => {
-            fields.problem("complianceConfig/maskingMode", "one of mask, omit, hash, passthrough");
+            fields.problem("complianceConfig/maskingMode", "must be one of mask, omit, hash, passthrough");
             Masking::Mask
         }
     }

@@ -17,7 +17,7 @@ use crate::event::data::node::{NodeResumed, NodeSuspended};
 use crate::failure::FailureCode;
 use crate::id::{InterruptId, NodeId};
 use crate::interrupt::{self, Ballot, Decided, InterruptKind, Judgement, Reply};
-use crate::state::{Answer, Interrupt, Outcome, RunError};
+use crate::state::{AnswerState, Interrupt, Outcome, RunError};
 
 /// Who decides when nobody does.
 pub(super) const HOST: &str = "host";
@@ -204,12 +204,12 @@ impl Turn<'_> {
         reply: &Reply<'_>,
     ) -> Result<(), Refusal> {
         let &Reply { value, by, .. } = reply;
-        let node = self.state.place(node_id).ok_or(Refusal::NoInterrupt)?;
+        let node = self.state.node_index(node_id).ok_or(Refusal::NoInterrupt)?;
         let Some(open) = self.state.interrupts.get(node_id) else {
             return Err(match self.state.nodes[node].answer {
-                Answer::Given(_) | Answer::Taken => Refusal::AlreadyResolved,
-                Answer::Gone => Refusal::InterruptGone,
-                Answer::None => Refusal::NoInterrupt,
+                AnswerState::Given(_) | AnswerState::Taken => Refusal::AlreadyResolved,
+                AnswerState::Gone => Refusal::InterruptGone,
+                AnswerState::None => Refusal::NoInterrupt,
             });
         };
         // The node has gone on since, and waits for something else.
@@ -284,7 +284,7 @@ impl Turn<'_> {
             interrupt_id: open.id.clone(),
             kind: open.kind,
             node_id: self.node_id(node),
-            outcome: decided.outcome.told(),
+            outcome: decided.outcome.recorded(),
             reason,
             resolved_at: self.now,
             resolved_by: decided.by.clone(),
@@ -375,7 +375,7 @@ impl Turn<'_> {
             refine_feedback: member("refineFeedback"),
             edited_artifact_data: member("editedArtifactData"),
             quorum_progress: of_several.then_some(progress),
-            outcome: outcome.filter(|_| of_several).map(Outcome::told),
+            outcome: outcome.filter(|_| of_several).map(Outcome::recorded),
             ..self.received(node, &ballot.action, &ballot.voter)
         };
         self.emit(received, Some(node), cause);
@@ -383,7 +383,7 @@ impl Turn<'_> {
 
     /// Lets a node go on with the answer that is recorded.
     pub(super) fn proceed(&mut self, node: NodeIndex) {
-        let Answer::Given(resolution) = self.state.nodes[node].answer.clone() else { return };
+        let AnswerState::Given(resolution) = self.state.nodes[node].answer.clone() else { return };
         if self.state.nodes[node].status != crate::state::NodeStatus::Running {
             let resumed = NodeResumed {
                 interrupt_id: resolution.interrupt.id.clone(),

@@ -121,12 +121,12 @@ impl Turn<'_> {
 
     /// A child waits for somebody, or goes on.
     pub(super) fn child_waits(&mut self, run_id: &RunId, status: RunStatus) {
-        let Some(place) = self.state.child_place(run_id) else { return };
+        let Some(place) = self.state.child_index(run_id) else { return };
         let child = &self.state.children[place];
         let is_news = child.ended.is_none()
             && child.status != status
             && (status.is_waiting() || status == RunStatus::Running);
-        let Some(node) = self.state.place(&child.node_id).filter(|_| is_news) else { return };
+        let Some(node) = self.state.node_index(&child.node_id).filter(|_| is_news) else { return };
         let state = &self.state.nodes[node];
         let awaited = state.status == NodeStatus::Running
             && (child.iteration, child.attempt) == (state.iteration, state.attempt);
@@ -143,9 +143,9 @@ impl Turn<'_> {
         variables: &Map<String, Value>,
         error: Option<RunError>,
     ) {
-        let Some(place) = self.state.child_place(run_id) else { return };
+        let Some(place) = self.state.child_index(run_id) else { return };
         let child = &self.state.children[place];
-        let Some(node) = self.state.place(&child.node_id) else { return };
+        let Some(node) = self.state.node_index(&child.node_id) else { return };
         let state = &self.state.nodes[node];
         let awaited = child.ended.is_none()
             && status.is_terminal()

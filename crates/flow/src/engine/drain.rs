@@ -9,7 +9,7 @@ use crate::event::data::node::{NodeCompleted, NodeFailed, NodeRetried, NodeSkipp
 use crate::event::data::run::{LoopbackLimit, Owner, RunCompleted, RunStarted, TriggeredBy};
 use crate::failure::FailureCode;
 use crate::mask;
-use crate::state::schedule::Verdict;
+use crate::state::schedule::Readiness;
 use crate::state::{NodeStatus, RunError};
 
 /// The pause before the second attempt; each further one is twice as long.
@@ -97,9 +97,9 @@ impl Turn<'_> {
             let mut next = None;
             for rank in &self.state.schedule.ready {
                 let node = self.definition.graph.order[*rank];
-                let verdict = self.state.verdict(self.definition, node, &mut self.meter);
-                if verdict != Verdict::Wait || self.meter.over().is_some() {
-                    next = Some((node, verdict));
+                let readiness = self.state.readiness(self.definition, node, &mut self.meter);
+                if readiness != Readiness::Wait || self.meter.over().is_some() {
+                    next = Some((node, readiness));
                     break;
                 }
             }
@@ -110,7 +110,7 @@ impl Turn<'_> {
                 return;
             }
             match next {
-                Some((node, Verdict::Skip(reason))) => {
+                Some((node, Readiness::Skip(reason))) => {
                     let skipped = NodeSkipped { node_id: self.node_id(node), reason: reason.into() };
                     self.emit(skipped, Some(node), None);
                 }
@@ -143,7 +143,7 @@ impl Turn<'_> {
         let failed = self.state.schedule.failed.iter().map(|rank| self.definition.graph.order[*rank]);
         let mut unhandled = None;
         for node in failed {
-            if !self.state.takes_failure(self.definition, node, &mut self.meter) {
+            if !self.state.is_failure_handled(self.definition, node, &mut self.meter) {
                 unhandled = Some(node);
                 break;
             }
@@ -324,7 +324,7 @@ impl Turn<'_> {
         };
         let cause = cause.or_else(|| self.decision_behind(node));
         let sequence = self.emit(failed, Some(node), cause);
-        if self.is_halted() || self.state.takes_failure(self.definition, node, &mut self.meter) {
+        if self.is_halted() || self.state.is_failure_handled(self.definition, node, &mut self.meter) {
             return;
         }
         if self.meter.over().is_some() {

@@ -22,7 +22,7 @@ use crate::event::data::node::NodeResumed;
 use crate::event::data::value::ArtifactCreated;
 use crate::id::{ArtifactId, NodeId};
 use crate::interrupt::{Decided, InterruptKind};
-use crate::state::{Answer, NodeStatus, Outcome, Resolution, RunError};
+use crate::state::{AnswerState, NodeStatus, Outcome, Resolution, RunError};
 
 /// What a run waits for, as the interrupt calls it.
 pub const EVENT_TYPE: &str = "interlock.session.ended";
@@ -164,8 +164,8 @@ impl Turn<'_> {
     fn awaited_session(&self, node: NodeIndex) -> Option<String> {
         let open = self.state.interrupts.get(&self.node(node).id).map(|open| &open.data);
         let given = match &self.state.nodes[node].answer {
-            Answer::Given(resolution) => Some(&resolution.interrupt.data),
-            Answer::None | Answer::Taken | Answer::Gone => None,
+            AnswerState::Given(resolution) => Some(&resolution.interrupt.data),
+            AnswerState::None | AnswerState::Taken | AnswerState::Gone => None,
         };
         open.or(given).and_then(session_of).map(str::to_owned)
     }
@@ -219,7 +219,7 @@ impl Turn<'_> {
             }
         }
         let made = self.state.artifacts.values().filter_map(|artifact| {
-            let place = self.state.place(&artifact.node_id)?;
+            let place = self.state.node_index(&artifact.node_id)?;
             before[place].then(|| Upstream {
                 artifact_id: artifact.artifact_id.clone(),
                 node_id: artifact.node_id.clone(),
@@ -230,7 +230,7 @@ impl Turn<'_> {
 
     /// The session is there.
     pub(super) fn guide_started(&mut self, node_id: &NodeId, session_id: &str) {
-        let Some(node) = self.state.place(node_id) else { return };
+        let Some(node) = self.state.node_index(node_id) else { return };
         let state = &self.state.nodes[node];
         // Suspended without a question is a log that was cut between the two, as at the place of a fork.
         let NodeConfig::Guided(config) = &self.node(node).config else { return };
@@ -258,7 +258,7 @@ impl Turn<'_> {
         session_id: &str,
         outcome: Result<GuideResult, GuideFailure>,
     ) {
-        let Some(node) = self.state.place(node_id) else { return };
+        let Some(node) = self.state.node_index(node_id) else { return };
         let state = &self.state.nodes[node];
         let under_way = matches!(state.status, NodeStatus::Running | NodeStatus::Suspended)
             && state.retry_at.is_none()
@@ -284,8 +284,8 @@ impl Turn<'_> {
         };
         self.close(node, &decided, None);
         let resolved = match &self.state.nodes[node].answer {
-            Answer::Given(resolution) => Some((resolution.interrupt.id.clone(), resolution.sequence)),
-            Answer::None | Answer::Taken | Answer::Gone => None,
+            AnswerState::Given(resolution) => Some((resolution.interrupt.id.clone(), resolution.sequence)),
+            AnswerState::None | AnswerState::Taken | AnswerState::Gone => None,
         };
         if let Some((interrupt_id, sequence)) = &resolved
             && self.state.nodes[node].status == NodeStatus::Suspended

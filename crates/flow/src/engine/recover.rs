@@ -6,7 +6,7 @@ use crate::definition::{NodeConfig, NodeIndex};
 use crate::event::data::run::RunResumed;
 use crate::id::NodeId;
 use crate::run::RunStatus;
-use crate::state::{Answer, NodeStatus, RunError};
+use crate::state::{AnswerState, NodeStatus, RunError};
 
 impl Turn<'_> {
     /// The host took the run over after a stop.
@@ -67,7 +67,7 @@ impl Turn<'_> {
 
     fn begin_again(&mut self, node: NodeIndex) {
         let state = &self.state.nodes[node];
-        if matches!(state.answer, Answer::Given(_)) {
+        if matches!(state.answer, AnswerState::Given(_)) {
             self.proceed(node);
             return;
         }
@@ -112,7 +112,7 @@ impl Turn<'_> {
         match timer {
             TimerKey::Run => self.run_deadline(),
             TimerKey::Node { node_id, iteration, attempt } => {
-                let Some(node) = self.state.place(node_id) else { return };
+                let Some(node) = self.state.node_index(node_id) else { return };
                 let state = &self.state.nodes[node];
                 let current = state.status == NodeStatus::Running
                     && state.iteration == *iteration
@@ -123,7 +123,7 @@ impl Turn<'_> {
             }
             TimerKey::Interrupt { interrupt_id } => {
                 let open = self.state.interrupts.values().find(|interrupt| interrupt.id == *interrupt_id);
-                if let Some(node) = open.and_then(|interrupt| self.state.place(&interrupt.node_id)) {
+                if let Some(node) = open.and_then(|interrupt| self.state.node_index(&interrupt.node_id)) {
                     self.interrupt_due(node);
                 }
             }
@@ -192,13 +192,13 @@ impl Turn<'_> {
 
     /// The node that waits for this effect of its own.
     fn awaiting(&self, node_id: &NodeId, ordinal: u32) -> Option<NodeIndex> {
-        let node = self.state.place(node_id)?;
+        let node = self.state.node_index(node_id)?;
         let state = &self.state.nodes[node];
         // A fork may begin between the two events that suspend a node: it works again then, and waits for nobody.
         let works = match state.status {
             NodeStatus::Running => true,
             NodeStatus::Suspended => {
-                state.answer == Answer::None && !self.state.interrupts.contains_key(node_id)
+                state.answer == AnswerState::None && !self.state.interrupts.contains_key(node_id)
             }
             NodeStatus::Pending
             | NodeStatus::Completed

@@ -1,19 +1,19 @@
-//! What an event says: a type for each kind of event that this program writes.
+//! The payload of an event: a type for each kind of event that this program writes.
 //!
-//! The wire is what it was before there were types, so the types keep three rules:
+//! The encoded form is older than the types, so the types follow three rules:
 //!
 //! * **Order.** Members are written in the order of their names. Fields are declared in that order, and a test compares every kind with the
 //!   sorted form.
-//! * **Required members.** A member is required where every version wrote it. A known kind without one, or with one of another type, is a
-//!   [`PayloadError`] that names the member, and is never skipped: what cannot be understood must not be folded. Optional members are left out
-//!   where there is nothing to say.
-//! * **Newer versions.** A kind that this program does not know is [`EventData::Other`], kept to the letter, and folds to nothing. A member that it does not know in a
-//!   kind that it knows is kept beside the data, in [`Event::extra`](super::Event::extra), and written back in its place.
+//! * **Required members.** A member is required if every version wrote it. A known kind without a required member, or with a member of another
+//!   type, is a [`PayloadError`] that names the member. Such an event is never skipped, because the state would be wrong. An optional
+//!   member without a value is omitted.
+//! * **Newer versions.** An event of an unknown kind is an [`EventData::Other`]: it is kept unchanged and does not change the state. An unknown member of a
+//!   known kind is kept in [`Event::extra`](super::Event::extra), and written again in its place.
 //!
-//! What users brought in stays a [`Value`]: inputs, outputs, answers, decisions.
+//! Values of users stay a [`Value`]: inputs, outputs, answers, decisions.
 //!
-//! A new kind is a line in the table below and a struct in one of the files of this folder. The compiler then names every place that has to say what the kind means:
-//! the fold, masks, streams, traces and replays match on all of them.
+//! To add a kind, add a line to the table below and a struct to one of the files of this folder. The fold, masks, streams, traces and
+//! replays match exhaustively, so the compiler then reports every place that must handle the kind.
 
 pub mod agent;
 pub mod conversation;
@@ -35,11 +35,11 @@ pub use self::members::PayloadError;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident($payload:ty) => $text:literal,)+) => {
-        /// The kind of an event: one that this program writes, or any other that a log may hold.
+        /// The kind of an event: one that this program writes, or any other that a log contains.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum EventKind {
             $($(#[$doc])* $name,)+
-            /// A kind that this program does not write. It is kept, and folds to nothing.
+            /// A kind that this program does not write. Its events are kept and do not change the state.
             Other(Arc<str>),
         }
 
@@ -55,7 +55,7 @@ macro_rules! events {
                 }
             }
 
-            /// The kind of that spelling.
+            /// Parses the spelling on the wire.
             pub fn parse(text: &str) -> Self {
                 match text {
                     $($text => Self::$name,)+
@@ -64,15 +64,15 @@ macro_rules! events {
             }
         }
 
-        /// What an event says.
+        /// The payload of an event.
         #[derive(Clone, Debug, PartialEq)]
         pub enum EventData {
             $($(#[$doc])* $name($payload),)+
-            /// An event that a newer version wrote.
+            /// An event of a newer version.
             Other {
-                /// Its kind, as it is spelt.
+                /// The kind, as spelled on the wire.
                 kind: Arc<str>,
-                /// Its payload, as it is.
+                /// The unchanged payload.
                 payload: Map<String, Value>,
             },
         }
@@ -93,10 +93,10 @@ macro_rules! events {
                 }
             }
 
-            /// Reads a payload. The members that the kind does not have are given back beside it.
+            /// Reads a payload. Also returns the members that the kind does not have.
             ///
             /// # Errors
-            /// When a member that the kind needs is missing, or one is of another type.
+            /// A required member is missing, or a member has another type.
             pub fn read(
                 kind: EventKind,
                 mut payload: Map<String, Value>,
@@ -127,41 +127,41 @@ macro_rules! events {
 }
 
 events! {
-    /// The run began.
+    /// The run started.
     RunStarted(run::RunStarted) => "run.started",
-    /// The run ended as it should.
+    /// The run ended successfully.
     RunCompleted(run::RunCompleted) => "run.completed",
     /// The run ended with an error.
     RunFailed(run::RunFailed) => "run.failed",
-    /// The run was ended from outside.
+    /// The run was cancelled.
     RunCancelled(run::RunCancelled) => "run.cancelled",
-    /// The run was halted for a while.
+    /// The run was paused.
     RunPaused(run::RunPaused) => "run.paused",
-    /// The run goes on after a pause or a restart.
+    /// The run continues after a pause or a restart.
     RunResumed(run::RunResumed) => "run.resumed",
-    /// The run is to halt once the nodes that work have ended.
+    /// The run pauses as soon as its active nodes have ended.
     PauseRequested(run::PauseRequested) => "interlock.pauseRequested",
-    /// An attempt of a node began.
+    /// An attempt of a node started.
     NodeStarted(node::NodeStarted) => "node.started",
-    /// A node is done.
+    /// A node ended successfully.
     NodeCompleted(node::NodeCompleted) => "node.completed",
-    /// A node gave up.
+    /// A node failed, after all retries.
     NodeFailed(node::NodeFailed) => "node.failed",
-    /// A node waits for somebody.
+    /// A node waits for an interrupt.
     NodeSuspended(node::NodeSuspended) => "node.suspended",
-    /// What a node waited for is there.
+    /// The interrupt that a node waited for was resolved.
     NodeResumed(node::NodeResumed) => "node.resumed",
-    /// A node will be tried again.
+    /// A node will be retried.
     NodeRetried(node::NodeRetried) => "node.retried",
-    /// A node is not needed.
+    /// A node was skipped.
     NodeSkipped(node::NodeSkipped) => "node.skipped",
-    /// A node was ended from outside.
+    /// A node was cancelled.
     NodeCancelled(node::NodeCancelled) => "node.cancelled",
-    /// A node started a child run, or learnt that it waits for somebody, goes on, or ended.
+    /// A node started a child run, or a child run started to wait, continued or ended.
     NodeDispatched(node::NodeDispatched) => "node.dispatched",
-    /// Somebody has to approve.
+    /// A person must approve.
     ApprovalRequested(interrupt::ApprovalRequested) => "approval.requested",
-    /// Somebody decided.
+    /// A person approved, rejected or refined.
     ApprovalReceived(interrupt::ApprovalReceived) => "approval.received",
     /// A governance gate was granted.
     ApprovalGranted(interrupt::ApprovalGranted) => "approval.granted",
@@ -169,46 +169,46 @@ events! {
     ApprovalRejected(interrupt::ApprovalRejected) => "approval.rejected",
     /// A governance gate was overridden.
     ApprovalOverridden(interrupt::ApprovalOverridden) => "approval.overridden",
-    /// Somebody has to answer questions.
+    /// A person must answer questions.
     ClarificationRequested(interrupt::ClarificationRequested) => "clarification.requested",
     /// The questions were answered.
     ClarificationResolved(interrupt::ClarificationResolved) => "clarification.resolved",
-    /// The run waits for something from outside.
+    /// The run waits for a person or an external event.
     InterruptRequested(interrupt::InterruptRequested) => "interrupt.requested",
-    /// What the run waited for is there.
+    /// The interrupt was answered or timed out.
     InterruptResolved(interrupt::InterruptResolved) => "interrupt.resolved",
     /// A channel was written to.
     ChannelWritten(value::ChannelWritten) => "channel.written",
-    /// An artifact was made.
+    /// An artifact was created.
     ArtifactCreated(value::ArtifactCreated) => "artifact.created",
-    /// A piece of output of a model.
+    /// A chunk of model output.
     OutputChunk(value::OutputChunk) => "output.chunk",
-    /// A variable has another value.
+    /// The value of a variable changed.
     VariableChanged(value::VariableChanged) => "variable.changed",
-    /// A line for the log.
+    /// A log line.
     LogAppended(value::LogAppended) => "log.appended",
-    /// A change was pinned for this run.
+    /// A version of a change was pinned for this run.
     VersionPinned(run::VersionPinned) => "version.pinned",
-    /// A loop went round too often.
+    /// A loop exceeded its iteration limit.
     LoopbackLimit(run::LoopbackLimit) => "workflow.loopback-limit",
-    /// A limit was reached.
+    /// A limit was exceeded.
     CapBreached(run::CapBreached) => "cap.breached",
-    /// A replay did not do what was recorded.
+    /// A replay produced other events than its source.
     ReplayDiverged(run::ReplayDiverged) => "replay.diverged",
-    /// An agent told its reasoning.
+    /// An agent reported its reasoning.
     AgentReasoned(agent::AgentReasoned) => "agent.reasoned",
-    /// A piece of an agent's reasoning.
+    /// A chunk of an agent's reasoning.
     AgentReasoningDelta(agent::AgentReasoningDelta) => "agent.reasoning.delta",
     /// An agent called a tool.
     AgentToolCalled(agent::AgentToolCalled) => "agent.toolCalled",
-    /// A tool answered an agent.
+    /// A tool returned a result to an agent.
     AgentToolReturned(agent::AgentToolReturned) => "agent.toolReturned",
-    /// An agent handed over to another.
+    /// An agent handed off to another agent.
     AgentHandoff(agent::AgentHandoff) => "agent.handoff",
     AgentDecided(agent::AgentDecided) => "agent.decided",
-    /// The supervisor decided what is next.
+    /// The supervisor decided the next step.
     OrchestratorDecided(agent::OrchestratorDecided) => "runOrchestrator.decided",
-    /// A conversation began.
+    /// A conversation started.
     ConversationOpened(conversation::ConversationOpened) => "conversation.opened",
     /// A turn of a conversation.
     ConversationExchanged(conversation::ConversationExchanged) => "conversation.exchanged",
@@ -216,38 +216,38 @@ events! {
     ConversationClosed(conversation::ConversationClosed) => "conversation.closed",
     /// A step of a handoff to a child run.
     WorkflowChainEvent(dispatch::WorkflowChainEvent) => "core.workflowChain.event",
-    /// A decision was too unsure to act on.
+    /// The confidence of a decision was too low to act on it.
     ConfidenceEscalated(dispatch::ConfidenceEscalated) => "core.workflowChain.confidence-escalated",
-    /// Several child runs were started at once.
+    /// Several child runs were started in parallel.
     DispatchFanOut(dispatch::DispatchFanOut) => "core.dispatch.fanOut",
     /// Several child runs were joined.
     DispatchJoin(dispatch::DispatchJoin) => "core.dispatch.join",
-    /// A model cannot do what a node needs.
+    /// No available model has the capabilities that a node requires.
     ModelCapabilityInsufficient(model::ModelCapabilityInsufficient) => "model.capability.insufficient",
-    /// What a call to a provider used.
+    /// The usage of a call to a model provider.
     ProviderUsage(model::ProviderUsage) => "provider.usage",
-    /// A model of the host cannot do what the node needs, and another one can.
+    /// A model lacks a capability that the node requires, and another model replaces it.
     ModelCapabilitySubstituted(model::ModelCapabilitySubstituted) => "model.capability.substituted",
-    /// A model is asked again.
+    /// A model call is retried.
     EnvelopeRetryAttempted(model::EnvelopeRetryAttempted) => "envelope.retry.attempted",
-    /// A model was asked as often as it may be.
+    /// All retries of a model call failed.
     EnvelopeRetryExhausted(model::EnvelopeRetryExhausted) => "envelope.retry.exhausted",
     /// A model refused.
     EnvelopeRefusal(model::EnvelopeRefusal) => "envelope.refusal",
-    /// The answer of a model was cut off.
+    /// The reply of a model was truncated.
     EnvelopeTruncated(model::EnvelopeTruncated) => "envelope.truncated",
-    /// A model was asked to put its own words into a form.
+    /// A model was asked to convert its free-form reply into the required format.
     EnvelopeNlToFormatEngaged(model::EnvelopeNlToFormatEngaged) => "envelope.nlToFormat.engaged",
-    /// The answer of a model was read with some leniency.
+    /// The reply of a model was not valid JSON and was parsed leniently.
     EnvelopeRecoveryApplied(model::EnvelopeRecoveryApplied) => "envelope.recovery.applied",
-    /// It was decided which prompt a node uses.
+    /// The prompt of a node was resolved.
     AgentPromptResolved(agent::AgentPromptResolved) => "agent.promptResolved",
-    /// A prompt was put together.
+    /// A prompt was composed.
     PromptComposed(agent::PromptComposed) => "prompt.composed",
 }
 
 impl EventKind {
-    /// Whether nothing can follow.
+    /// Whether events of this kind end a run.
     pub const fn is_terminal(&self) -> bool {
         matches!(self, Self::RunCompleted | Self::RunFailed | Self::RunCancelled)
     }
@@ -260,9 +260,10 @@ impl std::fmt::Display for EventKind {
 }
 
 impl EventData {
-    /// The members that are written, in the order of their names.
+    /// The members as they are written, sorted by name.
     pub fn to_members(&self) -> Map<String, Value> {
-        match serde_json::to_value(self).expect("names are texts, so nothing can be refused") {
+        match serde_json::to_value(self).expect("all member names are strings, so serialization cannot fail")
+        {
             Value::Object(members) => members,
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
                 unreachable!("every payload is a struct or a map")
@@ -271,7 +272,7 @@ impl EventData {
     }
 }
 
-/// Reads a member that is there: null is a value like any other.
+/// Deserializes a present member: `null` becomes `Some(Value::Null)`.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -281,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_read_back_as_itself() {
+    fn every_kind_is_parsed_from_its_own_spelling() {
         for kind in EventKind::WRITTEN {
             assert_eq!(EventKind::parse(kind.as_str()), *kind);
         }

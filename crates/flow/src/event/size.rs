@@ -1,4 +1,4 @@
-//! How many bytes an event takes in the log.
+//! The size of events in the log.
 
 use std::io;
 
@@ -6,17 +6,18 @@ use serde_json::{Map, Value};
 
 use super::{Event, Payload};
 
-/// What is around a payload: ids, the kind, the time, and the names of all of them.
+/// The estimated size of everything except the payload: ids, kind, time, and member names.
 const ENVELOPE_BYTES: u64 = 256;
 
-/// How many bytes an event takes, its ids about and its payload exactly. Nothing is kept of what is written for that.
+/// The size of an event in bytes: its payload exactly, the rest estimated. The payload is serialized into a counter and not stored.
 pub(crate) fn of_event(event: &Event) -> u64 {
     let mut counted = Counter(ENVELOPE_BYTES);
-    serde_json::to_writer(&mut counted, &Payload(event)).expect("names are texts, so nothing can be refused");
+    serde_json::to_writer(&mut counted, &Payload(event))
+        .expect("all member names are strings, so serialization cannot fail");
     counted.0
 }
 
-/// Counts what is written.
+/// Counts the bytes that are written to it.
 struct Counter(u64);
 
 impl io::Write for Counter {
@@ -55,7 +56,7 @@ fn of_number(number: &serde_json::Number) -> u64 {
     }
 }
 
-/// A text with its quotes: control characters take six bytes, or two where JSON has a short form for them.
+/// The size of a string with its quotes: control characters take six bytes, or two if JSON has a short escape for them.
 fn of_text(text: &str) -> u64 {
     let written = |byte: u8| match byte {
         b'"' | b'\\' | 0x08 | 0x09 | 0x0A | 0x0C | 0x0D => 2,
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payload_is_as_large_as_it_is_written() {
+    fn the_computed_size_of_a_payload_is_its_serialized_length() {
         let values = [
             json!({}),
             json!({"a": null, "b": true, "c": false}),

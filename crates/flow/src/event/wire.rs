@@ -1,6 +1,6 @@
-//! Events as the bytes that are stored, streamed and polled.
+//! The JSON text of events, as stored, streamed and polled.
 //!
-//! An event is serialised once, when it is appended. A reader copies the bytes.
+//! An event is serialized once, when it is appended. Readers get copies of these bytes.
 
 use canon::json;
 use canon::time::Timestamp;
@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use super::{Event, EventData, EventKind, Payload, PayloadError, event_id};
 use crate::id::{NodeId, RunId};
 
-/// The version of the log's format that this program writes.
+/// The version of the log format that this program writes.
 pub const LOG_SCHEMA_VERSION: u32 = 2;
 
-/// An event as it is written. The members are in the order of their names, as everywhere.
+/// The JSON object of an event. The fields are sorted by their JSON names, like in all stored JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Written<'e, P> {
@@ -34,7 +34,7 @@ pub fn encode(run_id: &RunId, event: &Event) -> String {
     encode_with(run_id, event, Payload(event))
 }
 
-/// The JSON text of an event, with this in place of its payload.
+/// The JSON text of an event, with another payload.
 ///
 /// A caller that changes a payload, for example to hide a secret, must keep it readable as one of its kind.
 pub fn encode_payload(run_id: &RunId, event: &Event, payload: &Map<String, Value>) -> String {
@@ -53,38 +53,39 @@ fn encode_with(run_id: &RunId, event: &Event, payload: impl Serialize) -> String
         r#type: event.data.name(),
     };
     let mut text = Vec::with_capacity(512);
-    serde_json::to_writer(&mut text, &written).expect("names are texts, so nothing can be refused");
-    String::from_utf8(text).expect("JSON is text")
+    serde_json::to_writer(&mut text, &written)
+        .expect("all member names are strings, so serialization cannot fail");
+    String::from_utf8(text).expect("serde_json writes UTF-8")
 }
 
-/// What is wrong with the bytes of an event.
+/// Why the bytes of an event cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// It is not JSON.
+    /// The bytes are not JSON.
     #[error("the event is not JSON")]
     Json(#[from] json::ReadError),
-    /// A member is missing or of another type.
-    #[error("the event has no usable `{0}`")]
+    /// A member is missing or has another type.
+    #[error("the event has no valid `{0}`")]
     Member(&'static str),
-    /// Its payload is not one of its kind.
+    /// The payload does not match the kind.
     #[error(transparent)]
     Payload(#[from] PayloadError),
 }
 
-/// An event whose payload was not looked into: one that is shown, of which something may have been left out.
+/// An event with an untyped payload. It is used for displayed events, from which required members may have been removed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawEvent {
-    /// Its place.
+    /// The sequence number.
     pub sequence: u64,
     /// What kind of fact.
     pub kind: EventKind,
-    /// The node that it is about, where it is about one.
+    /// The node that the event is about, if any.
     pub node_id: Option<NodeId>,
-    /// What it says, as far as it is shown.
+    /// The visible part of the payload.
     pub payload: Map<String, Value>,
     /// When it was recorded.
     pub timestamp: Timestamp,
-    /// The event that caused it, where that is known, as its id.
+    /// The id of the event that caused this one, if known.
     pub causation_id: Option<String>,
 }
 
@@ -101,10 +102,10 @@ impl From<&Event> for RawEvent {
     }
 }
 
-/// Reads an event back without looking into its payload.
+/// Reads an event without reading its payload.
 ///
 /// # Errors
-/// When it is not JSON, or lacks what is around a payload.
+/// The bytes are not JSON, or a member other than the payload is invalid.
 pub fn decode_raw(bytes: &[u8]) -> Result<RawEvent, DecodeError> {
     let Value::Object(mut document) = json::read(bytes, &json::Limits::default())? else {
         return Err(DecodeError::Member("eventId"));
@@ -129,10 +130,10 @@ pub fn decode_raw(bytes: &[u8]) -> Result<RawEvent, DecodeError> {
     })
 }
 
-/// Reads an event back.
+/// Reads an event.
 ///
 /// # Errors
-/// When it is not one that [`encode`] wrote, or that a later version wrote with more members.
+/// The bytes were not written by [`encode`], of this or a newer version.
 pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
     let RawEvent { sequence, kind, node_id, payload, timestamp, causation_id } = decode_raw(bytes)?;
     let (data, extra) = EventData::read(kind, payload)?;
@@ -146,15 +147,15 @@ mod tests {
     const NEWER: &str = r#"{"causationId":"evt_r_6","eventId":"evt_r_7","nodeId":"a","payload":{"attempt":0,"backlog":[1],"nodeId":"a","typeId":"core.noop","worker":{"id":7}},"runId":"r","sequence":7,"timestamp":"2026-10-26T05:33:20.123Z","type":"node.started"}"#;
     const UNKNOWN: &str = r#"{"eventId":"evt_r_7","payload":{"a":null,"b":[1.5,"x"]},"runId":"r","sequence":7,"timestamp":"2026-10-26T05:33:20.123Z","type":"acme.thing"}"#;
 
-    /// What a newer version wrote is written back as it was, whether its kind is known here or not.
+    /// The bytes of an event of a newer version stay the same, whether this version knows its kind or not.
     #[test]
-    fn an_event_of_a_newer_version_is_written_back_as_it_was() {
+    fn decoding_and_encoding_keeps_events_of_newer_versions() {
         for line in [NEWER, UNKNOWN] {
             assert_eq!(encode(&RunId::new("r"), &decode(line.as_bytes()).unwrap()), line);
         }
     }
 
-    /// House finding 8: an event that lacks a member was folded to nothing.
+    /// House finding 8: an event without a required member was silently ignored.
     #[test]
     fn a_known_kind_without_a_required_member_is_an_error_that_names_both() {
         let line = NEWER.replace(r#""attempt":0,"#, "");

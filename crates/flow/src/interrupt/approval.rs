@@ -1,23 +1,23 @@
-//! Approvals: one person, or several who vote.
+//! Approvals by one person, or by the votes of several.
 
 use serde_json::{Map, Value, json};
 
-use super::{ANONYMOUS, Ballot, Decided, Judgement, Reply, Via, bad};
+use super::{ANONYMOUS, Ballot, Decided, Judgement, Reply, Via, invalid_answer};
 use crate::definition::config::{GovernanceGateConfig, RejectionPolicy, whole_number};
 use crate::engine::Refusal;
 use crate::state::{Interrupt, Outcome};
 
 pub(super) fn judge(interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgement, Refusal> {
-    let mut value = normalised(reply.value)?;
+    let mut value = with_action(reply.value)?;
     if reply.via == Via::Token {
-        // A token proves who its holder is, and nothing about anybody else.
+        // A token proves the identity of its holder only, so it cannot vote for another person.
         value.remove("voter");
     }
     let action = value.get("action").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let allowed = names(&interrupt.data, "actions");
+    let allowed = strings(&interrupt.data, "actions");
     if !allowed.contains(&action) {
-        return Err(bad(
-            format!("the gate takes {}", allowed.join(", ")),
+        return Err(invalid_answer(
+            format!("`action` must be one of {}", allowed.join(", ")),
             json!({"field": "resumeValue.action", "allowed": allowed}),
         ));
     }
@@ -27,16 +27,16 @@ pub(super) fn judge(interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgemen
     match action.as_str() {
         "ask" => return Ok(Judgement::Asked),
         "refine" if !value.get("refineFeedback").is_some_and(has_scope) => {
-            return Err(needs("refineFeedback", "an object with `scope`: whole, section or items"));
+            return Err(missing_field("refineFeedback", "an object with `scope`: whole, section or items"));
         }
         "edit-accept" if !value.contains_key("editedArtifactData") => {
-            return Err(needs("editedArtifactData", "the artifact as it is to be"));
+            return Err(missing_field("editedArtifactData", "the edited artifact"));
         }
         _ => {}
     }
     let voter = voter(&value, reply.by);
     if !is_listed(interrupt, &voter) {
-        return Err(Refusal::Forbidden { message: "only those on the gate's list may decide".into() });
+        return Err(Refusal::Forbidden { message: "only approvers on the gate's list may decide".into() });
     }
     let required = required_approvals(&interrupt.data);
     let veto = match RejectionPolicy::recorded(&interrupt.data) {
@@ -52,7 +52,7 @@ pub(super) fn judge(interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgemen
             None
         }
     };
-    let (votes, outcome) = counted(interrupt, &voter, &action, reply.via, outcome_of);
+    let (votes, outcome) = count_vote(interrupt, &voter, &action, reply.via, outcome_of);
     let ballot = Ballot { voter, action, granted: votes.granted, required, reason: reason(&value) };
     Ok(match outcome {
         Some(outcome) => decided(Value::Object(value), outcome, ballot),
@@ -60,36 +60,41 @@ pub(super) fn judge(interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgemen
     })
 }
 
-/// The gate of governance: a role or scope is needed, and another may override.
+/// A governance gate: approving requires a role or a scope, and another role may override.
 pub(super) fn governed(
     config: &GovernanceGateConfig,
     interrupt: &Interrupt,
     reply: &Reply<'_>,
 ) -> Result<Judgement, Refusal> {
-    let value = normalised(reply.value)?;
+    let value = with_action(reply.value)?;
     let action = value.get("action").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let granted_to = |name: &str| reply.grants.iter().any(|grant| grant == name);
+    let has_grant = |name: &str| reply.grants.iter().any(|grant| grant == name);
     let of_gate = [config.required_role.as_deref(), config.required_scope.as_deref()];
     let needed = match action.as_str() {
         "accept" | "reject" => of_gate,
-        // An override that names nobody is open to those of the gate, and not to everybody.
+        // An override without a role requires the grants of the gate. It is not open to every caller.
         "override" if config.r#override.is_some() => match config.overriding_role() {
             None => of_gate,
             role => [role, None],
         },
         _ => {
             let allowed = json!({"field": "resumeValue.action", "allowed": ["accept", "reject", "override"]});
-            return Err(bad("the gate takes accept, reject and, where it is configured, override", allowed));
+            return Err(invalid_answer(
+                "`action` must be accept, reject or, if configured, override",
+                allowed,
+            ));
         }
     };
-    if needed.iter().flatten().any(|needed| !granted_to(needed)) {
-        return Err(Refusal::Forbidden { message: "the gate asks for a role that you do not have".into() });
+    if needed.iter().flatten().any(|needed| !has_grant(needed)) {
+        return Err(Refusal::Forbidden {
+            message: "this gate requires a role or scope that you do not have".into(),
+        });
     }
     if action == "override" && reason(&value).is_none() {
-        return Err(needs("reason", "why the gate is overridden"));
+        return Err(missing_field("reason", "why you override the gate"));
     }
     let required = at_least_one(config.quorum);
-    // Who votes at such a gate is who is authenticated: a name in the body proves nothing about a role.
+    // The voter is the authenticated principal: a `voter` in the body proves no role.
     let bypasses = config.override_bypasses_quorum == Some(true);
     let outcome_of = |votes: Tally| {
         if votes.granted >= required || (action == "override" && bypasses) {
@@ -101,7 +106,7 @@ pub(super) fn governed(
         }
     };
     let counts_as = if action == "override" { "accept" } else { &action };
-    let (votes, outcome) = counted(interrupt, reply.by, counts_as, reply.via, outcome_of);
+    let (votes, outcome) = count_vote(interrupt, reply.by, counts_as, reply.via, outcome_of);
     let (voter, reason) = (reply.by.to_owned(), reason(&value));
     let ballot = Ballot { voter, action, granted: votes.granted, required, reason };
     Ok(match outcome {
@@ -110,14 +115,14 @@ pub(super) fn governed(
     })
 }
 
-/// Whether a governance gate asks for no role and no scope.
+/// Whether a governance gate requires neither a role nor a scope.
 pub(super) const fn is_open_to_all(config: &GovernanceGateConfig) -> bool {
     config.required_role.is_none() && config.required_scope.is_none()
 }
 
-/// Whether the gate's list, where it has one, names the voter.
+/// Whether the voter is on the gate's list of approvers. A gate without a list accepts everyone.
 pub(super) fn is_listed(interrupt: &Interrupt, voter: &str) -> bool {
-    let approvers = names(&interrupt.data, "approversList");
+    let approvers = strings(&interrupt.data, "approversList");
     approvers.is_empty() || approvers.iter().any(|name| name == voter)
 }
 
@@ -125,10 +130,13 @@ fn decided(value: Value, outcome: Outcome, ballot: Ballot) -> Judgement {
     Judgement::Decided(Decided { value, outcome, by: ballot.voter.clone(), ballot: Some(ballot), turn: None })
 }
 
-/// The answer with an `action`, which older callers spell `decision`.
-fn normalised(value: &Value) -> Result<Map<String, Value>, Refusal> {
+/// The members of an answer, with an `action`. Older clients send `decision` instead, which is converted.
+fn with_action(value: &Value) -> Result<Map<String, Value>, Refusal> {
     let Value::Object(members) = value else {
-        return Err(bad("an answer is an object with `action`", json!({"field": "resumeValue"})));
+        return Err(invalid_answer(
+            "an answer must be an object with `action`",
+            json!({"field": "resumeValue"}),
+        ));
     };
     let mut members = members.clone();
     if members.get("action").is_some_and(Value::is_string) {
@@ -142,7 +150,10 @@ fn normalised(value: &Value) -> Result<Map<String, Value>, Refusal> {
             "refine"
         }
         (Some("rejected"), None) => "reject",
-        _ => return Err(bad("an answer is an object with `action`", json!({"field": "resumeValue.action"}))),
+        _ => {
+            let details = json!({"field": "resumeValue.action"});
+            return Err(invalid_answer("an answer must be an object with `action`", details));
+        }
     };
     members.insert("action".into(), action.into());
     Ok(members)
@@ -158,7 +169,7 @@ fn reason(value: &Map<String, Value>) -> Option<String> {
     text("reason").or_else(|| text("comment")).or_else(|| text("feedback")).map(str::to_owned)
 }
 
-/// How many approvals the data of an interrupt asks for. `2.0` asks for two: it is the same number as `2`.
+/// The number of approvals that the data of an interrupt requires. `2.0` is the same number as `2`.
 fn required_approvals(data: &Value) -> u32 {
     let number = data.get("requiredApprovals").and_then(Value::as_number);
     at_least_one(number.and_then(whole_number))
@@ -168,17 +179,17 @@ fn at_least_one(number: Option<u64>) -> u32 {
     number.map_or(1, |number| u32::try_from(number).unwrap_or(u32::MAX)).max(1)
 }
 
-/// How many are for it and against it.
+/// The numbers of approvals and rejections.
 #[derive(Clone, Copy)]
 struct Tally {
     granted: u32,
     rejected: u32,
 }
 
-/// The votes with one more, and what follows from them.
+/// The votes including a new one, and the resulting outcome.
 ///
-/// Earlier versions added the vote of an anonymous token to others. Where the log says that such a gate was over, it is over.
-fn counted(
+/// Earlier versions added the votes of anonymous tokens to others. If the log says that such a vote closed a gate, it still does.
+fn count_vote(
     interrupt: &Interrupt,
     voter: &str,
     action: &str,
@@ -186,24 +197,24 @@ fn counted(
     outcome_of: impl Fn(Tally) -> Option<Outcome>,
 ) -> (Tally, Option<Outcome>) {
     let votes = Votes::with(interrupt, voter, action);
-    let now = votes.named.or_one_of(votes.anonymous);
+    let now = votes.named.with_at_most_one(votes.anonymous);
     match (outcome_of(now), via) {
         (None, Via::Log { closes: true }) => {
-            let then = votes.named.and(votes.anonymous);
+            let then = votes.named.plus(votes.anonymous);
             (then, outcome_of(then))
         }
         (outcome, Via::Key | Via::Token | Via::Log { .. }) => (now, outcome),
     }
 }
 
-/// Votes of known people, and those of anonymous tokens.
+/// The votes of identified people, and those of anonymous tokens.
 struct Votes {
     named: Tally,
     anonymous: Tally,
 }
 
 impl Votes {
-    /// The votes so far with one more, which takes the place of an earlier one of the same voter.
+    /// All votes including a new one, which replaces an earlier vote of the same voter.
     fn with(interrupt: &Interrupt, voter: &str, action: &str) -> Self {
         let others = interrupt.votes.iter().filter(|vote| vote.voter != voter);
         let all = others.map(|vote| (vote.voter.as_str(), vote.action.as_str())).chain([(voter, action)]);
@@ -222,24 +233,27 @@ impl Votes {
 }
 
 impl Tally {
-    /// With anonymous votes that stand in for a missing first vote and are never added to another.
-    fn or_one_of(self, anonymous: Self) -> Self {
+    /// Anonymous votes count as at most one vote, and only if there is no other: the same person may have cast all of them.
+    fn with_at_most_one(self, anonymous: Self) -> Self {
         Self {
             granted: self.granted.max(anonymous.granted.min(1)),
             rejected: self.rejected.max(anonymous.rejected.min(1)),
         }
     }
 
-    fn and(self, other: Self) -> Self {
+    fn plus(self, other: Self) -> Self {
         Self { granted: self.granted + other.granted, rejected: self.rejected + other.rejected }
     }
 }
 
-fn names(data: &Value, member: &str) -> Vec<String> {
+fn strings(data: &Value, member: &str) -> Vec<String> {
     let list = data.get(member).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect()
 }
 
-fn needs(field: &str, what: &str) -> Refusal {
-    bad(format!("the action needs `{field}`: {what}"), json!({"field": format!("resumeValue.{field}")}))
+fn missing_field(field: &str, expected: &str) -> Refusal {
+    invalid_answer(
+        format!("this action requires `{field}`: {expected}"),
+        json!({"field": format!("resumeValue.{field}")}),
+    )
 }

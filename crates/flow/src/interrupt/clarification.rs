@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{bad, conforms};
+use super::{invalid_answer, matches_schema};
 use crate::engine::Refusal;
 use crate::state::Interrupt;
 
-/// The answers by the id of their question. They may come as such an object, or as a list of `{id, answer}`.
+/// The answers, keyed by the id of their question. An answer contains such an object, or a list of `{id, answer}`.
 pub(super) fn judge(interrupt: &Interrupt, value: &Value) -> Result<Value, Refusal> {
     let given = value.get("answers");
     let answer_to = |id: &str| match given {
@@ -24,7 +24,7 @@ pub(super) fn judge(interrupt: &Interrupt, value: &Value) -> Result<Value, Refus
             None => missing.push(id),
             Some(answer) => {
                 if let Some(schema) = question.get("schema") {
-                    conforms(schema, answer)?;
+                    matches_schema(schema, answer)?;
                 }
                 answers.insert(id.to_owned(), answer.clone());
             }
@@ -33,5 +33,8 @@ pub(super) fn judge(interrupt: &Interrupt, value: &Value) -> Result<Value, Refus
     if missing.is_empty() {
         return Ok(json!({"answers": answers}));
     }
-    Err(bad("every question needs an answer", json!({"field": "resumeValue.answers", "missing": missing})))
+    Err(invalid_answer(
+        "every question requires an answer",
+        json!({"field": "resumeValue.answers", "missing": missing}),
+    ))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Decided, Judgement, Reply, conforms};
+use super::{Decided, Judgement, Reply, matches_schema};
 use crate::definition::{Node, NodeConfig};
 use crate::engine::Refusal;
 use crate::state::{Interrupt, Outcome};
@@ -20,11 +20,11 @@ pub(super) fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Re
         (None, false) => Some(value.clone()),
     };
     if let (Some(schema), Some(turn)) = (interrupt.data.get("outcomeSchema"), &turn) {
-        conforms(schema, turn)?;
+        matches_schema(schema, turn)?;
     }
-    let so_far = interrupt.data.get("turnIndex").and_then(Value::as_u64).unwrap_or(0);
+    let turns = interrupt.data.get("turnIndex").and_then(Value::as_u64).unwrap_or(0);
     match turn {
-        Some(turn) if !closes && turn_limit(node).is_none_or(|most| so_far.saturating_add(1) < most) => {
+        Some(turn) if !closes && turn_limit(node).is_none_or(|most| turns.saturating_add(1) < most) => {
             Ok(Judgement::Exchanged(turn))
         }
         turn => Ok(Judgement::Decided(Decided {
@@ -37,12 +37,12 @@ pub(super) fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Re
     }
 }
 
-/// After how many turns the conversation of a node ends by itself.
+/// The number of turns after which the conversation of a node ends automatically.
 fn turn_limit(node: &Node) -> Option<u64> {
     let limit = match &node.config {
         NodeConfig::ConversationGate(config) => config.turn_count,
         NodeConfig::Interrupt(config) => config.turn_count.as_ref().and_then(Value::as_u64),
-        // The question of a worker ends with its answer.
+        // A worker asks one question, and the conversation ends with the answer.
         NodeConfig::Dispatch(_) => Some(1),
         NodeConfig::Conditional(_)
         | NodeConfig::Loop(_)

@@ -6,27 +6,27 @@ use crate::wire_enum::wire_enum;
 wire_enum! {
     /// What an interrupt waits for.
     pub enum InterruptKind {
-        /// A person has to approve.
+        /// A person must approve.
         Approval => "approval",
-        /// A person has to answer questions.
+        /// A person must answer questions.
         Clarification => "clarification",
-        /// Something outside has to happen.
+        /// An external event must happen.
         ExternalEvent => "external-event",
-        /// Whatever the author says.
+        /// Defined by the author.
         Custom => "custom",
-        /// A conversation is to begin.
+        /// A conversation must be started.
         ConversationStart => "conversation.start",
         /// A turn of a conversation.
         ConversationExchange => "conversation.exchange",
-        /// A conversation is to end.
+        /// A conversation must be ended.
         ConversationClose => "conversation.close",
-        /// An agent was too unsure of what it decided.
+        /// The confidence of an agent's decision was too low.
         LowConfidence => "low-confidence",
     }
 }
 
 impl InterruptKind {
-    /// The status of a run that waits for it.
+    /// The status of a run that waits for this kind of interrupt.
     pub const fn waiting(self) -> RunStatus {
         match self {
             Self::Approval | Self::LowConfidence | Self::ConversationExchange => RunStatus::WaitingApproval,

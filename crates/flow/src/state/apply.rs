@@ -1,27 +1,27 @@
 //! How each event changes the state.
 //!
-//! `nodes.rs` has the life of a node, `facts.rs` what nodes leave behind: variables, channels, children, decisions.
+//! `nodes.rs` applies the events of nodes and interrupts, `facts.rs` those of variables, channels, child runs and decisions.
 
 mod facts;
 mod nodes;
 
 use canon::time::Timestamp;
 
-use super::{Answer, Draining, NodeStatus, OutOfOrder, RunState};
+use super::{AnswerState, Draining, NodeStatus, OutOfOrder, RunState};
 use crate::definition::{Definition, NodeIndex};
 use crate::event::{Event, EventData, size};
 use crate::run::RunStatus;
 
 impl RunState {
-    /// Folds one event in.
+    /// Applies one event.
     ///
     /// # Errors
-    /// When another event is next. The state is then as it was.
+    /// The event has an unexpected sequence number. The state is unchanged then.
     pub fn apply(&mut self, definition: &Definition, event: &Event) -> Result<(), OutOfOrder> {
         self.apply_sized(definition, event, size::of_event(event))
     }
 
-    /// The same for an event whose size is known already.
+    /// Like [`RunState::apply`], for an event whose size is already known.
     pub(crate) fn apply_sized(
         &mut self,
         definition: &Definition,
@@ -35,24 +35,24 @@ impl RunState {
         self.last_event_at = Some(event.timestamp);
         self.bytes = self.bytes.saturating_add(bytes);
         self.schedule.last_steps = 0;
-        let node = event.node_id.as_ref().and_then(|id| self.place(id));
+        let node = event.node_id.as_ref().and_then(|id| self.node_index(id));
         if let Some(node) = node {
             self.nodes[node].last_sequence = Some(event.sequence);
         }
-        self.take_in(definition, node, event);
+        self.apply_data(definition, node, event);
         if let Some(node) = node
             && (matches!(event.data, EventData::NodeDispatched(_))
                 || self.schedule.held.contains(&definition.graph.rank[node]))
         {
-            self.hold(definition, node);
+            self.update_held(definition, node);
         }
-        self.settle(definition);
+        self.update_status(definition);
         self.count_waiting(event.timestamp);
         Ok(())
     }
 
-    /// What the event changes. Each kind says so here, also where it is nothing.
-    fn take_in(&mut self, definition: &Definition, node: Option<NodeIndex>, event: &Event) {
+    /// Applies the payload of an event. The match is exhaustive: kinds that do not change the state are listed, too.
+    fn apply_data(&mut self, definition: &Definition, node: Option<NodeIndex>, event: &Event) {
         match (&event.data, node) {
             (EventData::RunStarted(_), _) => {
                 self.status = RunStatus::Running;
@@ -73,7 +73,7 @@ impl RunState {
                 if let Some((since, _)) = self.paused.take() {
                     self.paused_ms = self.paused_ms.saturating_add(event.timestamp.since(since));
                 }
-                // A restart of the host does not revoke a pause that was asked for.
+                // A restart of the host does not revoke a requested pause.
                 if resumed.cause.is_none() {
                     self.draining = None;
                 }
@@ -90,7 +90,7 @@ impl RunState {
                 self.move_to(definition, node, NodeStatus::Suspended);
                 let state = &mut self.nodes[node];
                 state.interrupts += 1;
-                state.answer = Answer::None;
+                state.answer = AnswerState::None;
             }
             (EventData::NodeResumed(_), Some(node)) => self.move_to(definition, node, NodeStatus::Running),
             (EventData::NodeRetried(retried), Some(node)) => self.retry(definition, node, retried, event),
@@ -149,11 +149,11 @@ impl RunState {
             (EventData::DispatchFanOut(_), Some(node)) => {
                 self.nodes[node].fan_out = Some(event.sequence);
             }
-            (EventData::WorkflowChainEvent(chain), _) => self.hand_over(chain, event.sequence),
+            (EventData::WorkflowChainEvent(chain), _) => self.hand_off(chain, event.sequence),
             (EventData::LoopbackLimit(_), _) => self.schedule.exhausted = None,
             (EventData::ProviderUsage(usage), Some(_)) => self.spend(usage),
 
-            // Events about a node that the definition does not have: a run is pinned to its definition, so no program wrote them.
+            // Events of nodes that the definition does not have. A run is pinned to its definition, so no program writes them.
             (
                 EventData::NodeStarted(_)
                 | EventData::NodeSuspended(_)
@@ -170,7 +170,7 @@ impl RunState {
                 | EventData::ProviderUsage(_),
                 None,
             )
-            // Events for those who read the log. Another event beside each of them changes the state.
+            // Informational events. A separate event changes the state.
             | (
                 EventData::ApprovalRequested(_)
                 | EventData::ClarificationRequested(_)
@@ -213,8 +213,8 @@ impl RunState {
         self.schedule.ready.clear();
     }
 
-    /// Works out what a reader sees.
-    fn settle(&mut self, definition: &Definition) {
+    /// Computes the status that readers see.
+    fn update_status(&mut self, definition: &Definition) {
         if self.status.is_terminal() || self.started_at.is_none() {
             return;
         }
@@ -223,25 +223,25 @@ impl RunState {
         } else if self.schedule.running > self.schedule.held.len() || !self.schedule.ready.is_empty() {
             RunStatus::Running
         } else {
-            // Nothing works, so the first of what is under way waits for somebody, or a child of it does.
+            // No node is being executed, so the first active node, or a child of it, waits for a person or an external event.
             let first = self.schedule.active.first().map(|rank| definition.graph.order[*rank]);
             first.and_then(|node| self.waits_for(definition, node)).unwrap_or(RunStatus::Running)
         };
     }
 
-    /// What a node waits for that does not work: what it asked, or what the first of its children waits for.
+    /// What a node waits for: its own interrupt, or what the first of its waiting children waits for.
     fn waits_for(&self, definition: &Definition, node: NodeIndex) -> Option<RunStatus> {
         if let Some(interrupt) = self.interrupts.get(&definition.nodes[node].id) {
             return Some(interrupt.kind.waiting());
         }
-        let children = self.nodes[node].children.iter().map(|place| &self.children[*place]);
+        let children = self.nodes[node].children.iter().map(|index| &self.children[*index]);
         children
             .filter(|child| child.ended.is_none())
             .map(|child| child.status)
             .find(|status| status.is_waiting())
     }
 
-    /// Counts the time in which the run only waits for people. An agent that is guided works meanwhile.
+    /// Counts the time in which the run waits only for people. It does not count while a guided agent works.
     fn count_waiting(&mut self, now: Timestamp) {
         let only_waits = self.status.is_waiting() && self.schedule.guiding == 0;
         match (only_waits, self.waiting_since) {

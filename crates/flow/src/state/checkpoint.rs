@@ -1,7 +1,7 @@
-//! Checkpoints: the folded state of a run as bytes, so that a long log need not be folded from its first event.
+//! Checkpoints: the serialized state of a run, so that a long log need not be folded from its first event.
 //!
-//! A checkpoint is a cache. The log stays the only truth: a checkpoint that does not fit is ignored, and the log is folded whole. It fits
-//! the program that wrote it ([`VERSION`]), one run and one definition, and its digest shows damage.
+//! A checkpoint is a cache. The log is authoritative: an invalid checkpoint is ignored, and the complete log is folded. A checkpoint is valid
+//! only for the program version that wrote it ([`VERSION`]), one run and one definition, and its digest detects damage.
 //!
 //! ```text
 //! {"version":…,"runId":…,"definition":…,"sequence":…,"digest":…}\n
@@ -26,11 +26,11 @@ use crate::event::data::value::ArtifactCreated;
 use crate::id::{ArtifactId, NodeId, RunId};
 use crate::run::{RunStatus, SharedGenesis};
 
-/// The format of the state, and the release. Another release may fold the same log to another state, so its checkpoints are not read.
-/// Within a release, change the number whenever the state or its fold changes; `tests/golden/checkpoint.txt` shows that it did.
+/// The version of the format and the release. Another release may fold the same log to a different state, so it ignores the checkpoint.
+/// Within a release, change the number whenever the state or its fold changes; `tests/golden/checkpoint.txt` detects such changes.
 pub const VERSION: &str = concat!("1/", env!("CARGO_PKG_VERSION"));
 
-/// Why a checkpoint cannot be used. The caller folds the whole log instead.
+/// Why a checkpoint is invalid. The caller then folds the complete log.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     #[error("the checkpoint is of version `{found}`; this program reads `{VERSION}`")]
@@ -49,13 +49,13 @@ struct Header<'a> {
     version: Cow<'a, str>,
     run_id: Cow<'a, RunId>,
     definition: Digest,
-    /// The sequence of the first event that is not in the state.
+    /// The sequence number of the first event that is not in the state.
     sequence: u64,
     /// The digest of the state's bytes.
     digest: Digest,
 }
 
-/// Every member of [`RunState`] but those that the run and the definition give. A new member of the state does not compile until it is here.
+/// Lists every member of [`RunState`], except those that come from the run and the definition. A new member of the state must be added here to compile.
 macro_rules! checkpointed {
     ($($(#[$meta:meta])* $member:ident: $type:ty,)+) => {
         #[derive(Serialize)]
@@ -70,13 +70,13 @@ macro_rules! checkpointed {
 
         impl RunState {
             const fn saved(&self) -> Saved<'_> {
-                let Self { genesis: _, places: _, $($member,)+ } = self;
+                let Self { genesis: _, node_indexes: _, $($member,)+ } = self;
                 Saved { $($member,)+ }
             }
 
             fn restored(definition: &Definition, genesis: SharedGenesis, restored: Restored) -> Self {
                 let Restored { $($member,)+ } = restored;
-                Self { genesis, places: Arc::clone(&definition.places), $($member,)+ }
+                Self { genesis, node_indexes: Arc::clone(&definition.node_indexes), $($member,)+ }
             }
         }
     };
@@ -115,12 +115,13 @@ checkpointed! {
     last_event_at: Option<Timestamp>,
     bytes: u64,
     schedule: schedule::Schedule,
-    child_places: BTreeMap<RunId, usize>,
+    #[serde(rename = "child_places")]
+    child_indexes: BTreeMap<RunId, usize>,
     children_ended: u32,
 }
 
 impl RunState {
-    /// The state as bytes, for [`RunState::restore`].
+    /// Serializes the state, for [`RunState::restore`].
     pub fn checkpoint(&self) -> Vec<u8> {
         let state = serde_json::to_vec(&self.saved()).expect("all keys are strings");
         let header = Header {
@@ -136,10 +137,10 @@ impl RunState {
         bytes
     }
 
-    /// The state that a checkpoint holds. Apply the events from its `next_sequence` on.
+    /// Restores the state from a checkpoint. The caller then applies the events from its `next_sequence` on.
     ///
     /// # Errors
-    /// When the checkpoint is of another version, run or definition, or damaged.
+    /// The checkpoint belongs to another version, run or definition, or is damaged.
     pub fn restore(
         definition: &Definition,
         genesis: SharedGenesis,
@@ -172,7 +173,7 @@ impl RunState {
     }
 }
 
-/// Keeps a value that is `null` apart from no value.
+/// Distinguishes the value `null` from a missing value.
 pub(super) mod nullable {
     use super::{Borrow, Deserialize, Deserializer, Serialize, Serializer, Value};
 

@@ -1,8 +1,7 @@
-//! What can begin, and what is under way.
+//! The nodes that can start, and the active ones.
 //!
-//! Each node counts the edges to it whose source has not ended. A node is looked at when that count reaches nothing, or
-//! earlier where its rule may be met by one source alone; so the work of a run grows with its edges, and never
-//! with the square of its nodes.
+//! Each node counts its incoming edges whose source has not ended. A node is evaluated when this count reaches zero, or earlier if its trigger
+//! rule can be met by a single source. The work of a run is therefore linear in the number of its edges.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,41 +10,41 @@ use crate::definition::expression::Scope;
 use crate::definition::{Definition, Edge, NodeIndex, NodeType, TriggerRule};
 use crate::meter::{MAX_STEPS, Meter};
 
-/// What can begin, and what is under way.
+/// The nodes that can start, and the active ones. Checkpoints contain the names of the fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Schedule {
-    /// For each node, the edges to it whose source has not ended.
+    /// For each node, the number of incoming edges whose source has not ended.
     unfinished: Vec<usize>,
-    /// The ranks of the nodes to look at.
+    /// The ranks of the nodes that must be evaluated.
     pub(crate) ready: Ranks,
     /// The ranks of the nodes that are running or suspended.
     pub(crate) active: Ranks,
-    /// How many of them are running.
+    /// The number of running nodes.
     pub(crate) running: usize,
-    /// The ranks of those among them that only wait for children, all of which wait for somebody.
+    /// The ranks of the running nodes that only wait for child runs which all wait for people.
     pub(crate) held: Ranks,
-    /// How many agents are guided.
+    /// The number of active guided nodes.
     pub(crate) guiding: usize,
-    /// The ranks of the nodes that failed.
+    /// The ranks of failed nodes.
     pub(crate) failed: Ranks,
-    /// The nodes that a loop entered again, whatever their rule says.
+    /// The ranks of nodes that a loop restarted. They start regardless of their trigger rule.
     entered: Ranks,
-    /// The loop that went round too often, as the rank of the node that it leads to.
+    /// The loop that exceeded its iteration limit, as the rank of its first node.
     pub(crate) exhausted: Option<usize>,
-    /// How many steps the conditions took that were looked at for the last event.
+    /// The steps that evaluating conditions took for the last event.
     pub(crate) last_steps: u64,
-    /// The same for all events so far: as many are taken whenever the log is read.
+    /// The total of these steps for all events so far. Reading the log repeats them.
     pub(crate) all_steps: u64,
 }
 
-/// What is to be done with a node.
+/// What to do with a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It begins.
+pub(crate) enum Readiness {
+    /// The node starts.
     Start,
-    /// It is not needed, with the reason.
+    /// The node is skipped, for this reason.
     Skip(&'static str),
-    /// Something before it has not ended.
+    /// A predecessor has not ended.
     Wait,
 }
 
@@ -66,7 +65,7 @@ impl Schedule {
         }
     }
 
-    /// Whether it can be a schedule of this definition: every place that it names exists.
+    /// Whether the schedule belongs to this definition: all ranks exist.
     pub(super) fn fits(&self, definition: &Definition) -> bool {
         let count = definition.nodes.len();
         let ranks = [&self.ready, &self.active, &self.held, &self.failed, &self.entered];
@@ -80,7 +79,7 @@ impl Schedule {
 }
 
 impl RunState {
-    /// Makes the nodes ready that nothing leads to.
+    /// Makes all nodes without incoming edges ready.
     pub(super) fn begin(&mut self, definition: &Definition) {
         let graph = &definition.graph;
         for node in 0..definition.nodes.len() {
@@ -90,7 +89,7 @@ impl RunState {
         }
     }
 
-    /// Moves a node to another state, and keeps count.
+    /// Changes the status of a node and updates the counters.
     pub(super) fn move_to(&mut self, definition: &Definition, node: NodeIndex, status: NodeStatus) {
         let rank = definition.graph.rank[node];
         let before = std::mem::replace(&mut self.nodes[node].status, status);
@@ -111,18 +110,19 @@ impl RunState {
             | NodeStatus::Cancelled => schedule.active.remove(&rank),
         };
         if changed && definition.nodes[node].kind == NodeType::Guided {
-            let begins = schedule.active.contains(&rank);
-            schedule.guiding = if begins { schedule.guiding + 1 } else { schedule.guiding.saturating_sub(1) };
+            let is_active = schedule.active.contains(&rank);
+            schedule.guiding =
+                if is_active { schedule.guiding + 1 } else { schedule.guiding.saturating_sub(1) };
         }
         if status == NodeStatus::Failed {
             schedule.failed.insert(rank);
         }
     }
 
-    /// Works out whether a node that is running only waits for children, all of which wait for somebody.
-    pub(super) fn hold(&mut self, definition: &Definition, node: NodeIndex) {
+    /// Updates whether a running node only waits for child runs which all wait for people.
+    pub(super) fn update_held(&mut self, definition: &Definition, node: NodeIndex) {
         let state = &self.nodes[node];
-        let children = state.children.iter().map(|place| &self.children[*place]);
+        let children = state.children.iter().map(|index| &self.children[*index]);
         let mut open = children.filter(|child| child.ended.is_none()).peekable();
         let is_held = state.status == NodeStatus::Running
             && open.peek().is_some()
@@ -135,10 +135,10 @@ impl RunState {
         }
     }
 
-    /// Tells those that follow that a node ended: it goes round where it loops back, and on where it does not.
+    /// Processes the end of a node: restarts a loop that leads back from it, or otherwise updates its successors.
     ///
-    /// Conditions have a budget here that does not depend on the host, because a log has to fold to the same state everywhere. An edge
-    /// whose condition exceeds it does not count. A decision that comes to that fails the run.
+    /// The step budget of conditions is fixed here and does not depend on the host, because a log must fold to the same state on every host. An
+    /// edge whose condition exceeds the budget counts as not satisfied. A decision in which this happens fails the run.
     pub(super) fn release(&mut self, definition: &Definition, node: NodeIndex) {
         let mut meter = Meter::new(MAX_STEPS);
         self.release_within(definition, node, &mut meter);
@@ -151,8 +151,9 @@ impl RunState {
         if self.nodes[node].status == NodeStatus::Completed {
             for edge in graph.outgoing[node].iter().filter(|edge| graph.loops_back[**edge]) {
                 let edge = &definition.edges[*edge];
-                // A node that was entered early by another source may come back to one that is still under way.
-                if !self.goes_round(definition, edge, meter) || !self.nodes[edge.target].status.is_terminal()
+                // The target can still be active, if another source started a node of the loop early.
+                if !self.loop_continues(definition, edge, meter)
+                    || !self.nodes[edge.target].status.is_terminal()
                 {
                     continue;
                 }
@@ -160,7 +161,7 @@ impl RunState {
                     self.schedule.exhausted = Some(graph.rank[edge.target]);
                     continue;
                 }
-                self.enter_again(definition, edge.target);
+                self.restart_loop(definition, edge.target);
                 return;
             }
         }
@@ -169,29 +170,29 @@ impl RunState {
             let target = definition.edges[*edge].target;
             self.schedule.unfinished[target] = self.schedule.unfinished[target].saturating_sub(1);
             let last = self.schedule.unfinished[target] == 0;
-            let may_do = match rule(definition, target) {
+            let one_suffices = match rule(definition, target) {
                 TriggerRule::AnySuccess => status == NodeStatus::Completed,
                 TriggerRule::AnyFailed => status == NodeStatus::Failed,
                 TriggerRule::AllSuccess | TriggerRule::AllComplete | TriggerRule::NoneFailed => false,
             };
-            // What is ready and only waits would make a run that waits for a person look as if it worked.
-            let enough = may_do && self.counts(definition, &definition.edges[*edge], meter);
+            // A node that cannot start yet must not become ready: the status of a run that waits for a person would be `running`.
+            let enough = one_suffices && self.is_satisfied(definition, &definition.edges[*edge], meter);
             if (last || enough) && self.nodes[target].status == NodeStatus::Pending {
                 self.schedule.ready.insert(graph.rank[target]);
             }
         }
     }
 
-    fn goes_round(&self, definition: &Definition, edge: &Edge, meter: &mut Meter) -> bool {
-        // The end of the supervisor's work is the end of the loop, whatever the edges say.
+    fn loop_continues(&self, definition: &Definition, edge: &Edge, meter: &mut Meter) -> bool {
+        // A `terminate` decision of the supervisor ends the loop, whatever the conditions of the edges are.
         let ended = definition.nodes[edge.source].kind == NodeType::Dispatch
             && self.nodes[edge.source].outputs.get("kind").and_then(|kind| kind.as_str())
                 == Some("terminate");
-        !ended && self.counts(definition, edge, meter)
+        !ended && self.is_satisfied(definition, edge, meter)
     }
 
-    /// Begins a loop again: its first node is entered, and everything after it waits anew.
-    fn enter_again(&mut self, definition: &Definition, first: NodeIndex) {
+    /// Starts the next iteration of a loop: its first node becomes ready, and all following nodes wait again.
+    fn restart_loop(&mut self, definition: &Definition, first: NodeIndex) {
         let graph = &definition.graph;
         let mut seen = std::collections::BTreeSet::from([first]);
         let mut body = vec![first];
@@ -207,9 +208,9 @@ impl RunState {
         }
         for node in &body {
             let state = &mut self.nodes[*node];
-            // A branch beside the loop may be under way still: it ends as it began.
+            // A parallel branch may still be active. It continues in its current iteration.
             if state.status.is_terminal() || state.status == NodeStatus::Pending {
-                // What it gave stays until it begins again: the first node may want to see it.
+                // The outputs stay until the node starts again, because the first node of the loop may read them.
                 *state = NodeState {
                     iteration: state.iteration.saturating_add(1),
                     outputs: std::mem::take(&mut state.outputs),
@@ -231,9 +232,9 @@ impl RunState {
         self.schedule.ready.insert(graph.rank[first]);
     }
 
-    /// Whether an edge counts: its condition holds, and it leaves a decision on the side that was taken. One that takes more steps than
-    /// there are does not; the meter says so.
-    fn counts(&self, definition: &Definition, edge: &Edge, meter: &mut Meter) -> bool {
+    /// Whether an edge is satisfied: its condition is true, and if it leaves a conditional node, it is on the chosen branch. An edge whose
+    /// condition exceeds the step budget is not satisfied; the meter records that.
+    fn is_satisfied(&self, definition: &Definition, edge: &Edge, meter: &mut Meter) -> bool {
         let source = &self.nodes[edge.source];
         if definition.nodes[edge.source].kind == NodeType::Conditional
             && matches!(edge.source_output.as_str(), "true" | "false")
@@ -251,43 +252,48 @@ impl RunState {
         edge.condition.as_ref().is_none_or(|condition| condition.holds(&scope, meter).unwrap_or(false))
     }
 
-    /// What is to be done with a node that is to be looked at.
-    pub(crate) fn verdict(&self, definition: &Definition, node: NodeIndex, meter: &mut Meter) -> Verdict {
+    /// Decides whether a node starts, is skipped, or waits.
+    pub(crate) fn readiness(&self, definition: &Definition, node: NodeIndex, meter: &mut Meter) -> Readiness {
         let disabled = definition.nodes[node].disabled;
-        let start = if disabled { Verdict::Skip("disabled") } else { Verdict::Start };
+        let start = if disabled { Readiness::Skip("disabled") } else { Readiness::Start };
         let incoming = &definition.graph.incoming[node];
         if incoming.is_empty() || self.schedule.entered.contains(&definition.graph.rank[node]) {
             return start;
         }
-        let (mut open, mut counted, mut completed, mut failed) = (0, 0, 0, 0);
+        let (mut open, mut satisfied, mut completed, mut failed) = (0, 0, 0, 0);
         for edge in incoming {
             let edge = &definition.edges[*edge];
             let status = self.nodes[edge.source].status;
             if !status.is_terminal() {
                 open += 1;
-            } else if self.counts(definition, edge, meter) {
-                counted += 1;
+            } else if self.is_satisfied(definition, edge, meter) {
+                satisfied += 1;
                 completed += usize::from(status == NodeStatus::Completed);
                 failed += usize::from(status == NodeStatus::Failed);
             }
         }
         let met = match rule(definition, node) {
-            TriggerRule::AllSuccess => open == 0 && completed == counted,
+            TriggerRule::AllSuccess => open == 0 && completed == satisfied,
             TriggerRule::AnySuccess => completed > 0,
             TriggerRule::AllComplete => open == 0,
             TriggerRule::NoneFailed => open == 0 && failed == 0,
             TriggerRule::AnyFailed => failed > 0,
         };
-        match (met && counted > 0, open) {
+        match (met && satisfied > 0, open) {
             (true, _) => start,
-            (false, 0) if counted == 0 => Verdict::Skip("condition-not-met"),
-            (false, 0) => Verdict::Skip("trigger-rule-not-met"),
-            (false, _) => Verdict::Wait,
+            (false, 0) if satisfied == 0 => Readiness::Skip("condition-not-met"),
+            (false, 0) => Readiness::Skip("trigger-rule-not-met"),
+            (false, _) => Readiness::Wait,
         }
     }
 
-    /// Whether somebody who follows runs in spite of the failure of a node, or may yet.
-    pub(crate) fn takes_failure(&self, definition: &Definition, node: NodeIndex, meter: &mut Meter) -> bool {
+    /// Whether a successor handles the failure of a node: it started in spite of it, or still may.
+    pub(crate) fn is_failure_handled(
+        &self,
+        definition: &Definition,
+        node: NodeIndex,
+        meter: &mut Meter,
+    ) -> bool {
         let graph = &definition.graph;
         graph.outgoing[node].iter().filter(|edge| !graph.loops_back[**edge]).any(|edge| {
             let edge = &definition.edges[*edge];
@@ -298,12 +304,12 @@ impl RunState {
             };
             tolerant
                 && !matches!(status, NodeStatus::Skipped | NodeStatus::Cancelled)
-                && self.counts(definition, edge, meter)
+                && self.is_satisfied(definition, edge, meter)
         })
     }
 }
 
-/// The rule of a node: that of the first edge to it.
+/// The trigger rule of a node: the rule of its first incoming edge.
 fn rule(definition: &Definition, node: NodeIndex) -> TriggerRule {
     let first = definition.graph.incoming[node].first();
     first.map_or(TriggerRule::AllSuccess, |edge| definition.edges[*edge].trigger_rule)

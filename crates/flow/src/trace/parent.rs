@@ -1,10 +1,10 @@
-//! W3C trace context: where a run comes from.
+//! W3C trace context: the parent span of a run.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The caller's place in a trace, as the header `traceparent` has it.
+/// The value of the `traceparent` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TraceParent {
@@ -15,35 +15,35 @@ pub struct TraceParent {
     pub sampled: bool,
 }
 
-/// A text that is no `traceparent`.
+/// An invalid `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a traceparent is two, 32, 16 and two lower-case hexadecimal digits with dashes between, neither id all zeros"
+    "`traceparent` must have the form `00-<32 hex digits>-<16 hex digits>-<2 hex digits>`, in lower case, without an all-zero id"
 )]
-pub struct NoTraceParent;
+pub struct InvalidTraceParent;
 
 impl TraceParent {
-    /// Reads the header.
+    /// Parses the header.
     ///
     /// # Errors
-    /// When it is none that the standard allows.
-    pub fn parse(text: &str) -> Result<Self, NoTraceParent> {
+    /// The standard does not allow the value.
+    pub fn parse(text: &str) -> Result<Self, InvalidTraceParent> {
         let hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let mut parts = text.split('-');
         let mut part = |length: usize| {
-            parts.next().filter(|part| part.len() == length && hex(part)).ok_or(NoTraceParent)
+            parts.next().filter(|part| part.len() == length && hex(part)).ok_or(InvalidTraceParent)
         };
         let (version, trace, span, flags) = (part(2)?, part(32)?, part(16)?, part(2)?);
-        // A later version may have more parts, this one has not.
+        // Later versions may have more parts.
         if version == "ff" || (version == "00" && parts.next().is_some()) {
-            return Err(NoTraceParent);
+            return Err(InvalidTraceParent);
         }
         let trace_id = u128::from_str_radix(trace, 16).ok().filter(|id| *id != 0);
         let span_id = u64::from_str_radix(span, 16).ok().filter(|id| *id != 0);
-        let flags = u8::from_str_radix(flags, 16).map_err(|_| NoTraceParent)?;
+        let flags = u8::from_str_radix(flags, 16).map_err(|_| InvalidTraceParent)?;
         Ok(Self {
-            trace_id: trace_id.ok_or(NoTraceParent)?,
-            span_id: span_id.ok_or(NoTraceParent)?,
+            trace_id: trace_id.ok_or(InvalidTraceParent)?,
+            span_id: span_id.ok_or(InvalidTraceParent)?,
             sampled: flags & 1 == 1,
         })
     }
@@ -63,9 +63,9 @@ impl From<TraceParent> for String {
 }
 
 impl TryFrom<String> for TraceParent {
-    type Error = NoTraceParent;
+    type Error = InvalidTraceParent;
 
-    fn try_from(text: String) -> Result<Self, NoTraceParent> {
+    fn try_from(text: String) -> Result<Self, InvalidTraceParent> {
         Self::parse(&text)
     }
 }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parent_is_read_and_written_and_anything_else_is_refused() {
+    fn valid_parents_round_trip_and_others_are_refused() {
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
         for text in [format!("00-{trace}-00f067aa0ba902b7-01"), format!("00-{trace}-00f067aa0ba902b7-00")] {
             assert_eq!(TraceParent::parse(&text).unwrap().to_string(), text);
@@ -91,7 +91,7 @@ mod tests {
             format!("00-{}-00f067aa0ba902b7-01", trace.to_uppercase()),
         ];
         for text in refused {
-            assert_eq!(TraceParent::parse(&text), Err(NoTraceParent), "{text}");
+            assert_eq!(TraceParent::parse(&text), Err(InvalidTraceParent), "{text}");
         }
     }
 }

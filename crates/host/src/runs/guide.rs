@@ -116,7 +116,7 @@ impl Runs {
         // What cannot be read now is asked again by the next recovery.
         let Ok(loaded) = self.load(run_id) else { return true };
         let state = &loaded.state;
-        let Some(node) = state.place(node_id) else { return false };
+        let Some(node) = state.node_index(node_id) else { return false };
         let awaited = state.interrupts.get(node_id).and_then(|open| session_of(&open.data));
         match awaited {
             Some(awaited) => awaited == session_id,

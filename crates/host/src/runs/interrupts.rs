@@ -164,7 +164,7 @@ impl Runs {
         respond: &R,
     ) -> Result<Option<R::Response>, Refusal> {
         let Loaded { definition, state } = loaded;
-        let Some(place) = state.place(asked.node_id) else { return Ok(None) };
+        let Some(place) = state.node_index(asked.node_id) else { return Ok(None) };
         if asked.via == Via::Token && !takes_tokens(&definition.nodes[place]) {
             return Ok(None);
         }
@@ -285,7 +285,7 @@ impl Runs {
         let now = self.now().0;
         let latest = Timestamp(now - now % TOKEN_PERIOD_MS).plus(LIFETIME_MS);
         let expires_at = interrupt.deadline.map_or(latest, |deadline| deadline.min(latest)).0;
-        let node = &loaded.definition.nodes[loaded.state.place(&interrupt.node_id)?];
+        let node = &loaded.definition.nodes[loaded.state.node_index(&interrupt.node_id)?];
         let answers = to.may_respond && answerable_by_token(node, interrupt, to.principal.as_str());
         let token = InterruptToken {
             run_id: loaded.state.genesis.run_id.clone(),

@@ -15,7 +15,7 @@ use crate::definition::{
 use crate::id::NodeId;
 use crate::interrupt::AUTH_REQUIRED;
 
-/// The place of each node, by id.
+/// The index of each node, by id.
 pub(super) type Places<'d> = BTreeMap<&'d str, NodeIndex>;
 
 pub(super) fn nodes<'d>(
@@ -23,19 +23,19 @@ pub(super) fn nodes<'d>(
     capabilities: &Capabilities,
     problems: &mut Vec<Problem>,
 ) -> (Vec<Node>, Places<'d>) {
-    let mut places = Places::new();
-    for (place, value) in list.iter().enumerate() {
+    let mut indexes = Places::new();
+    for (index, value) in list.iter().enumerate() {
         if let Some(id) = value.get("id").and_then(Value::as_str)
-            && places.insert(id, place).is_some()
+            && indexes.insert(id, index).is_some()
         {
-            problems.push(Problem::at(format!("/nodes/{place}/id"), "another node has this id"));
+            problems.push(Problem::at(format!("/nodes/{index}/id"), "another node has this id"));
         }
     }
     let mut nodes = Vec::with_capacity(list.len());
     let mut keys = BTreeSet::new();
-    for (place, value) in list.iter().enumerate() {
-        let Some(mut fields) = Fields::of(value, format!("/nodes/{place}"), problems) else { continue };
-        let node = node(&mut fields, &places, capabilities);
+    for (index, value) in list.iter().enumerate() {
+        let Some(mut fields) = Fields::of(value, format!("/nodes/{index}"), problems) else { continue };
+        let node = node(&mut fields, &indexes, capabilities);
         // There is one prompt for each key in the life of a run.
         if let Some(NodeConfig::Interrupt(interrupt)) = node.as_ref().map(|node| &node.config)
             && let Some(key) = &interrupt.key
@@ -45,10 +45,10 @@ pub(super) fn nodes<'d>(
         }
         nodes.extend(node);
     }
-    (nodes, places)
+    (nodes, indexes)
 }
 
-fn node(fields: &mut Fields<'_, '_>, places: &Places<'_>, capabilities: &Capabilities) -> Option<Node> {
+fn node(fields: &mut Fields<'_, '_>, indexes: &Places<'_>, capabilities: &Capabilities) -> Option<Node> {
     let id = fields.text("id", 1, 128);
     let type_id = fields.text("typeId", 1, 256);
     let name = fields.text("name", 1, 1024);
@@ -116,7 +116,7 @@ fn node(fields: &mut Fields<'_, '_>, places: &Places<'_>, capabilities: &Capabil
             fields.problem(&format!("inputs/{name}"), message);
         }
     }
-    let inputs = inputs.map(|inputs| ports(fields, inputs, places));
+    let inputs = inputs.map(|inputs| ports(fields, inputs, indexes));
     Some(Node {
         id: NodeId::new(id),
         kind: kind?,
@@ -196,11 +196,11 @@ fn kind(
 fn ports(
     fields: &mut Fields<'_, '_>,
     inputs: &Map<String, Value>,
-    places: &Places<'_>,
+    indexes: &Places<'_>,
 ) -> Vec<(String, PortValue)> {
     let mut ports = Vec::with_capacity(inputs.len());
     for (name, value) in inputs {
-        match port(value, places) {
+        match port(value, indexes) {
             Ok(port) => ports.push((name.clone(), port)),
             Err(message) => fields.problem(&format!("inputs/{name}"), message),
         }
@@ -208,7 +208,7 @@ fn ports(
     ports
 }
 
-fn port(value: &Value, places: &Places<'_>) -> Result<PortValue, String> {
+fn port(value: &Value, indexes: &Places<'_>) -> Result<PortValue, String> {
     let Value::Object(object) = value else {
         return Err("expected an object with `type`".into());
     };
@@ -237,7 +237,7 @@ fn port(value: &Value, places: &Places<'_>) -> Result<PortValue, String> {
         Some("connection") => {
             only(&["type", "nodeId", "outputKey", "optional"])?;
             let node = text("nodeId")?;
-            let node = *places.get(node.as_str()).ok_or_else(|| format!("no node has the id `{node}`"))?;
+            let node = *indexes.get(node.as_str()).ok_or_else(|| format!("no node has the id `{node}`"))?;
             Ok(PortValue::Connection { node, output_key: text("outputKey")?, optional })
         }
         Some("variable") => {
@@ -285,15 +285,15 @@ fn target_input(
 pub(super) fn edges(
     list: &[Value],
     nodes: &[Value],
-    places: &Places<'_>,
+    indexes: &Places<'_>,
     capabilities: &Capabilities,
     patterns: Patterns,
     problems: &mut Vec<Problem>,
 ) -> Vec<Edge> {
     let mut ids = BTreeSet::new();
     let mut edges = Vec::with_capacity(list.len());
-    for (place, value) in list.iter().enumerate() {
-        let Some(mut fields) = Fields::of(value, format!("/edges/{place}"), problems) else { continue };
+    for (index, value) in list.iter().enumerate() {
+        let Some(mut fields) = Fields::of(value, format!("/edges/{index}"), problems) else { continue };
         let id = fields.text("id", 1, 256);
         if let Some(id) = &id
             && !ids.insert(id.clone())
@@ -302,15 +302,15 @@ pub(super) fn edges(
         }
         let mut end = |name: &str| {
             let node = fields.text(name, 1, 128)?;
-            let place = places.get(node.as_str()).copied();
-            if place.is_none() {
+            let index = indexes.get(node.as_str()).copied();
+            if index.is_none() {
                 fields.problem(name, "no node has this id");
             }
-            place
+            index
         };
         let (source, target) = (end("sourceNodeId"), end("targetNodeId"));
         let source_output = fields.optional_text("sourceOutput").unwrap_or_else(|| "output".into());
-        let target_input = target_input(&mut fields, target.and_then(|place| nodes.get(place)), capabilities);
+        let target_input = target_input(&mut fields, target.and_then(|index| nodes.get(index)), capabilities);
         let trigger_rule = match fields.optional_text("triggerRule") {
             None => TriggerRule::default(),
             Some(rule) => TriggerRule::parse(&rule).unwrap_or_else(|| {
@@ -389,7 +389,7 @@ fn condition(value: &Value, patterns: Patterns) -> Result<Condition, String> {
             let pattern = text("right").map_err(|_| "`right`, a pattern, is required".to_owned())?;
             let pattern = match patterns.over {
                 None => Pattern::new(pattern)?,
-                Some(_) => Pattern::withheld(pattern),
+                Some(_) => Pattern::uncompiled(pattern),
             };
             Ok(Condition::Regex(left()?, pattern))
         }

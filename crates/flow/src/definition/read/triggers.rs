@@ -27,9 +27,9 @@ const KINDS: &[&str] = &[
 ];
 
 /// What a trigger is read against.
-pub(super) struct Around<'a> {
+pub(super) struct TriggerContext<'a> {
     pub(super) nodes: &'a [Value],
-    pub(super) places: &'a Places<'a>,
+    pub(super) indexes: &'a Places<'a>,
     pub(super) variables: &'a [Variable],
     pub(super) capabilities: &'a Capabilities,
     /// Whether the workflow is one that starts runs by itself.
@@ -39,14 +39,14 @@ pub(super) struct Around<'a> {
 /// Checks every trigger, and gives those that listen, and those that nothing serves.
 pub(super) fn triggers(
     list: &[Value],
-    around: &Around<'_>,
+    context: &TriggerContext<'_>,
     problems: &mut Vec<Problem>,
 ) -> (Vec<Listening>, Vec<UnservedTrigger>) {
     let mut unserved = Vec::new();
     let (mut ids, mut consumers, mut queues) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut listening: Vec<Listening> = Vec::new();
-    for (place, value) in list.iter().enumerate() {
-        let Some(mut fields) = Fields::of(value, format!("/triggers/{place}"), problems) else { continue };
+    for (index, value) in list.iter().enumerate() {
+        let Some(mut fields) = Fields::of(value, format!("/triggers/{index}"), problems) else { continue };
         let id = fields.text("id", 1, 256);
         if let Some(id) = &id
             && !ids.insert(id.clone())
@@ -59,7 +59,7 @@ pub(super) fn triggers(
         }
         let node_id = fields.optional_text("nodeId");
         if let Some(node) = &node_id
-            && !around.places.contains_key(node.as_str())
+            && !context.indexes.contains_key(node.as_str())
         {
             fields.problem("nodeId", "no node has this id");
             continue;
@@ -68,15 +68,15 @@ pub(super) fn triggers(
         fields.only(&["id", "type", "name", "description", "config", "enabled", "nodeId", "eventType"]);
         let silent = kind.as_deref().filter(|_| enabled).and_then(UnservedKind::parse);
         match (&id, silent) {
-            (Some(id), Some(kind)) if around.capabilities.checked_before => {
+            (Some(id), Some(kind)) if context.capabilities.checked_before => {
                 unserved.push(UnservedTrigger { id: id.clone(), kind });
             }
             (_, Some(kind)) => refuse(&mut fields, kind),
             (_, None) => {}
         }
         let (Some(id), Some("event")) = (id, kind.as_deref()) else { continue };
-        let Some(found) = listen(&mut fields, id, node_id, around) else { continue };
-        let found = Listening { enabled: enabled && around.is_active, ..found };
+        let Some(found) = listen(&mut fields, id, node_id, context) else { continue };
+        let found = Listening { enabled: enabled && context.is_active, ..found };
         if !consumers.insert(found.consumer.clone()) {
             let message = "another trigger of this workflow reads as this consumer; give each a `consumerGroup` of its own";
             fields.problem("config/consumerGroup", message);
@@ -94,7 +94,7 @@ pub(super) fn triggers(
         }
         listening.push(found);
     }
-    unheeded_groups(list, around, problems);
+    unheeded_groups(list, context, problems);
     (listening, unserved)
 }
 
@@ -110,16 +110,16 @@ fn refuse(fields: &mut Fields<'_, '_>, kind: UnservedKind) {
 }
 
 /// Refuses a group of consumers where no trigger reads as it: whoever else takes a message is one of all that do.
-fn unheeded_groups(list: &[Value], around: &Around<'_>, problems: &mut Vec<Problem>) {
+fn unheeded_groups(list: &[Value], context: &TriggerContext<'_>, problems: &mut Vec<Problem>) {
     let listens = |trigger: &&Value| trigger.get("type").is_some_and(|kind| kind == "event");
     let named = list.iter().filter(listens).filter_map(|trigger| trigger.get("nodeId")?.as_str());
     let named: BTreeSet<&str> = named.collect();
-    for (id, place) in around.places {
-        let has_group = giver(id, around).is_some_and(|giver| giver.config.contains_key("consumerGroup"));
+    for (id, index) in context.indexes {
+        let has_group = giver(id, context).is_some_and(|giver| giver.config.contains_key("consumerGroup"));
         if has_group && !named.contains(id) {
             let message =
                 "only a trigger reads as a group of consumers; name this node in one, or leave it out";
-            problems.push(Problem::at(format!("/nodes/{place}/config/consumerGroup"), message));
+            problems.push(Problem::at(format!("/nodes/{index}/config/consumerGroup"), message));
         }
     }
 }
@@ -130,8 +130,8 @@ struct Giver<'d> {
     config: &'d Map<String, Value>,
 }
 
-fn giver<'d>(node_id: &str, around: &Around<'d>) -> Option<Giver<'d>> {
-    let node = around.nodes.get(*around.places.get(node_id)?)?;
+fn giver<'d>(node_id: &str, context: &TriggerContext<'d>) -> Option<Giver<'d>> {
+    let node = context.nodes.get(*context.indexes.get(node_id)?)?;
     let kind = match CalledType::parse(node.get("typeId")?.as_str()?)? {
         CalledType::MessageConsume => SourceKind::Queue,
         CalledType::StreamSubscribe => SourceKind::Stream,
@@ -145,12 +145,12 @@ fn listen(
     fields: &mut Fields<'_, '_>,
     id: String,
     node_id: Option<String>,
-    around: &Around<'_>,
+    context: &TriggerContext<'_>,
 ) -> Option<Listening> {
     let event_type = fields.optional_text("eventType");
     let named =
         event_type.as_deref().map(|text| SourceKind::ALL.into_iter().find(|kind| kind.event_type() == text));
-    let giver = node_id.as_deref().and_then(|node| giver(node, around));
+    let giver = node_id.as_deref().and_then(|node| giver(node, context));
     let kind = match (named, giver.as_ref().map(|giver| giver.kind)) {
         (Some(Some(named)), given) if node_id.is_none() || given == Some(named) => named,
         (Some(Some(named)), _) => {
@@ -164,7 +164,7 @@ fn listen(
         (None, Some(given)) => given,
         (Some(None), _) | (None, None) => return None,
     };
-    if !around.capabilities.surfaces.contains(Surface::QueueBus) {
+    if !context.capabilities.surfaces.contains(Surface::QueueBus) {
         let required = match kind {
             SourceKind::Queue => "queueBus.supported",
             SourceKind::Stream => "queueBus.stream.supported",
@@ -184,7 +184,7 @@ fn listen(
     };
     let path = format!("{}/config", fields.path());
     fields.nested(config, path, |fields| {
-        configured(fields, giver.as_ref(), kind, around).map(|read| Listening {
+        configured(fields, giver.as_ref(), kind, context).map(|read| Listening {
             consumer: read.consumer.unwrap_or_else(|| id.clone()),
             id,
             kind,
@@ -212,11 +212,11 @@ fn configured(
     fields: &mut Fields<'_, '_>,
     giver: Option<&Giver<'_>>,
     kind: SourceKind,
-    around: &Around<'_>,
+    context: &TriggerContext<'_>,
 ) -> Option<Configured> {
     let max_attempts = fields.optional_integer("maxAttempts", 1, MAX_ATTEMPTS).unwrap_or(ATTEMPTS);
     let delay = fields.optional_integer("retryDelayMs", 1, MAX_RETRY_DELAY_MS);
-    let inputs = inputs(fields, kind, around);
+    let inputs = inputs(fields, kind, context);
     let own = ["maxAttempts", "retryDelayMs", "inputs"];
     let (source, consumer, from_beginning) = if let Some(Giver { config, .. }) = giver {
         // What the node says is said once.
@@ -264,7 +264,7 @@ fn name(fields: &mut Fields<'_, '_>, member: &str, text: &str) {
 fn inputs(
     fields: &mut Fields<'_, '_>,
     kind: SourceKind,
-    around: &Around<'_>,
+    context: &TriggerContext<'_>,
 ) -> Option<BTreeMap<String, String>> {
     let Value::Object(members) = fields.value("inputs")? else {
         fields.problem("inputs", "expected an object");
@@ -273,7 +273,7 @@ fn inputs(
     let mut mapped = BTreeMap::new();
     for (variable, pointer) in members {
         let member = format!("inputs/{variable}");
-        if !around.variables.iter().any(|known| known.name == *variable) {
+        if !context.variables.iter().any(|known| known.name == *variable) {
             fields.problem(&member, "no variable has this name");
         }
         let pointer = pointer.as_str().unwrap_or_default();

@@ -8,7 +8,7 @@ use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Report, Reported, Resumption, ids};
 use super::{data, gates};
-use crate::channel::{self, Reach};
+use crate::channel::{self, ChannelView};
 use crate::definition::channel::Reducer;
 use crate::definition::{NodeIndex, NodeType, config};
 use crate::event::{EventData, event_id};
@@ -61,9 +61,9 @@ fn ask_host(
     let logical_invocation_id = identity(turn, node, ordinal);
     // Nobody but a module can ask for channels, and they may be large.
     let channels = if subject.kind == NodeType::Pack {
-        Reach::of(turn.definition, &turn.state.channels, subject, turn.now)
+        ChannelView::of(turn.definition, &turn.state.channels, subject, turn.now)
     } else {
-        Reach::default()
+        ChannelView::default()
     };
     let call = Call {
         type_id: subject.type_id().to_owned(),

@@ -22,7 +22,7 @@ pub(super) enum Step {
 pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Event]) -> Option<Step> {
     let rest = events.get(usize::try_from(state.next_sequence).ok()?..)?;
     let event = rest.first()?;
-    let node = event.node_id.as_ref().and_then(|id| state.place(id));
+    let node = event.node_id.as_ref().and_then(|id| state.node_index(id));
     let is_guided = node.is_some_and(|node| definition.nodes[node].kind == NodeType::Guided);
     let called = node.filter(|node| is_called(definition, state, *node));
     let input = match (&event.data, called) {

@@ -1,4 +1,4 @@
-//! Events of agents, and of the prompts that they are given.
+//! Events of agents and their prompts.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::present;
 use crate::id::NodeId;
 
-/// An agent, by its id.
+/// A reference to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentName {
     pub agent_id: String,
 }
 
-/// An agent told its reasoning.
+/// An agent reported its reasoning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentReasoned {
@@ -28,7 +28,7 @@ pub struct AgentReasoned {
     pub verbosity: String,
 }
 
-/// A piece of an agent's reasoning.
+/// A chunk of an agent's reasoning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentReasoningDelta {
@@ -56,7 +56,7 @@ pub struct AgentToolCalled {
     pub transport: Option<Cow<'static, str>>,
 }
 
-/// A tool answered an agent.
+/// A tool returned a result to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentToolReturned {
@@ -79,7 +79,7 @@ pub struct AgentToolReturned {
     pub transport: Option<Cow<'static, str>>,
 }
 
-/// An agent handed over to another. Both are named by the members of today and by those of before.
+/// An agent handed off to another. The `…_agent_id` members repeat `from` and `to` for older readers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentHandoff {
@@ -95,7 +95,7 @@ pub struct AgentHandoff {
     pub to_agent_id: String,
 }
 
-/// An agent decided.
+/// An agent made a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentDecided {
@@ -109,7 +109,7 @@ pub struct AgentDecided {
     pub reasoning: Option<Value>,
 }
 
-/// The supervisor decided what is next.
+/// The supervisor decided the next step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OrchestratorDecided {
@@ -118,7 +118,7 @@ pub struct OrchestratorDecided {
     pub iteration: u64,
 }
 
-/// It was decided which prompt a node uses. `resolved` is null where none was found.
+/// The prompt of a node was resolved. `resolved` is null if no prompt was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentPromptResolved {
@@ -130,7 +130,7 @@ pub struct AgentPromptResolved {
     pub resolved: Option<String>,
 }
 
-/// A prompt was put together. Its texts are there only where the host is set to record them.
+/// A prompt was composed. Its texts are included only if the host is configured to record them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptComposed {

@@ -1,4 +1,4 @@
-//! Events of conversations with people.
+//! Events of conversations.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::present;
 
-/// One turn of a conversation. `ts` is in milliseconds, and 0 in a rehearsed one, which does not depend on the run.
+/// One turn of a conversation. `ts` is in milliseconds. It is 0 in scripted turns, because they do not depend on the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationTurn {
@@ -24,11 +24,11 @@ pub struct ConversationTurn {
 impl ConversationTurn {
     /// The turn as it is written to a channel.
     pub fn to_json(&self) -> Value {
-        serde_json::to_value(self).expect("names are texts, so nothing can be refused")
+        serde_json::to_value(self).expect("all member names are strings, so serialization cannot fail")
     }
 }
 
-/// A conversation began.
+/// A conversation started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationOpened {
@@ -37,7 +37,7 @@ pub struct ConversationOpened {
     pub initial_turn: ConversationTurn,
 }
 
-/// A turn of a conversation that goes on, or its last.
+/// A turn of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationExchanged {

@@ -1,4 +1,4 @@
-//! Events of the workers that a supervisor decided on.
+//! Events of dispatched workers.
 
 use std::borrow::Cow;
 
@@ -11,38 +11,38 @@ use crate::state::RunError;
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// The steps of a handoff to a child run.
+    /// The phases of a handoff to a child run.
     pub enum ChainPhase {
-        /// A worker is about to be started.
+        /// A worker is being started.
         DispatchBegan => "dispatch.began",
-        /// It was started.
+        /// The worker was started.
         DispatchSucceeded => "dispatch.succeeded",
-        /// It could not be.
+        /// The worker could not be started.
         DispatchFailed => "dispatch.failed",
-        /// It ended as it should.
+        /// The worker ended successfully.
         ChildCompleted => "child.completed",
-        /// It ended with an error.
+        /// The worker ended with an error.
         ChildFailed => "child.failed",
-        /// It was ended from outside.
+        /// The worker was cancelled.
         ChildCancelled => "child.cancelled",
-        /// What it gives was taken over.
+        /// The outputs of the worker were copied to the parent.
         OutputHarvested => "output.harvested",
     }
 }
 
 wire_enum! {
-    /// What came of workers that were joined.
+    /// The result of joining workers.
     pub enum JoinOutcome {
-        /// All that was needed.
+        /// All required workers completed.
         Satisfied => "satisfied",
-        /// Enough, although some did not complete.
+        /// Enough workers completed, but not all.
         Partial => "partial",
-        /// Too little.
+        /// Too few workers completed.
         Failed => "failed",
     }
 }
 
-/// A step of a handoff to a child run.
+/// A phase of a handoff to a child run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowChainEvent {
@@ -57,7 +57,7 @@ pub struct WorkflowChainEvent {
     pub worker_id: WorkflowId,
 }
 
-/// A decision was too unsure to act on. `worker_id` is null where it named nobody.
+/// The confidence of a decision was too low to act on it. `worker_id` is null if the decision names no worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfidenceEscalated {
@@ -69,7 +69,7 @@ pub struct ConfidenceEscalated {
     pub worker_id: Option<WorkflowId>,
 }
 
-/// Several child runs were started at once.
+/// Several child runs were started in parallel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DispatchFanOut {
@@ -79,7 +79,7 @@ pub struct DispatchFanOut {
     pub max_concurrency: u64,
 }
 
-/// Several child runs were joined. `merge_order` has them in the order in which they were seen to end.
+/// Several child runs were joined. `merge_order` lists them in the order in which the parent saw them end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DispatchJoin {

@@ -1,4 +1,4 @@
-//! Events about what a run waits for, and the answers.
+//! Events of interrupts and their answers.
 
 use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,11 +10,11 @@ use crate::interrupt::InterruptKind;
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// How an interrupt ended, as an event tells it. A timeout is a rejection: silence approves nothing.
+    /// How an interrupt ended. A timeout counts as a rejection: no answer never means approval.
     pub enum InterruptOutcome {
-        /// The node goes on with the answer.
+        /// The node continues with the answer.
         Accepted => "accepted",
-        /// It does not.
+        /// The node does not continue.
         Rejected => "rejected",
     }
 }
@@ -22,19 +22,19 @@ wire_enum! {
 wire_enum! {
     /// Why an interrupt ended without an answer.
     pub enum ResolveReason {
-        /// Nobody answered in time.
+        /// No answer arrived in time.
         Timeout => "timeout",
     }
 }
 
-/// How many of the approvals that a gate needs are there.
+/// The number of approvals, and the number that a gate requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuorumProgress {
     pub granted: u32,
     pub required: u32,
 }
 
-/// The run waits for something from outside.
+/// The run waits for a person or an external event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptRequested {
@@ -52,7 +52,7 @@ pub struct InterruptRequested {
     pub timeout_ms: Option<u64>,
 }
 
-/// What the run waited for is there, or its time is over.
+/// The interrupt was answered or timed out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptResolved {
@@ -68,7 +68,7 @@ pub struct InterruptResolved {
     pub resume_value: Value,
 }
 
-/// Somebody has to approve. What is asked is the author's, as it is in the interrupt.
+/// A person must approve. Titles, actions and artifacts come from the author of the workflow, as in the interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRequested {
@@ -90,7 +90,7 @@ pub struct ApprovalRequested {
     pub title: Option<Value>,
 }
 
-/// Somebody decided, or nobody did in time. What they said beside their action is theirs.
+/// A person approved, rejected or refined, or the approval timed out. `comment`, `feedback` and edited data come from that person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalReceived {
@@ -113,7 +113,7 @@ pub struct ApprovalReceived {
     pub refine_feedback: Option<Value>,
 }
 
-/// A governance gate was granted. The protocol closes this payload: it names the gate, and not the node.
+/// A governance gate was granted. The protocol allows no other members here: the gate is named by `gateId`, not by `nodeId`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalGranted {
@@ -142,7 +142,7 @@ pub struct ApprovalOverridden {
     pub reason: Option<String>,
 }
 
-/// Somebody has to answer questions.
+/// A person must answer questions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClarificationRequested {
@@ -154,7 +154,7 @@ pub struct ClarificationRequested {
     pub questions: Option<Value>,
 }
 
-/// The questions were answered. `answers` is by the id of the question.
+/// The questions were answered. The keys of `answers` are the ids of the questions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClarificationResolved {

@@ -1,7 +1,7 @@
-//! From the members of a payload to its type.
+//! Deserializes the members of a payload into its type.
 //!
-//! serde tells a deserializer which fields a struct has. Those are taken out of the payload, so that what is left is what this version
-//! does not know.
+//! serde passes the field names of a struct to the deserializer. The deserializer removes those members from the payload, so the remaining ones
+//! are those that this version does not know.
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use super::EventKind;
 
-/// A payload that lacks what its kind needs.
+/// A payload that does not match its kind.
 ///
-/// The value itself is not repeated: it may be anything that a user brought in.
+/// The error does not repeat the value, because it can contain any data of a user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the payload of `{kind}` {flaw}")]
 pub struct PayloadError {
@@ -22,7 +22,7 @@ pub struct PayloadError {
 }
 
 impl PayloadError {
-    /// A payload without a member that it needs.
+    /// The error for a missing required member.
     pub(crate) const fn without(kind: EventKind, member: &'static str) -> Self {
         Self { kind, flaw: Flaw::Missing(member) }
     }
@@ -48,7 +48,7 @@ impl de::Error for Flaw {
     }
 }
 
-/// Takes the members of a kind out of a payload.
+/// Removes the members of a kind from a payload and deserializes them.
 pub(super) fn read<P: DeserializeOwned>(
     kind: &EventKind,
     payload: &mut Map<String, Value>,
@@ -67,10 +67,10 @@ impl<'de> Deserializer<'de> for Members<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Flaw> {
-        visitor.visit_map(Known { fields: fields.iter(), members: self.0, found: None })
+        visitor.visit_map(KnownMembers { fields: fields.iter(), members: self.0, current: None })
     }
 
-    /// Every payload is a struct, so nothing else is asked for.
+    /// Never called, because every payload is a struct.
     fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Flaw> {
         Err(Flaw::Unreadable)
     }
@@ -81,20 +81,20 @@ impl<'de> Deserializer<'de> for Members<'_> {
     }
 }
 
-/// The members that a struct has fields for.
-struct Known<'m> {
+/// The members for which a struct has fields.
+struct KnownMembers<'m> {
     fields: std::slice::Iter<'static, &'static str>,
     members: &'m mut Map<String, Value>,
-    found: Option<(&'static str, Value)>,
+    current: Option<(&'static str, Value)>,
 }
 
-impl<'de> MapAccess<'de> for Known<'_> {
+impl<'de> MapAccess<'de> for KnownMembers<'_> {
     type Error = Flaw;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Flaw> {
         let members = &mut *self.members;
-        self.found = self.fields.by_ref().find_map(|name| Some((*name, members.remove(*name)?)));
-        match &self.found {
+        self.current = self.fields.by_ref().find_map(|name| Some((*name, members.remove(*name)?)));
+        match &self.current {
             None => Ok(None),
             Some((name, _)) => {
                 let name: StrDeserializer<'_, Flaw> = (*name).into_deserializer();
@@ -104,7 +104,7 @@ impl<'de> MapAccess<'de> for Known<'_> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Flaw> {
-        let (name, value) = self.found.take().ok_or(Flaw::Unreadable)?;
+        let (name, value) = self.current.take().ok_or(Flaw::Unreadable)?;
         seed.deserialize(value).map_err(|_: serde_json::Error| Flaw::Mistyped(name))
     }
 }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kind_needs_is_named_where_it_is_missing_or_of_another_type() {
+    fn an_error_names_the_missing_or_mistyped_member() {
         let cases = [
             (json!({"attempt": 0, "typeId": "core.noop"}), "the payload of `node.started` has no `nodeId`"),
             (
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_says_is_kept_beside_what_this_one_knows() {
+    fn unknown_members_are_returned_separately() {
         let payload = json!({"attempt": 0, "nodeId": "a", "typeId": "core.noop", "worker": {"id": 7}});
         let (data, extra) = read(EventKind::NodeStarted, &payload).unwrap();
         assert_eq!(data.kind(), EventKind::NodeStarted);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_a_value_where_values_are_the_users() {
+    fn a_null_value_of_a_user_is_kept() {
         let (data, _) = read(EventKind::VariableChanged, &json!({"name": "a", "next": null})).unwrap();
         assert_eq!(Value::Object(data.to_members()), json!({"name": "a", "next": null}));
     }

@@ -1,11 +1,11 @@
-//! Events of calls to models.
+//! Events of model calls.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use crate::id::NodeId;
 
-/// No model that could be asked can do what the node needs.
+/// No available model has the capabilities that the node requires.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelCapabilityInsufficient {
@@ -17,7 +17,7 @@ pub struct ModelCapabilityInsufficient {
     pub provider: String,
 }
 
-/// A model of the host cannot do what the node needs, and another one can.
+/// A model lacks a capability that the node requires, and another model replaces it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelCapabilitySubstituted {
@@ -29,7 +29,7 @@ pub struct ModelCapabilitySubstituted {
     pub original_provider: String,
 }
 
-/// What a call to a provider used.
+/// The usage of a call to a model provider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderUsage {
@@ -51,7 +51,7 @@ pub struct ProviderUsage {
     pub total_tokens: Option<u64>,
 }
 
-/// A model is asked again.
+/// A model call is retried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvelopeRetryAttempted {
@@ -61,7 +61,7 @@ pub struct EnvelopeRetryAttempted {
     pub reason: String,
 }
 
-/// A model was asked as often as it may be.
+/// All retries of a model call failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvelopeRetryExhausted {
@@ -71,7 +71,7 @@ pub struct EnvelopeRetryExhausted {
     pub total_attempts: u32,
 }
 
-/// A model refused.
+/// A model refused to reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvelopeRefusal {
@@ -84,7 +84,7 @@ pub struct EnvelopeRefusal {
     pub safety_category: Option<String>,
 }
 
-/// The answer of a model was cut off.
+/// The reply of a model was truncated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvelopeTruncated {
@@ -96,7 +96,7 @@ pub struct EnvelopeTruncated {
     pub stop_reason: String,
 }
 
-/// A model was asked to put its own words into a form.
+/// A model was asked to convert its free-form reply into the required format.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvelopeNlToFormatEngaged {
@@ -105,7 +105,7 @@ pub struct EnvelopeNlToFormatEngaged {
     pub original_envelope_type: String,
 }
 
-/// The answer of a model was read although it was not quite a document.
+/// The reply of a model was not valid JSON and was parsed leniently.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvelopeRecoveryApplied {

@@ -1,4 +1,4 @@
-//! Events in the life of a node.
+//! Events of nodes.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::interrupt::InterruptKind;
 use crate::run::RunStatus;
 use crate::state::RunError;
 
-/// An attempt began. `due_at` is the end of a delay, so that a restart waits for what is left.
+/// An attempt started. `due_at` is the end of a delay, so that a restart waits only for the remaining time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStarted {
@@ -23,7 +23,7 @@ pub struct NodeStarted {
     pub type_id: Cow<'static, str>,
 }
 
-/// The node is done.
+/// The node ended successfully.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCompleted {
@@ -33,7 +33,7 @@ pub struct NodeCompleted {
     pub outputs: Option<Map<String, Value>>,
 }
 
-/// The node gave up. `attempts` is missing where it never began.
+/// The node failed, after all retries. `attempts` is missing if it never started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeFailed {
@@ -43,7 +43,7 @@ pub struct NodeFailed {
     pub node_id: NodeId,
 }
 
-/// The node waits for an interrupt. It also carries what an agent was unsure of.
+/// The node waits for an interrupt. `observed` and `threshold` are set if the confidence of an agent was too low.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSuspended {
@@ -65,7 +65,7 @@ pub struct NodeSuspended {
     pub threshold: Option<Number>,
 }
 
-/// What the node waited for is there.
+/// The interrupt that the node waited for was resolved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeResumed {
@@ -74,7 +74,7 @@ pub struct NodeResumed {
     pub resume_value: Value,
 }
 
-/// The node will be tried again. `attempt` is the next one.
+/// The node will be retried. `attempt` is the number of the next attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRetried {
@@ -84,7 +84,7 @@ pub struct NodeRetried {
     pub node_id: NodeId,
 }
 
-/// The node is not needed.
+/// The node was skipped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSkipped {
@@ -92,7 +92,7 @@ pub struct NodeSkipped {
     pub reason: Cow<'static, str>,
 }
 
-/// The node ended with its run.
+/// The node was cancelled with its run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCancelled {
@@ -100,7 +100,7 @@ pub struct NodeCancelled {
     pub reason: Cow<'static, str>,
 }
 
-/// The node started a child, or, with `child_status`, learnt how the child stands.
+/// The node started a child run, or, if `child_status` is set, the status of the child changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDispatched {

@@ -13,27 +13,27 @@ use crate::state::RunError;
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// How a replay differs from what was recorded.
+    /// How a replay differs from its source.
     pub enum Divergence {
-        /// Another event, or the same one of another node.
+        /// An event of another kind or of another node.
         TypeMismatch => "type-mismatch",
-        /// An event after the recorded end.
+        /// An additional event after the end of the source.
         Extra => "extra",
-        /// Nothing where something was recorded.
+        /// A recorded event was not produced.
         Missing => "missing",
-        /// The copied beginning cannot be repeated by this program.
+        /// This program does not produce the copied events.
         Output => "output",
     }
 }
 
-/// Whose run it is.
+/// The owner of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     pub principal: Principal,
     pub tenant: Tenant,
 }
 
-/// The message that started a run: ids and names. What the message says is in the inputs, as far as it is the run's.
+/// The message that started a run: ids and names only. The contents of the message are in the inputs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TriggeredBy {
@@ -43,7 +43,7 @@ pub struct TriggeredBy {
     pub source: String,
 }
 
-/// The run began.
+/// The run started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunStarted {
@@ -56,7 +56,7 @@ pub struct RunStarted {
     pub workflow_id: WorkflowId,
 }
 
-/// The run ended as it should.
+/// The run ended successfully.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunCompleted {
@@ -75,7 +75,7 @@ pub struct RunFailed {
     pub failed_node_id: Option<NodeId>,
 }
 
-/// The run was ended from outside. `parent_run_id` is set where it follows its parent.
+/// The run was cancelled. `parent_run_id` is set if it was cancelled with its parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunCancelled {
@@ -87,7 +87,7 @@ pub struct RunCancelled {
     pub reason: Option<String>,
 }
 
-/// The run is halted. Under [`DrainPolicy::DrainCurrentNode`] no node works any more.
+/// The run is paused. Under [`DrainPolicy::DrainCurrentNode`], no node is active any more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunPaused {
@@ -98,7 +98,7 @@ pub struct RunPaused {
     pub reason: Option<String>,
 }
 
-/// The run goes on: after a pause, or, where `cause` is set, after a restart of the host.
+/// The run continues: after a restart of the host if `cause` is set, otherwise after a pause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunResumed {
@@ -110,7 +110,7 @@ pub struct RunResumed {
     pub resumed_at: Option<Timestamp>,
 }
 
-/// The run is to halt once the nodes that work have ended.
+/// The run pauses as soon as its active nodes have ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PauseRequested {
@@ -121,7 +121,7 @@ pub struct PauseRequested {
     pub requested_at: Timestamp,
 }
 
-/// A change was pinned for this run. Reserved by the protocol: nothing records it.
+/// A version of a change was pinned for this run. Reserved by the protocol; this program never records it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionPinned {
@@ -131,7 +131,7 @@ pub struct VersionPinned {
     pub version: Option<Value>,
 }
 
-/// A loop went round as often as it may.
+/// A loop reached its iteration limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoopbackLimit {
@@ -140,7 +140,7 @@ pub struct LoopbackLimit {
     pub node_id: NodeId,
 }
 
-/// A limit was reached. `kind` names one of the engine, of a sandbox, or of a call of a model.
+/// A limit was exceeded. `kind` names a limit of the engine, of a sandbox, or of a model call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CapBreached {
@@ -151,7 +151,7 @@ pub struct CapBreached {
     pub observed: u64,
 }
 
-/// A replay did not do what was recorded.
+/// A replay produced other events than its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplayDiverged {

@@ -1,4 +1,4 @@
-//! Events about what nodes leave behind: variables, channels, artifacts and texts.
+//! Events about the data of nodes: variables, channels, artifacts and log lines.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::{present, rfc3339};
 use crate::definition::channel::Reducer;
 use crate::id::{ArtifactId, NodeId, RunId};
 
-/// A variable has another value; none where `next` is missing. Without `node_id` it was set from outside.
+/// The value of a variable changed. It was removed if `next` is missing. It was set from outside the run if `node_id` is missing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VariableChanged {
@@ -23,7 +23,7 @@ pub struct VariableChanged {
     pub previous: Option<Value>,
 }
 
-/// A channel was written to. `value` is what was written, before the reducer combines it.
+/// A channel was written to. `value` is the written value, before the reducer combines it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChannelWritten {
@@ -37,7 +37,7 @@ pub struct ChannelWritten {
     pub written_at: Timestamp,
 }
 
-/// An artifact was made. `summary` is the path of a deliverable.
+/// An artifact was created. `summary` is the path of a deliverable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactCreated {
@@ -48,7 +48,7 @@ pub struct ArtifactCreated {
     pub summary: Option<String>,
 }
 
-/// A line for the log of the run. Questions that people ask back at a gate are such lines.
+/// A log line of the run. Questions that people ask at a gate are recorded as log lines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogAppended {
@@ -62,7 +62,7 @@ pub struct LogAppended {
     pub node_id: Option<NodeId>,
 }
 
-/// A piece of what a model says.
+/// A chunk of model output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OutputChunk {

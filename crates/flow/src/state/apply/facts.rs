@@ -1,9 +1,9 @@
-//! What nodes leave behind: variables, channels, children, decisions, artifacts.
+//! Applies events about variables, channels, child runs and decisions.
 
 use canon::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::{Answer, Child, RunState};
+use super::super::{AnswerState, Child, RunState};
 use crate::channel::{self, ChannelState, Rules};
 use crate::definition::{Definition, NodeConfig, NodeIndex, NodeType};
 use crate::engine::mapping;
@@ -38,11 +38,11 @@ impl RunState {
         }
     }
 
-    /// A step of the handoff to a child that was started.
-    pub(super) fn hand_over(&mut self, chain: &WorkflowChainEvent, sequence: u64) {
-        let place = chain.child_run_id.as_ref().and_then(|run_id| self.child_places.get(run_id));
-        if let Some(place) = place {
-            let child = &mut self.children[*place];
+    /// An event of the handoff to a child run.
+    pub(super) fn hand_off(&mut self, chain: &WorkflowChainEvent, sequence: u64) {
+        let index = chain.child_run_id.as_ref().and_then(|run_id| self.child_indexes.get(run_id));
+        if let Some(index) = index {
+            let child = &mut self.children[*index];
             child.chain = sequence;
             if let Some(error) = &chain.error {
                 child.error = Some(error.clone());
@@ -58,7 +58,7 @@ impl RunState {
         at: Timestamp,
     ) {
         let (name, value) = (written.channel.as_str(), &written.value);
-        // The reducer is the one that the event names: it is what the writer counted on.
+        // The reducer of the event applies: the writer relied on it, and the definition may have changed it.
         let reducer = &written.reducer;
         let declared = definition.channels.get(name);
         if let (Some(channel), Some(version)) = (declared, written.schema_version)
@@ -72,18 +72,18 @@ impl RunState {
             } else {
                 None
             };
-        let of_writer = writer.and_then(|config| config.ttl_ms);
+        let ttl_of_writer = writer.and_then(|config| config.ttl_ms);
         let rules = Rules {
             reducer,
             max_size: declared.and_then(|channel| channel.max_size),
-            ttl_ms: declared.and_then(|channel| channel.ttl_ms).or(of_writer),
+            ttl_ms: declared.and_then(|channel| channel.ttl_ms).or(ttl_of_writer),
         };
         let before = self.channels.remove(name);
         let size = before.as_ref().map_or(0, ChannelState::size);
         let after = ChannelState::write(before, value, at, &rules);
-        // `core.channelWrite` shows the channel as a variable too. Others do not begin to, for their channel may
-        // be closed to those who read variables. Where it is shown they keep it up to date: no node can set a
-        // variable that has the name of a declared channel.
+        // `core.channelWrite` also copies the channel to a variable. Other writers do not create this copy, because the channel
+        // may have restricted readers. If the copy exists, every writer updates it. No node can set a variable that has the name
+        // of a declared channel.
         let mirror = match writer {
             Some(_) => Some(self.variables.entry(name).or_insert(Value::Null)),
             None => declared.and_then(|_| self.variables.get_mut(name)),
@@ -103,8 +103,8 @@ impl RunState {
     ) {
         let (run_id, workflow_id) = (&dispatched.child_run_id, &dispatched.child_workflow_id);
         if let Some(status) = dispatched.child_status {
-            let Some(place) = self.child_places.get(run_id).copied() else { return };
-            let child = &mut self.children[place];
+            let Some(index) = self.child_indexes.get(run_id).copied() else { return };
+            let child = &mut self.children[index];
             child.status = status;
             if status.is_terminal() {
                 child.ended = Some(self.children_ended);
@@ -113,7 +113,7 @@ impl RunState {
             return;
         }
         let (inputs, unset) = mapping::inputs(&definition.nodes[node], workflow_id.as_str(), &self.variables);
-        self.child_places.insert(run_id.clone(), self.children.len());
+        self.child_indexes.insert(run_id.clone(), self.children.len());
         self.nodes[node].children.push(self.children.len());
         if definition.nodes[node].kind == NodeType::Dispatch {
             self.workers = self.workers.saturating_add(1);
@@ -136,9 +136,9 @@ impl RunState {
             dispatched: event.sequence,
             chain: event.sequence,
         });
-        // The node went on with its answer.
-        if matches!(self.nodes[node].answer, Answer::Given(_)) {
-            self.nodes[node].answer = Answer::Taken;
+        // The node continued with its answer.
+        if matches!(self.nodes[node].answer, AnswerState::Given(_)) {
+            self.nodes[node].answer = AnswerState::Taken;
         }
     }
 }

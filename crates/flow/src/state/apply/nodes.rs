@@ -1,8 +1,8 @@
-//! The life of a node.
+//! Applies the events of nodes and interrupts.
 
 use serde_json::{Map, Number, Value, json};
 
-use super::super::{Answer, Delivery, Interrupt, NodeStatus, Outcome, Resolution, RunState, Vote};
+use super::super::{AnswerState, Delivery, Interrupt, NodeStatus, Outcome, Resolution, RunState, Vote};
 use crate::definition::{Definition, NodeIndex, NodeType};
 use crate::event::Event;
 use crate::event::data::interrupt::{InterruptOutcome, InterruptRequested, InterruptResolved, ResolveReason};
@@ -30,7 +30,7 @@ impl RunState {
         state.fan_out = None;
         state.children = Vec::new();
         state.error = None;
-        state.answer = Answer::None;
+        state.answer = AnswerState::None;
         state.outputs = Map::new();
         if let Some(agent) = &definition.nodes[node].agent {
             self.agent = Some(agent.clone());
@@ -51,8 +51,8 @@ impl RunState {
         state.due = None;
         state.children = Vec::new();
         state.error = Some(retried.last_error.clone());
-        if state.answer != Answer::None {
-            state.answer = Answer::Taken;
+        if state.answer != AnswerState::None {
+            state.answer = AnswerState::Taken;
         }
     }
 
@@ -87,15 +87,15 @@ impl RunState {
             state.outputs = Map::new();
         }
         if pending {
-            state.answer = Answer::Gone;
-        } else if state.answer != Answer::None {
-            state.answer = Answer::Taken;
+            state.answer = AnswerState::Gone;
+        } else if state.answer != AnswerState::None {
+            state.answer = AnswerState::Taken;
         }
         self.move_to(definition, node, status);
         self.release(definition, node);
     }
 
-    /// Adds up what models cost the run: the tokens and the money of all calls, and who was asked last.
+    /// Adds the usage of a model call to the cost of the run: the tokens and the price of all calls, and the provider of the last one.
     pub(super) fn spend(&mut self, usage: &ProviderUsage) {
         let mut cost = match self.cost.take() {
             Some(Value::Object(cost)) => cost,
@@ -123,7 +123,7 @@ impl RunState {
         event: &Event,
     ) {
         let node_id = definition.nodes[node].id.clone();
-        // Only what the supervisor's work asks is limited: a gate was put there by the author.
+        // Only the questions of dispatches are limited. Gates are placed by the author.
         if definition.nodes[node].kind == NodeType::Dispatch {
             self.questions += 1;
         }
@@ -162,7 +162,7 @@ impl RunState {
             let (interrupt_id, digest) = (interrupt.id.clone(), Delivery::digest_of(&value));
             self.nodes[node].deliveries.push(Delivery { interrupt_id, digest });
         }
-        self.nodes[node].answer = Answer::Given(Box::new(Resolution {
+        self.nodes[node].answer = AnswerState::Given(Box::new(Resolution {
             interrupt,
             value,
             by: Principal::new(resolved.resolved_by.as_str()),
@@ -171,7 +171,7 @@ impl RunState {
         }));
     }
 
-    /// A vote counts while its interrupt is open. The one that closes it comes after `interrupt.resolved`.
+    /// Counts a vote while its interrupt is open. The deciding vote is recorded after `interrupt.resolved`, and is not counted here.
     pub(super) fn vote(
         &mut self,
         definition: &Definition,
@@ -180,7 +180,7 @@ impl RunState {
         action: &str,
         event: &Event,
     ) {
-        let Some(interrupt) = self.open_at(definition, node) else { return };
+        let Some(interrupt) = self.open_interrupt(definition, node) else { return };
         interrupt.votes.retain(|vote| vote.voter != voter);
         interrupt.votes.push(Vote {
             voter: voter.to_owned(),
@@ -189,21 +189,21 @@ impl RunState {
         });
     }
 
-    /// A turn of a conversation counts while its interrupt is open.
+    /// Counts a turn of a conversation while its interrupt is open.
     pub(super) fn exchange(&mut self, definition: &Definition, node: Option<NodeIndex>, turn_index: u64) {
         if let Some(data) =
-            self.open_at(definition, node).and_then(|interrupt| interrupt.data.as_object_mut())
+            self.open_interrupt(definition, node).and_then(|interrupt| interrupt.data.as_object_mut())
         {
             data.insert("turnIndex".into(), turn_index.into());
         }
     }
 
-    fn open_at(&mut self, definition: &Definition, node: Option<NodeIndex>) -> Option<&mut Interrupt> {
+    fn open_interrupt(&mut self, definition: &Definition, node: Option<NodeIndex>) -> Option<&mut Interrupt> {
         self.interrupts.get_mut(&definition.nodes[node?].id)
     }
 }
 
-/// The rollup of a snapshot, of attributes that were let through already.
+/// The cost in a snapshot, from attributes that have already passed the allow list.
 fn cost(outputs: &Map<String, Value>) -> Value {
     let attribute = |name: &str| outputs.get(&format!("openwop.cost.{name}"));
     let mut cost = Map::new();

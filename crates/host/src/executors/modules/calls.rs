@@ -1,6 +1,6 @@
 //! What a module asks of the host while it runs.
 
-use flow::channel::Reach;
+use flow::channel::ChannelView;
 use flow::engine::{Report, Reported};
 use flow::event::data::value::LogAppended;
 use flow::failure::FailureCode;
@@ -15,7 +15,7 @@ const MAX_LOGS: usize = 100;
 /// What a module asks of the host, and what it is told.
 pub(super) struct Calls {
     variables: Map<String, Value>,
-    channels: Reach,
+    channels: ChannelView,
     now_ms: i64,
     /// What it did, in order.
     pub(super) told: Vec<Reported>,

@@ -1,4 +1,4 @@
-//! From events to spans.
+//! Computes spans from events.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +17,20 @@ use crate::redact;
 use crate::run::{ForkMode, Genesis};
 use crate::state::RunError;
 
-/// A log that is being read.
-pub(super) struct Walk<'g> {
+/// Reads the events of a run in order and collects its spans.
+pub(super) struct SpanBuilder<'g> {
     genesis: &'g Genesis,
     trace_id: u128,
-    /// The attempts that are under way, by node.
+    /// The latest attempt of each node.
     nodes: BTreeMap<String, Attempt>,
-    /// The questions that are open, by their ids.
-    interrupts: BTreeMap<String, Question>,
+    /// The open interrupts by id.
+    interrupts: BTreeMap<String, OpenInterrupt>,
     asked: u64,
     spans: Vec<Span>,
     left_out: u64,
     moments: Vec<Moment>,
     moments_left_out: u32,
-    /// What was told of the run on the way.
+    /// Attributes of the run that were collected from events.
     attributes: Vec<(&'static str, Attribute)>,
     start: Timestamp,
     end: Timestamp,
@@ -47,15 +47,15 @@ struct Attempt {
     is_open: bool,
 }
 
-/// A question that was asked.
-struct Question {
+/// An interrupt that is not resolved yet.
+struct OpenInterrupt {
     node_id: String,
     kind: InterruptKind,
     count: u64,
     start: Timestamp,
 }
 
-impl<'g> Walk<'g> {
+impl<'g> SpanBuilder<'g> {
     pub(super) fn new(genesis: &'g Genesis) -> Self {
         Self {
             genesis,
@@ -75,13 +75,13 @@ impl<'g> Walk<'g> {
         }
     }
 
-    pub(super) fn step(&mut self, event: &Event) {
-        // What was copied from the source of a fork is in the trace of the source. What began there goes on here.
+    pub(super) fn add(&mut self, event: &Event) {
+        // Events that a fork copied belong to the trace of its source. Attempts and interrupts that are still open continue in the fork.
         let is_copied = self.genesis.fork.as_ref().is_some_and(|fork| event.sequence < fork.from_sequence);
         let at = if is_copied { self.start } else { event.timestamp.max(self.start) };
         if !is_copied {
             self.end = self.end.max(at);
-            self.note(event, at);
+            self.add_moment(event, at);
         }
         let node_id = event.node_id.as_ref().map(NodeId::as_str).unwrap_or_default();
         match &event.data {
@@ -111,7 +111,7 @@ impl<'g> Walk<'g> {
             EventData::ReplayDiverged(_) => self.diverged = true,
             EventData::RunCompleted(_) => self.outcome = Outcome::Ok,
             EventData::RunFailed(failed) => self.outcome = failure(&failed.error),
-            // These are moments of the run, and neither begin nor end a span.
+            // These are span events of the run. They neither start nor end a span.
             EventData::RunStarted(_)
             | EventData::RunCancelled(_)
             | EventData::RunPaused(_)
@@ -165,7 +165,7 @@ impl<'g> Walk<'g> {
         }
     }
 
-    /// The run itself, and what was still under way when it ended.
+    /// Closes the open spans, and returns all spans with the span of the run first.
     pub(super) fn end(mut self, source: Option<&Genesis>) -> Vec<Span> {
         let open: Vec<String> =
             self.nodes.iter().filter(|(_, attempt)| attempt.is_open).map(|(id, _)| id.clone()).collect();
@@ -174,7 +174,7 @@ impl<'g> Walk<'g> {
         }
         let open: Vec<String> = self.interrupts.keys().cloned().collect();
         for interrupt_id in open {
-            self.close_question(&interrupt_id, self.end);
+            self.close_interrupt(&interrupt_id, self.end);
         }
         let genesis = self.genesis;
         let mut attributes = self.common();
@@ -228,7 +228,7 @@ impl<'g> Walk<'g> {
         ]
     }
 
-    fn note(&mut self, event: &Event, at: Timestamp) {
+    fn add_moment(&mut self, event: &Event, at: Timestamp) {
         if self.moments.len() < MAX_MOMENTS {
             let kind = event.kind().as_str().to_owned();
             self.moments.push(Moment { kind, sequence: event.sequence, at });
@@ -239,12 +239,12 @@ impl<'g> Walk<'g> {
 
     fn begin(&mut self, node_id: &str, started: &NodeStarted, at: Timestamp) {
         let attempt = started.attempt;
-        // The first attempt of a node that had one before is another round of a loop.
+        // Attempt 0 of a node that already had an attempt starts a new iteration of a loop.
         let before = self.nodes.get(node_id).map(|known| known.iteration);
         let iteration = before.map_or(0, |before| before + u32::from(attempt == 0));
         let type_id = started.type_id.clone().into_owned();
-        let begun = Attempt { type_id, iteration, attempt, start: at, is_open: true };
-        self.nodes.insert(node_id.to_owned(), begun);
+        let started = Attempt { type_id, iteration, attempt, start: at, is_open: true };
+        self.nodes.insert(node_id.to_owned(), started);
     }
 
     fn finish(
@@ -261,7 +261,7 @@ impl<'g> Walk<'g> {
             }
             return;
         }
-        // What a run cost, by the names that may be told, and no others.
+        // Only outputs with these names become attributes; other outputs may be confidential.
         let cost = COST_ATTRIBUTES.iter().filter_map(|name| {
             attribute(outputs.and_then(|outputs| outputs.get(*name))).map(|value| (*name, value))
         });
@@ -292,33 +292,33 @@ impl<'g> Walk<'g> {
 
     fn ask(&mut self, node_id: &str, requested: &InterruptRequested, at: Timestamp) {
         self.asked += 1;
-        let question =
-            Question { node_id: node_id.to_owned(), kind: requested.kind, count: self.asked, start: at };
-        self.interrupts.insert(requested.interrupt_id.to_string(), question);
+        let interrupt =
+            OpenInterrupt { node_id: node_id.to_owned(), kind: requested.kind, count: self.asked, start: at };
+        self.interrupts.insert(requested.interrupt_id.to_string(), interrupt);
     }
 
     fn answer(&mut self, interrupt_id: &str, at: Timestamp, is_copied: bool) {
         if is_copied {
             self.interrupts.remove(interrupt_id);
         } else {
-            self.close_question(interrupt_id, at);
+            self.close_interrupt(interrupt_id, at);
         }
     }
 
-    fn close_question(&mut self, interrupt_id: &str, at: Timestamp) {
-        let Some(question) = self.interrupts.remove(interrupt_id) else { return };
+    fn close_interrupt(&mut self, interrupt_id: &str, at: Timestamp) {
+        let Some(interrupt) = self.interrupts.remove(interrupt_id) else { return };
         let run_id = self.genesis.run_id.as_str();
-        let parent = self.nodes.get(&question.node_id).map_or_else(
+        let parent = self.nodes.get(&interrupt.node_id).map_or_else(
             || run_span(run_id),
-            |attempt| node_span(run_id, &question.node_id, attempt.iteration, attempt.attempt),
+            |attempt| node_span(run_id, &interrupt.node_id, attempt.iteration, attempt.attempt),
         );
         let mut attributes = self.common();
-        attributes.push(("openwop.node_id", text(&question.node_id)));
-        attributes.push(("openwop.interrupt_kind", text(question.kind.as_str())));
+        attributes.push(("openwop.node_id", text(&interrupt.node_id)));
+        attributes.push(("openwop.interrupt_kind", text(interrupt.kind.as_str())));
         attributes.push(("openwop.interrupt_id", text(interrupt_id)));
-        attributes.push(("openwop.interrupt_count", Attribute::Integer(question.count)));
+        attributes.push(("openwop.interrupt_count", Attribute::Integer(interrupt.count)));
         let (span_id, name) = (interrupt_span(run_id, interrupt_id), "openwop.interrupt".to_owned());
-        self.push(span_id, parent, name, (question.start, at), attributes, Outcome::Unset);
+        self.push(span_id, parent, name, (interrupt.start, at), attributes, Outcome::Unset);
     }
 
     fn push(
@@ -330,7 +330,7 @@ impl<'g> Walk<'g> {
         attributes: Vec<(&'static str, Attribute)>,
         outcome: Outcome,
     ) {
-        // One place is kept for the run.
+        // The last one is reserved for the run.
         if self.spans.len() + 1 >= MAX_SPANS {
             self.left_out += 1;
             return;
@@ -355,7 +355,7 @@ fn text(text: &str) -> Attribute {
     Attribute::Text(text.to_owned())
 }
 
-/// A value that can be an attribute.
+/// Converts a scalar value to an attribute.
 fn attribute(value: Option<&Value>) -> Option<Attribute> {
     match value? {
         Value::String(text) => Some(Attribute::Text(redact::text(text).into_owned())),
@@ -368,7 +368,7 @@ fn attribute(value: Option<&Value>) -> Option<Attribute> {
     }
 }
 
-/// The code of an error; what it says may quote the data of the run.
+/// The code of an error. The message is left out, because it may quote data of the run.
 fn failure(error: &RunError) -> Outcome {
     Outcome::Failed(error.code.clone())
 }
