@@ -38,7 +38,7 @@ pub use self::node::{Node, PortValue};
 pub use self::node_type::NodeType;
 pub use self::pattern::MAX_PATTERN_BYTES;
 pub use self::problem::Problem;
-pub use self::trigger::{Listening, SourceKind, UnservedKind, UnservedTrigger};
+pub use self::trigger::{MessageTrigger, SourceKind, UnservedKind, UnservedTrigger};
 use crate::id::{NodeId, WorkflowId};
 
 /// The index of a node in [`Definition::nodes`].
@@ -75,7 +75,7 @@ pub struct Definition {
     /// that agent.
     pub required_agent: Option<String>,
     /// The triggers that listen for messages.
-    pub triggers: Vec<Listening>,
+    pub triggers: Vec<MessageTrigger>,
     /// The enabled triggers that never fire, because the host does not support them.
     pub unserved_triggers: Vec<UnservedTrigger>,
     /// The size of its patterns.

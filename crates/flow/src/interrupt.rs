@@ -127,7 +127,7 @@ pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Ju
         },
         InterruptKind::Clarification => match AnswerRules::of(node) {
             // The resume schema has validated the answer.
-            AnswerRules::Elicitation => Ok(decided(form::answered(reply.value))),
+            AnswerRules::Elicitation => Ok(decided(form::recorded_answer(reply.value))),
             AnswerRules::Common | AnswerRules::Governance(_) | AnswerRules::Session => {
                 clarification::judge(interrupt, reply.value).map(decided)
             }

@@ -1,7 +1,7 @@
-//! The types of nodes whose work the host does: storage, databases, files, messages, models, and tools of other servers.
+//! The node types that the host executes: storage, databases, files, messages, models, and tools of other servers.
 //!
-//! The core knows their names and what they may be told. What they do is the host's business: the engine asks for one effect, under one
-//! identity, and records what came of it.
+//! This crate knows only their names and configurations. The engine requests one effect with one id, the host executes it, and the engine
+//! records the result.
 
 mod inputs;
 
@@ -48,19 +48,18 @@ impl Surface {
     }
 }
 
-/// What a type of node needs of the host.
+/// What a node type requires from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// An operation of a surface.
     Surface {
         surface: Surface,
-        /// Which operation of it.
         op: &'static str,
     },
     Model,
-    /// An agent that a pack brings, and a model for it.
+    /// An agent of a pack, and a model for it.
     Agent,
-    /// Nothing but the host itself.
+    /// Only the host itself.
     Host,
     /// A request to another MCP server.
     Mcp {
@@ -68,31 +67,31 @@ pub enum Family {
     },
 }
 
-/// What a member of a configuration is.
+/// The type of a configuration member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Text,
     Integer,
-    /// A whole number from the first to the second.
+    /// An integer in this range, inclusive.
     Count(u64, u64),
     Flag,
     List,
-    /// Columns of a table to order by; `-` in front of one stands for descending.
+    /// The columns to sort by; a prefix `-` means descending.
     Order,
-    /// The columns that tell the rows of a table apart. Here that is always `id`.
+    /// The key columns of a table. Only `id` is supported.
     Key,
-    /// One of these words.
+    /// One of these values.
     Word(&'static [&'static str]),
 }
 
-/// A member of a configuration: its name, what it is, and whether it has to be there.
+/// A configuration member: its name, its type, and whether it is required.
 type Member = (&'static str, Kind, bool);
 
-const fn may(name: &'static str, kind: Kind) -> Member {
+const fn optional(name: &'static str, kind: Kind) -> Member {
     (name, kind, false)
 }
 
-const fn must(name: &'static str, kind: Kind) -> Member {
+const fn required(name: &'static str, kind: Kind) -> Member {
     (name, kind, true)
 }
 
@@ -104,31 +103,31 @@ const fn mcp(method: &'static str) -> Family {
     Family::Mcp { method }
 }
 
-const NAMESPACE: Member = may("namespace", Kind::Text);
-/// Ten years: the longest lifetime that any store has.
-const TTL: Member = may("ttlSeconds", Kind::Count(1, 315_360_000));
-/// A week: the longest that something is kept in a cache, or that a signed address is good for.
-const SHORT_TTL: Member = may("ttlSeconds", Kind::Count(1, 604_800));
-const LIMIT: Member = may("limit", Kind::Count(1, 1000));
-/// As whom the trigger of a node reads. Without one it is refused.
-const GROUP: Member = may("consumerGroup", Kind::Text);
-/// Twelve hours, in seconds: how long a message may be kept back.
+const NAMESPACE: Member = optional("namespace", Kind::Text);
+/// The maximum lifetime in any store: ten years.
+const TTL: Member = optional("ttlSeconds", Kind::Count(1, 315_360_000));
+/// The maximum lifetime of a cached value or a signed URL: one week.
+const SHORT_TTL: Member = optional("ttlSeconds", Kind::Count(1, 604_800));
+const LIMIT: Member = optional("limit", Kind::Count(1, 1000));
+/// The consumer group of a node's trigger. Refused if no trigger uses the node.
+const GROUP: Member = optional("consumerGroup", Kind::Text);
+/// The maximum delay of a message, in seconds: twelve hours.
 const DELAY_SECONDS: u64 = 12 * 60 * 60;
-const TABLE: Member = must("table", Kind::Text);
-const BUCKET: Member = may("bucket", Kind::Text);
-const QUEUE: Member = must("queue", Kind::Text);
-const TOPIC: Member = must("topic", Kind::Text);
-const STREAM: Member = must("stream", Kind::Text);
-const DATASOURCE: Member = may("datasource", Kind::Text);
-const COLLECTION: Member = must("collection", Kind::Text);
-const INDEX: Member = must("index", Kind::Text);
-const SERVER: Member = must("serverId", Kind::Text);
-const TIMEOUT: Member = may("timeoutMs", Kind::Integer);
-const ENCODING: Member = may("encoding", Kind::Word(&["utf8", "utf-8", "base64"]));
+const TABLE: Member = required("table", Kind::Text);
+const BUCKET: Member = optional("bucket", Kind::Text);
+const QUEUE: Member = required("queue", Kind::Text);
+const TOPIC: Member = required("topic", Kind::Text);
+const STREAM: Member = required("stream", Kind::Text);
+const DATASOURCE: Member = optional("datasource", Kind::Text);
+const COLLECTION: Member = required("collection", Kind::Text);
+const INDEX: Member = required("index", Kind::Text);
+const SERVER: Member = required("serverId", Kind::Text);
+const TIMEOUT: Member = optional("timeoutMs", Kind::Integer);
+const ENCODING: Member = optional("encoding", Kind::Word(&["utf8", "utf-8", "base64"]));
 
 macro_rules! called {
     ($(#[doc = $doc:literal] $name:ident => $text:literal, $family:expr, [$($member:expr),*];)+) => {
-        /// A type of node whose work the host does.
+        /// A node type that the host executes.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum CalledType {
             $(#[doc = $doc] $name,)+
@@ -145,14 +144,14 @@ macro_rules! called {
                 }
             }
 
-            /// What it does, in a sentence.
+            /// What it does, in one sentence.
             pub const fn summary(self) -> &'static str {
                 match self {
                     $(Self::$name => $doc.trim_ascii(),)+
                 }
             }
 
-            /// What it needs of the host.
+            /// What it requires from the host.
             pub const fn family(self) -> Family {
                 match self {
                     $(Self::$name => $family,)+
@@ -176,9 +175,9 @@ called! {
     /// Deletes a key.
     KvDelete => "core.storage.kv-delete", on(Surface::Kv, "delete"), [NAMESPACE];
     /// Lists keys.
-    KvList => "core.storage.kv-list", on(Surface::Kv, "list"), [NAMESPACE, LIMIT, may("prefix", Kind::Text)];
+    KvList => "core.storage.kv-list", on(Surface::Kv, "list"), [NAMESPACE, LIMIT, optional("prefix", Kind::Text)];
     /// Adds to a number atomically.
-    KvIncrement => "core.storage.kv-atomic-increment", on(Surface::Kv, "atomicIncrement"), [NAMESPACE, may("delta", Kind::Integer)];
+    KvIncrement => "core.storage.kv-atomic-increment", on(Surface::Kv, "atomicIncrement"), [NAMESPACE, optional("delta", Kind::Integer)];
     /// Sets the value of a key if its current value is the expected one.
     KvCas => "core.storage.kv-cas", on(Surface::Kv, "cas"), [NAMESPACE];
     /// Inserts a row.
@@ -186,11 +185,11 @@ called! {
     /// Updates rows.
     TableUpdate => "core.storage.table-update", on(Surface::Table, "update"), [TABLE];
     /// Inserts a row, or updates the existing one.
-    TableUpsert => "core.storage.table-upsert", on(Surface::Table, "upsert"), [TABLE, may("keyColumns", Kind::Key)];
+    TableUpsert => "core.storage.table-upsert", on(Surface::Table, "upsert"), [TABLE, optional("keyColumns", Kind::Key)];
     /// Deletes rows.
     TableDelete => "core.storage.table-delete", on(Surface::Table, "delete"), [TABLE];
     /// Reads rows, with pagination.
-    TableQuery => "core.storage.table-query", on(Surface::Table, "query"), [TABLE, LIMIT, may("orderBy", Kind::Order)];
+    TableQuery => "core.storage.table-query", on(Surface::Table, "query"), [TABLE, LIMIT, optional("orderBy", Kind::Order)];
     /// Counts rows.
     TableCount => "core.storage.table-count", on(Surface::Table, "count"), [TABLE];
     /// Reads a cached value.
@@ -200,18 +199,18 @@ called! {
     /// Removes a value from the cache.
     CacheEvict => "core.storage.cache-evict", on(Surface::Cache, "evict"), [NAMESPACE];
     /// Stores bytes.
-    BlobPut => "core.storage.blob-put", on(Surface::Blob, "put"), [BUCKET, may("contentType", Kind::Text)];
+    BlobPut => "core.storage.blob-put", on(Surface::Blob, "put"), [BUCKET, optional("contentType", Kind::Text)];
     /// Reads bytes.
     BlobGet => "core.storage.blob-get", on(Surface::Blob, "get"), [BUCKET];
     /// Creates a signed URL for reading or writing an object for a limited time.
     BlobPresign => "core.storage.blob-presign", on(Surface::Blob, "presign"),
-        [BUCKET, SHORT_TTL, may("operation", Kind::Word(&["get", "put"]))];
+        [BUCKET, SHORT_TTL, optional("operation", Kind::Word(&["get", "put"]))];
     /// Adds a message to a queue.
     QueueEnqueue => "core.storage.queue-enqueue", on(Surface::QueueBus, "publish"),
-        [QUEUE, may("delaySeconds", Kind::Count(0, DELAY_SECONDS))];
+        [QUEUE, optional("delaySeconds", Kind::Count(0, DELAY_SECONDS))];
     /// Receives a message from a queue.
     QueueDequeue => "core.storage.queue-dequeue", on(Surface::QueueBus, "consume"),
-        [QUEUE, may("durationMs", Kind::Count(1, DELAY_SECONDS * 1000))];
+        [QUEUE, optional("durationMs", Kind::Count(1, DELAY_SECONDS * 1000))];
     /// Queries a database.
     SqlQuery => "core.db.sql-query", on(Surface::Sql, "query"), [DATASOURCE];
     /// Changes a database.
@@ -225,13 +224,13 @@ called! {
     /// Adds vectors.
     VectorUpsert => "core.db.vector-upsert", on(Surface::Vector, "upsert"), [COLLECTION];
     /// Finds the nearest vectors.
-    VectorQuery => "core.db.vector-query", on(Surface::Vector, "query"), [COLLECTION, may("topK", Kind::Count(1, 1000))];
+    VectorQuery => "core.db.vector-query", on(Surface::Vector, "query"), [COLLECTION, optional("topK", Kind::Count(1, 1000))];
     /// Deletes vectors.
     VectorDelete => "core.db.vector-delete", on(Surface::Vector, "delete"), [COLLECTION];
     /// Reads a file.
     FilesRead => "core.files.read", on(Surface::Fs, "read"), [ENCODING];
     /// Writes a file.
-    FilesWrite => "core.files.write", on(Surface::Fs, "write"), [ENCODING, may("mode", Kind::Word(&["overwrite", "create"]))];
+    FilesWrite => "core.files.write", on(Surface::Fs, "write"), [ENCODING, optional("mode", Kind::Word(&["overwrite", "create"]))];
     /// Deletes a file.
     FilesDelete => "core.files.delete", on(Surface::Fs, "delete"), [];
     /// Returns the kind, size and modification time of a path.
@@ -245,14 +244,14 @@ called! {
     /// Acknowledges a message.
     MessageAck => "core.messaging.ack", on(Surface::QueueBus, "ack"), [];
     /// Returns a message to its queue, or drops it.
-    MessageNack => "core.messaging.nack", on(Surface::QueueBus, "nack"), [may("requeue", Kind::Flag)];
+    MessageNack => "core.messaging.nack", on(Surface::QueueBus, "nack"), [optional("requeue", Kind::Flag)];
     /// Moves a message to the dead letters.
     MessageDeadLetter => "core.messaging.dead-letter", on(Surface::QueueBus, "deadLetter"), [];
     /// Adds a record to a stream.
     StreamPublish => "core.messaging.stream-publish", on(Surface::QueueBus, "streamPublish"), [STREAM];
     /// Reads a stream.
     StreamSubscribe => "core.messaging.stream-subscribe", on(Surface::QueueBus, "streamSubscribe"),
-        [STREAM, GROUP, may("fromBeginning", Kind::Flag)];
+        [STREAM, GROUP, optional("fromBeginning", Kind::Flag)];
     /// Calls a model. The host reads its configuration.
     CallPrompt => "core.ai.callPrompt", Family::Model, [];
     /// Calls a model for JSON that matches a schema. The host reads its configuration.
@@ -261,40 +260,40 @@ called! {
     MockAi => "local.sample.demo.mock-ai", Family::Model, [];
     /// Runs a task with an agent of an installed pack.
     AgentsRun => "core.agents.run", Family::Agent,
-        [may("agentId", Kind::Text), may("provider", Kind::Text), may("model", Kind::Text), may("tools", Kind::List),
-            may("maxRounds", Kind::Integer)];
+        [optional("agentId", Kind::Text), optional("provider", Kind::Text), optional("model", Kind::Text), optional("tools", Kind::List),
+            optional("maxRounds", Kind::Integer)];
     /// Creates an idempotency key for a request. It is the same for every attempt of the node.
     IdempotencyKey => "core.openwop.http.idempotency-key", Family::Host,
-        [may("mode", Kind::Word(&["composite", "hash", "uuid"]))];
+        [optional("mode", Kind::Word(&["composite", "hash", "uuid"]))];
     /// Lists the tools of another MCP server.
     McpListTools => "core.openwop.mcp.list-tools", mcp("tools/list"), [SERVER, TIMEOUT];
     /// Calls a tool of another MCP server. The result is untrusted.
-    McpInvokeTool => "core.openwop.mcp.invoke-tool", mcp("tools/call"), [SERVER, must("toolName", Kind::Text), TIMEOUT];
+    McpInvokeTool => "core.openwop.mcp.invoke-tool", mcp("tools/call"), [SERVER, required("toolName", Kind::Text), TIMEOUT];
     /// Lists the resources of another MCP server.
     McpListResources => "core.openwop.mcp.list-resources", mcp("resources/list"), [SERVER, TIMEOUT];
     /// Reads a resource of another MCP server. The content is untrusted.
-    McpReadResource => "core.openwop.mcp.read-resource", mcp("resources/read"), [SERVER, must("uri", Kind::Text), TIMEOUT];
+    McpReadResource => "core.openwop.mcp.read-resource", mcp("resources/read"), [SERVER, required("uri", Kind::Text), TIMEOUT];
     /// Lists the prompts of another MCP server.
     McpListPrompts => "core.openwop.mcp.list-prompts", mcp("prompts/list"), [SERVER, TIMEOUT];
     /// Gets a prompt of another MCP server. The content is untrusted.
-    McpGetPrompt => "core.openwop.mcp.get-prompt", mcp("prompts/get"), [SERVER, must("name", Kind::Text), TIMEOUT];
+    McpGetPrompt => "core.openwop.mcp.get-prompt", mcp("prompts/get"), [SERVER, required("name", Kind::Text), TIMEOUT];
     /// Checks whether another MCP server responds.
     McpPing => "core.openwop.mcp.ping", mcp("ping"), [SERVER, TIMEOUT];
 }
 
 impl CalledType {
-    /// The type of that spelling.
+    /// Parses the spelling in a definition.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == text)
     }
 
-    /// The schema of its configuration. It is closed: what a host would not heed, it does not take.
+    /// The schema of its configuration. It is closed, so that no member is silently ignored.
     pub fn config_schema(self) -> Value {
         let properties: Map<_, _> =
             self.members().iter().map(|(name, kind, _)| ((*name).to_owned(), kind.schema())).collect();
         let required: Vec<_> =
             self.members().iter().filter(|member| member.2).map(|member| member.0).collect();
-        // What models can be told is the host's to know, and to check.
+        // The host validates the configuration of model calls.
         let open = self.family() == Family::Model;
         json!({"type": "object", "additionalProperties": open, "properties": properties, "required": required})
     }
@@ -308,7 +307,7 @@ impl Kind {
             Self::Flag => json!({"type": "boolean"}),
             Self::Count(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
             Self::List => json!({"type": "array", "maxItems": 1000}),
-            // A lone `-` names nothing.
+            // `-` without a column is invalid.
             Self::Order => json!({
                 "type": "array", "maxItems": 8,
                 "items": {"type": "string", "minLength": 1, "maxLength": 257, "not": {"const": "-"}},

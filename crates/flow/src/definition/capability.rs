@@ -1,11 +1,11 @@
-//! What a host serves. A workflow that needs more is refused when it is registered.
+//! The capabilities of a host. A workflow that requires more is refused when it is registered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::called::Surface;
 
-/// What a host serves, beyond the types that every host has.
+/// The capabilities of a host, beyond the node types that every host supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -24,30 +24,30 @@ pub struct Capabilities {
     pub dispatch_mapping: bool,
     /// `inputMapping` of `core.subWorkflow`.
     pub sub_workflow_input_mapping: bool,
-    /// `core.storage.*`, `core.db.*`, `core.files.*` and `core.messaging.*`, each as far as its surface is served.
+    /// `core.storage.*`, `core.db.*`, `core.files.*` and `core.messaging.*`, for each available surface.
     pub surfaces: ServedSurfaces,
     /// `core.ai.*`.
     pub models: bool,
     /// `core.agents.*`.
     pub agents: bool,
-    /// `core.openwop.mcp.*` that call other servers.
+    /// `core.openwop.mcp.*` nodes that call other servers.
     pub mcp_client: bool,
-    /// `core.openwop.mcp.*` by which a workflow is served to clients of MCP.
+    /// `core.openwop.mcp.*` nodes that expose a workflow to MCP clients.
     pub mcp_mount: bool,
-    /// `core.openwop.mcp.handle-sampling`, for requests of such clients for a model.
+    /// `core.openwop.mcp.handle-sampling`, for sampling requests of such clients.
     pub mcp_sampling: bool,
-    /// The types of nodes that packs bring.
+    /// The node types of packs.
     pub pack_types: PackTypes,
-    /// The types of nodes that installed packs name and that are not served.
+    /// The node types of installed packs that cannot be used.
     pub refused_types: RefusedTypes,
-    /// Mock nodes, as `core.conformance.*`, for conformance suites.
+    /// Mock nodes, for example `core.conformance.*`, for conformance suites.
     pub mock_agent: bool,
-    /// The document was checked when it was registered, maybe by an earlier version: rules that were added since do not make it unreadable.
+    /// The document was validated when it was registered, possibly by an earlier version. Rules that were added since do not apply to it.
     pub checked_before: bool,
 }
 
 impl Capabilities {
-    /// What this program serves.
+    /// The capabilities of this program without executors.
     pub const OURS: Self = Self {
         conversation: true,
         orchestrator: true,
@@ -67,7 +67,7 @@ impl Capabilities {
         checked_before: false,
     };
 
-    /// What a workflow may have needed that was registered before: whatever it names, the host served it then.
+    /// The capabilities for reading workflows that were registered before: the host supported everything in them then.
     pub const EVERYTHING: Self = Self {
         surfaces: ServedSurfaces::ALL,
         models: true,
@@ -80,8 +80,8 @@ impl Capabilities {
         ..Self::OURS
     };
 
-    /// The flags of discovery that can be withheld, and what each of them takes away.
-    const WITHHOLDING: [(&'static str, Take); 14] = [
+    /// The discovery flags that can be withheld, and the capability that each of them removes.
+    const WITHHOLDING: [(&'static str, Remove); 14] = [
         ("conversationPrimitive", |served| served.conversation = false),
         ("orchestrator.supported", |served| served.orchestrator = false),
         ("agents.orchestrator", |served| served.orchestrator = false),
@@ -98,35 +98,35 @@ impl Capabilities {
         ("conformance.mockAgent", |served| served.mock_agent = false),
     ];
 
-    /// The flags of discovery that can be withheld.
+    /// The discovery flags that can be withheld.
     pub const FLAGS: [&'static str; Self::WITHHOLDING.len()] = {
         let mut names = [""; Self::WITHHOLDING.len()];
-        let mut place = 0;
-        while place < names.len() {
-            names[place] = Self::WITHHOLDING[place].0;
-            place += 1;
+        let mut index = 0;
+        while index < names.len() {
+            names[index] = Self::WITHHOLDING[index].0;
+            index += 1;
         }
         names
     };
 
-    /// The same without what a flag of discovery stands for. An unknown flag stands for nothing.
+    /// The capabilities without the one of a discovery flag. Unknown flags are ignored.
     #[must_use]
     pub fn without(mut self, flag: &str) -> Self {
-        for (_, take) in Self::WITHHOLDING.iter().filter(|(known, _)| *known == flag) {
-            take(&mut self);
+        for (_, remove) in Self::WITHHOLDING.iter().filter(|(known, _)| *known == flag) {
+            remove(&mut self);
         }
         self
     }
 }
 
-/// Which surfaces a host serves, by the names that calls have for them.
+/// The available surfaces, by the names that calls use for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServedSurfaces(u16);
 
 impl ServedSurfaces {
-    /// None.
+    /// No surface.
     pub const NONE: Self = Self(0);
-    /// Every one.
+    /// All surfaces.
     pub const ALL: Self = Self((1 << Surface::ALL.len()) - 1);
 
     /// The surfaces with these names. Unknown names are ignored.
@@ -144,21 +144,21 @@ impl ServedSurfaces {
     }
 }
 
-/// Takes something away.
-type Take = fn(&mut Capabilities);
+/// Removes a capability.
+type Remove = fn(&mut Capabilities);
 
-/// Which types of nodes packs bring.
+/// The node types that packs provide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PackTypes {
     #[default]
     None,
     These(Arc<BTreeSet<String>>),
-    /// Any that is named: for workflows that were checked when they were registered.
+    /// Any name: for workflows that were validated when they were registered.
     Any,
 }
 
 impl PackTypes {
-    /// Whether a type is one of them.
+    /// Whether a pack provides the type.
     pub fn contains(&self, type_id: &str) -> bool {
         match self {
             Self::None => false,
@@ -168,26 +168,26 @@ impl PackTypes {
     }
 }
 
-/// The types of nodes that installed packs name and that are not served, with the reasons. Cheap to clone.
+/// The node types of installed packs that cannot be used, with the reasons. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RefusedTypes(Option<Arc<BTreeMap<String, RefusedType>>>);
 
-/// Why a type that an installed pack names is not served.
+/// Why a node type of an installed pack cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedType {
     /// The pack, as `name@version`.
     pub pack: String,
-    /// A code, as `pack_load_failure`.
+    /// An error code, for example `pack_load_failure`.
     pub code: String,
-    /// Why, for people.
+    /// The reason, for people.
     pub message: String,
 }
 
 impl RefusedTypes {
-    /// None.
+    /// No types.
     pub const NONE: Self = Self(None);
 
-    /// Why a type is not served, where an installed pack names it.
+    /// Why a type cannot be used, if an installed pack provides it.
     pub fn get(&self, type_id: &str) -> Option<&RefusedType> {
         self.0.as_ref()?.get(type_id)
     }

@@ -45,7 +45,7 @@ use super::called::CalledType;
 use super::exposed::ExposedConfig;
 use super::node_type::NodeType;
 
-/// The longest time that a configuration may name, in milliseconds: 365 days.
+/// The maximum duration in a configuration, in milliseconds: 365 days.
 const MAX_MILLISECONDS: u64 = 31_536_000_000;
 
 macro_rules! node_configs {

@@ -1,4 +1,4 @@
-//! Expressions of edges and ports: comparisons of paths and values, and nothing that could run away.
+//! Expressions of edges and ports: comparisons of paths and values. Evaluation always terminates.
 //!
 //! ```text
 //! any      = all  { "||" all }
@@ -8,8 +8,8 @@
 //! path     = name { "." name | "[" digits "]" }
 //! ```
 //!
-//! `===` and `!==` are read as `==` and `!=`, and an expression may stand in `${ }` or `{{ }}`: authors
-//! bring those habits along. A path that leads nowhere is `null`.
+//! `===` and `!==` are accepted for `==` and `!=`, and an expression may be enclosed in `${ }` or `{{ }}`, because authors know these forms
+//! from other tools. A path that leads nowhere is `null`.
 
 mod evaluate;
 mod parse;
@@ -23,9 +23,9 @@ pub use self::evaluate::{Scope, is_true, lookup};
 pub use self::parse::ExpressionError;
 use crate::meter::{Meter, OverBudget};
 
-/// The longest expression, in bytes: more than a line of a condition, and short enough to parse at every registration.
+/// The maximum length of an expression, in bytes.
 pub const MAX_BYTES: usize = 4096;
-/// The deepest nesting of an expression.
+/// The maximum nesting of an expression.
 pub const MAX_DEPTH: usize = 32;
 
 /// A parsed expression.
@@ -59,38 +59,38 @@ impl Expression {
     /// Parses an expression.
     ///
     /// # Errors
-    /// When it is none, with the place.
+    /// The text is not a valid expression, with the position of the problem.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         Ok(Self { text: text.to_owned(), root: parse::parse(text)? })
     }
 
-    /// The text that it was parsed from.
+    /// The source text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// How much it looks at, as a multiple of the values that it looks at: it has fewer terms than bytes.
+    /// The cost of evaluation, as a multiple of the size of the values that the expression reads. It has fewer terms than bytes.
     pub(crate) fn weight(&self) -> u64 {
         self.text.len() as u64
     }
 
-    /// Its value.
+    /// The value of the expression.
     ///
     /// # Errors
-    /// When that takes more steps than there are.
+    /// The step budget is exceeded.
     pub fn evaluate(&self, scope: &Scope<'_>, meter: &mut Meter) -> Result<Value, OverBudget> {
         let value = evaluate::evaluate(&self.root, scope, meter)?;
         if let Cow::Borrowed(value) = &value {
-            // It is copied.
+            // The value is copied.
             meter.charge_value(value)?;
         }
         Ok(value.into_owned())
     }
 
-    /// Whether its value counts as true.
+    /// Whether the value counts as true.
     ///
     /// # Errors
-    /// When that takes more steps than there are.
+    /// The step budget is exceeded.
     pub fn holds(&self, scope: &Scope<'_>, meter: &mut Meter) -> Result<bool, OverBudget> {
         Ok(is_true(&*evaluate::evaluate(&self.root, scope, meter)?))
     }

@@ -1,28 +1,28 @@
-//! Who follows whom.
+//! The edges of a workflow by node, and the execution order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{Edge, Node, NodeIndex};
 
-/// The shape of a workflow, worked out once.
+/// The shape of a workflow, computed once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
-    /// For each node, the edges that come in, in the order of their ids, without those that loop back.
+    /// For each node, its incoming edges, sorted by id, without those that loop back.
     pub incoming: Vec<Vec<usize>>,
-    /// For each node, the edges that go out, in the order of their ids, those that loop back included.
+    /// For each node, its outgoing edges, sorted by id, including those that loop back.
     pub outgoing: Vec<Vec<usize>>,
     /// For each edge, whether it loops back.
     pub loops_back: Vec<bool>,
-    /// The nodes in the order in which they are drained: topological, then by id.
+    /// The nodes in the order in which the engine processes them: topological, then by id.
     pub order: Vec<NodeIndex>,
-    /// For each node, its place in [`Graph::order`].
+    /// For each node, its index in [`Graph::order`].
     pub rank: Vec<usize>,
 }
 
 impl Graph {
-    /// The graph of nodes and edges. An edge loops back when it leads to a node that is already being walked
-    /// through, from the first node of the document that nothing leads to; the same document always gives the same answer.
+    /// The graph of nodes and edges. An edge loops back if a depth-first search reaches a node again that is on the current path. The search
+    /// starts at the nodes without incoming edges, in the order of the document, so the same document always gives the same result.
     pub fn new(nodes: &[Node], edges: &[Edge]) -> Self {
         let mut outgoing = vec![Vec::new(); nodes.len()];
         let mut by_id: Vec<usize> = (0..edges.len()).collect();
@@ -39,19 +39,19 @@ impl Graph {
         }
         let order = order(nodes, edges, &incoming, &outgoing, &loops_back);
         let mut rank = vec![0; nodes.len()];
-        for (place, node) in order.iter().enumerate() {
-            rank[*node] = place;
+        for (index, node) in order.iter().enumerate() {
+            rank[*node] = index;
         }
         Self { incoming, outgoing, loops_back, order, rank }
     }
 }
 
-/// Walks the graph depth first, with a stack of its own, and marks each edge that leads back into the walk.
+/// Searches the graph depth first, with an explicit stack, and marks each edge to a node that is on the current path.
 fn loops_back(nodes: usize, edges: &[Edge], outgoing: &[Vec<usize>]) -> Vec<bool> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
         No,
-        Inside,
+        OnPath,
         Done,
     }
     let mut back = vec![false; edges.len()];
@@ -65,22 +65,22 @@ fn loops_back(nodes: usize, edges: &[Edge], outgoing: &[Vec<usize>]) -> Vec<bool
         if seen[root] != Seen::No {
             continue;
         }
-        seen[root] = Seen::Inside;
-        let mut walk = vec![(root, 0)];
-        while let Some((node, next)) = walk.last_mut() {
+        seen[root] = Seen::OnPath;
+        let mut path = vec![(root, 0)];
+        while let Some((node, next)) = path.last_mut() {
             let Some(edge) = outgoing[*node].get(*next).copied() else {
                 seen[*node] = Seen::Done;
-                walk.pop();
+                path.pop();
                 continue;
             };
             *next += 1;
             let target = edges[edge].target;
             match seen[target] {
                 Seen::No => {
-                    seen[target] = Seen::Inside;
-                    walk.push((target, 0));
+                    seen[target] = Seen::OnPath;
+                    path.push((target, 0));
                 }
-                Seen::Inside => back[edge] = true,
+                Seen::OnPath => back[edge] = true,
                 Seen::Done => {}
             }
         }
@@ -88,7 +88,7 @@ fn loops_back(nodes: usize, edges: &[Edge], outgoing: &[Vec<usize>]) -> Vec<bool
     back
 }
 
-/// The nodes level by level, each after everything that leads to it, by id within a level.
+/// The nodes level by level, each after all its predecessors, sorted by id within a level.
 fn order(
     nodes: &[Node],
     edges: &[Edge],

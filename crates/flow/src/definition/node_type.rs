@@ -1,4 +1,4 @@
-//! The types of nodes that this program serves: a closed set.
+//! The supported node types: a closed set.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::Capabilities;
 use super::called::{CalledType, Family, Surface};
 use super::exposed::ExposedType;
 
-/// The capability that mock nodes need. Only a host whose conformance seams are enabled has it.
+/// The capability that mock nodes require. Only a host with enabled conformance seams has it.
 pub(crate) const MOCK_AGENT: &str = "conformance.mockAgent";
 
 macro_rules! node_types {
@@ -15,19 +15,19 @@ macro_rules! node_types {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum NodeType {
             $(#[doc = $doc] $name,)+
-            /// The host does its work.
+            /// The host executes it.
             Called(CalledType),
-            /// It says what its workflow is to clients of MCP.
+            /// It exposes its workflow to MCP clients.
             Exposed(ExposedType),
-            /// A pack brings it; the node has its name.
+            /// A pack provides it; the node contains its name.
             Pack,
         }
 
         impl NodeType {
-            /// The types that the engine does itself.
+            /// The types that the engine executes itself.
             const OWN: &'static [Self] = &[$(Self::$name),+];
 
-            /// The spelling in a definition. That of a type that a pack brings is in the node.
+            /// The spelling in a definition. For a type of a pack, the node contains it.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)+
@@ -41,7 +41,7 @@ macro_rules! node_types {
                 match self {
                     $(Self::$name => $needs,)+
                     Self::Called(called) => match called.family() {
-                        // A mock of a model also needs the executor for models.
+                        // A mock of a model also requires the executor for models.
                         Family::Model if matches!(called, CalledType::MockAi) => Needs::MockModel,
                         Family::Model => Needs::Flag("aiProviders.supported", |served| served.models),
                         Family::Agent => {
@@ -69,13 +69,13 @@ macro_rules! node_types {
                 }
             }
 
-            /// What it does, in a sentence.
+            /// What it does, in one sentence.
             pub const fn summary(self) -> &'static str {
                 match self {
                     $(Self::$name => $doc.trim_ascii(),)+
                     Self::Called(called) => called.summary(),
                     Self::Exposed(exposed) => exposed.summary(),
-                    Self::Pack => "Does what its pack says.",
+                    Self::Pack => "Does what its pack implements.",
                 }
             }
         }
@@ -144,29 +144,29 @@ node_types! {
 }
 
 impl NodeType {
-    /// Every type that has a name of its own.
+    /// Every type with a fixed name.
     pub fn all() -> impl Iterator<Item = Self> {
         let called = CalledType::ALL.iter().copied().map(Self::Called);
         let exposed = ExposedType::ALL.iter().copied().map(Self::Exposed);
         Self::OWN.iter().copied().chain(called).chain(exposed)
     }
 
-    /// The type of that spelling.
+    /// Parses the spelling in a definition.
     pub fn parse(text: &str) -> Option<Self> {
         Self::all().find(|kind| kind.as_str() == text)
     }
 
-    /// Whether the host does the work of its nodes.
+    /// Whether the host executes nodes of this type.
     pub const fn is_called(self) -> bool {
         matches!(self, Self::Called(_) | Self::Pack | Self::Exposed(ExposedType::Sampling))
     }
 
-    /// Every name that an input of its nodes may have; nothing where any may.
+    /// The valid input names of its nodes; `None` if any name is valid.
     pub fn input_names(self) -> Option<Vec<&'static str>> {
         if let Self::Called(called) = self { called.input_names() } else { None }
     }
 
-    /// Whether its nodes are given what a model says.
+    /// Whether its nodes call a model.
     pub const fn asks_models(self) -> bool {
         let Self::Called(called) = self else { return false };
         match called.family() {
@@ -175,12 +175,12 @@ impl NodeType {
         }
     }
 
-    /// Whether its nodes are mocks, for conformance suites alone.
+    /// Whether its nodes are mocks, which only conformance suites use.
     pub const fn is_mock(self) -> bool {
         matches!(self.needs(), Needs::Mocks | Needs::MockModel)
     }
 
-    /// The capability that the type needs, where the host does not serve it.
+    /// The capability that the type requires and the host does not have.
     pub fn missing_capability(self, served: &Capabilities) -> Option<&'static str> {
         let (is_served, name) = match self.needs() {
             Needs::Nothing => return None,
@@ -193,7 +193,7 @@ impl NodeType {
     }
 }
 
-/// What a node type needs besides the engine.
+/// What a node type requires besides the engine.
 #[derive(Clone, Copy)]
 enum Needs {
     Nothing,

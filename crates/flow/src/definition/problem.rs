@@ -1,4 +1,4 @@
-//! What can be wrong with a definition.
+//! Problems of definitions.
 
 use std::fmt;
 
@@ -7,37 +7,37 @@ use serde::Serialize;
 use super::RefusedType;
 use crate::id::NodeId;
 
-/// The longest message, in bytes: a few lines.
+/// The maximum length of a message, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 1000;
 
-/// One thing that is wrong with a definition.
+/// One problem of a definition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// Where, as a JSON pointer.
+    /// The location, as a JSON pointer.
     pub path: String,
-    /// What is wrong, and what would be right.
+    /// What is wrong, or what is expected.
     pub message: String,
-    /// The capability that the host would have to serve.
+    /// The capability that the host lacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required_capability: Option<&'static str>,
-    /// The type that needs it.
+    /// The node type that requires it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offending_type_id: Option<String>,
-    /// The node that it is in.
+    /// The node that has the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_id: Option<NodeId>,
-    /// Why the pack that names the type does not serve it.
+    /// Why the pack that provides the node type cannot be used.
     #[serde(skip)]
     pub refused: Option<RefusedType>,
 }
 
 impl Problem {
-    /// A problem at a place.
+    /// A problem at a location.
     pub fn at(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             path: path.into(),
-            message: shortened(message.into()),
+            message: truncated(message.into()),
             required_capability: None,
             offending_type_id: None,
             node_id: None,
@@ -46,8 +46,8 @@ impl Problem {
     }
 }
 
-/// A schema that is not met tells what it met, and that may be most of the document.
-fn shortened(mut message: String) -> String {
+/// Truncates a message. A violation of a schema quotes the invalid value, which can be most of the document.
+fn truncated(mut message: String) -> String {
     if message.len() > MAX_MESSAGE_BYTES {
         message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
         message.push('…');

@@ -1,8 +1,8 @@
-//! Schemas that authors write: of options, of channels, of answers.
+//! Schemas of authors: for options, channels and answers.
 //!
-//! A schema may refer to parts of itself, and never so that it leads back to where it was: judging a value would then take as long as
-//! somebody likes, or more stack than there is. What it would be with every reference written out is bounded, too, because a few lines
-//! that refer to each other twice can stand for more than can be looked at.
+//! A schema may contain references to parts of itself, but no recursion: validating a value could then take arbitrarily long, or overflow
+//! the stack. The size with all references expanded is limited too, because a few definitions that each refer to the next one twice
+//! expand exponentially.
 
 use std::collections::HashMap;
 
@@ -10,24 +10,24 @@ use serde_json::Value;
 
 use super::pattern::MAX_TEXT_BYTES;
 
-/// The most parts of a schema, each reference counted as what it leads to.
+/// The maximum number of parts of a schema with all references expanded.
 const MAX_PARTS: usize = 20_000;
-/// The deepest nesting of a schema, references followed.
+/// The maximum nesting of a schema with all references expanded.
 const MAX_DEPTH: usize = 128;
 
-/// A validator of a schema that an author wrote. Nothing is fetched, and patterns take linear time.
+/// Compiles a schema of an author. The validator fetches nothing, and its patterns take linear time.
 pub(crate) fn compiled(schema: &Value) -> Result<jsonschema::Validator, String> {
-    Walk { root: schema, known: HashMap::new() }.part(schema, 0)?;
+    References { root: schema, known: HashMap::new() }.part(schema, 0)?;
     jsonschema::draft202012::options()
         .with_pattern_options(jsonschema::PatternOptions::regex())
         .build(schema)
-        .map_err(|error| format!("no JSON Schema of 2020-12: {error}"))
+        .map_err(|error| format!("invalid JSON Schema (2020-12): {error}"))
 }
 
-/// A look at a schema with its references followed.
-struct Walk<'s> {
+/// Measures a schema with all references expanded.
+struct References<'s> {
     root: &'s Value,
-    /// What each reference leads to; nothing for those that are being followed.
+    /// The size of the target of each reference; `None` while the reference is being followed.
     known: HashMap<&'s str, Option<Size>>,
 }
 
@@ -37,7 +37,7 @@ struct Size {
     levels: usize,
 }
 
-impl<'s> Walk<'s> {
+impl<'s> References<'s> {
     fn part(&mut self, value: &'s Value, depth: usize) -> Result<Size, String> {
         let mut size = Size { parts: 1, levels: 0 };
         match value {
@@ -46,7 +46,7 @@ impl<'s> Walk<'s> {
                     let below = match (name.as_str(), member) {
                         ("$ref", Value::String(reference)) => self.follow(reference, depth + 1)?,
                         ("$dynamicRef" | "$recursiveRef", Value::String(_)) => {
-                            return Err(format!("`{name}` is not served: write out what it would name"));
+                            return Err(format!("`{name}` is not supported; inline what it refers to"));
                         }
                         ("pattern", Value::String(pattern)) if pattern.len() > MAX_TEXT_BYTES => {
                             let length = pattern.len();
@@ -54,9 +54,9 @@ impl<'s> Walk<'s> {
                                 "a pattern has {length} bytes; the limit is {MAX_TEXT_BYTES}"
                             ));
                         }
-                        // It would change what the references below it mean.
+                        // A nested `$id` would change the meaning of the references inside.
                         ("$id", Value::String(_)) if depth > 0 => {
-                            return Err("`$id` stands at the top of a schema, or not at all".to_owned());
+                            return Err("`$id` is allowed only at the top level of a schema".to_owned());
                         }
                         _ => self.part(member, depth + 1)?,
                     };
@@ -76,17 +76,17 @@ impl<'s> Walk<'s> {
     fn follow(&mut self, reference: &'s str, depth: usize) -> Result<Size, String> {
         match self.known.get(reference) {
             Some(Some(size)) => return Ok(*size),
-            Some(None) => return Err(in_a_circle()),
+            Some(None) => return Err(recursive()),
             None => {}
         }
         let target = match reference.strip_prefix('#') {
-            Some("") => return Err(in_a_circle()),
+            Some("") => return Err(recursive()),
             Some(pointer) if pointer.starts_with('/') => self.root.pointer(pointer),
             _ => None,
         };
         let shown: String = reference.chars().take(100).collect();
         let target = target.ok_or_else(|| {
-            format!("`$ref` leads to no part of this schema: `{shown}`; write it as `#/$defs/name`")
+            format!("`$ref` does not refer to a part of this schema: `{shown}`; use the form `#/$defs/name`")
         })?;
         too_deep(depth)?;
         self.known.insert(reference, None);
@@ -97,12 +97,12 @@ impl<'s> Walk<'s> {
 }
 
 impl Size {
-    /// Adds a part one level below a part at a depth.
+    /// Adds the size of a part that is one level below a part at `depth`.
     fn add(&mut self, below: Self, depth: usize) -> Result<(), String> {
         self.parts = self.parts.saturating_add(below.parts);
         self.levels = self.levels.max(below.levels + 1);
         if self.parts > MAX_PARTS {
-            return Err(format!("the schema has more than {MAX_PARTS} parts, its references followed"));
+            return Err(format!("the schema has more than {MAX_PARTS} parts with its references expanded"));
         }
         too_deep(depth + self.levels)
     }
@@ -112,11 +112,11 @@ fn too_deep(depth: usize) -> Result<(), String> {
     if depth <= MAX_DEPTH {
         return Ok(());
     }
-    Err(format!("the schema is nested deeper than {MAX_DEPTH} levels, its references followed"))
+    Err(format!("the schema is nested deeper than {MAX_DEPTH} levels with its references expanded"))
 }
 
-fn in_a_circle() -> String {
-    "a reference of the schema leads back to where it stands; a schema has to come to an end".to_owned()
+fn recursive() -> String {
+    "the schema is recursive: a `$ref` refers to a part that contains it".to_owned()
 }
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schemas_that_refer_to_parts_of_themselves_are_taken() {
+    fn references_to_parts_of_the_schema_are_accepted() {
         let schema = json!({
             "$id": "https://example.test/s", "type": "object", "$defs": {"name": {"type": "string"}},
             "properties": {"a": {"$ref": "#/$defs/name"}, "b": {"$ref": "#/$defs/name"}, "$ref": {"type": "string"}},
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_without_an_end_are_refused_before_they_are_used() {
+    fn recursive_and_external_references_are_refused() {
         let cases = [
             json!({"allOf": [{"$ref": "#"}]}),
             json!({"$ref": "#"}),
@@ -157,21 +157,21 @@ mod tests {
     }
 
     #[test]
-    fn a_few_lines_that_stand_for_too_much_are_refused() {
-        // Each refers to the next twice: written out it is larger than any memory.
+    fn schemas_that_expand_too_much_are_refused() {
+        // Each definition refers to the next one twice, so the expanded schema does not fit into memory.
         let mut definitions = Map::new();
-        for place in 0..30 {
-            let next = json!({"$ref": format!("#/$defs/d{}", place + 1)});
-            definitions.insert(format!("d{place}"), json!({"allOf": [next, next]}));
+        for index in 0..30 {
+            let next = json!({"$ref": format!("#/$defs/d{}", index + 1)});
+            definitions.insert(format!("d{index}"), json!({"allOf": [next, next]}));
         }
         definitions.insert("d30".to_owned(), json!({"type": "string"}));
         let refused = compiled(&json!({"$defs": definitions, "$ref": "#/$defs/d0"})).unwrap_err();
         assert!(refused.contains("20000 parts"), "{refused}");
-        // And each refers to the next once: a long way down.
+        // Each definition refers to the next one once, so the expanded schema is deeply nested.
         let chain = |length: usize| {
             let mut definitions = Map::new();
-            for place in 0..length {
-                definitions.insert(format!("d{place}"), json!({"$ref": format!("#/$defs/d{}", place + 1)}));
+            for index in 0..length {
+                definitions.insert(format!("d{index}"), json!({"$ref": format!("#/$defs/d{}", index + 1)}));
             }
             definitions.insert(format!("d{length}"), json!({"type": "string"}));
             json!({"$defs": definitions, "$ref": "#/$defs/d0"})

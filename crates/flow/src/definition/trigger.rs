@@ -1,7 +1,7 @@
-//! Triggers by which messages start runs.
+//! Triggers that start runs for messages.
 //!
-//! A trigger of the type `event` listens to a queue or to a stream of its tenant: every message, or every record, starts one run. What the
-//! message says reaches the run as the outputs of the node that the trigger names, and as inputs.
+//! A trigger of type `event` listens to a queue or a stream of its tenant. Every message or record starts one run. The run gets the
+//! message as the outputs of the node that the trigger names, and as inputs.
 
 use std::collections::BTreeMap;
 
@@ -10,41 +10,41 @@ use serde_json::{Map, Value};
 use super::Definition;
 use crate::id::NodeId;
 
-/// The most triggers of one workflow that listen: each is a reader of its own for as long as the host lives.
-pub const MAX_LISTENING: usize = 16;
-/// How many bytes the name of a queue, a stream or a consumer may have. A name of dead letters, which is longer, still fits.
+/// The maximum number of triggers of a workflow that listen for messages. Each of them is a permanent reader.
+pub const MAX_MESSAGE_TRIGGERS: usize = 16;
+/// The maximum length of the name of a queue, a stream or a consumer, in bytes. The name with the suffix of dead letters still fits.
 pub const MAX_NAME_BYTES: usize = 252;
-/// How often a message is tried where nothing is said.
+/// The default number of attempts for a message.
 pub const ATTEMPTS: u64 = 5;
-/// How often a message may be tried.
+/// The maximum number of attempts for a message.
 pub const MAX_ATTEMPTS: u64 = 100;
-/// How long a message that was refused waits before it is tried again, where nothing is said: a second, and twice as long every time.
+/// The default delay before a refused message is retried, in milliseconds. It doubles with every attempt.
 pub const RETRY_DELAY_MS: u64 = 1000;
-/// How long a message that was refused waits at most.
+/// The maximum delay before a refused message is retried, in milliseconds.
 pub const MAX_RETRY_DELAY_MS: u64 = 10 * 60 * 1000;
 
-/// A trigger that is enabled and would never fire. Only a workflow that an earlier version registered has one.
+/// An enabled trigger that never fires. Only a workflow that an earlier version registered has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnservedTrigger {
     pub id: String,
-    /// What it would fire on.
+    /// What the trigger waits for.
     pub kind: UnservedKind,
 }
 
-/// What a trigger may wait for that nothing here listens to yet. Each is refused while it is enabled.
+/// The kinds of triggers that this program does not support. An enabled trigger of such a kind is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnservedKind {
-    /// A moment.
+    /// A time.
     Schedule,
-    /// A request from outside.
+    /// An HTTP request.
     Webhook,
 }
 
 impl UnservedKind {
-    /// Both.
+    /// Every kind.
     pub const ALL: [Self; 2] = [Self::Schedule, Self::Webhook];
 
-    /// The `type` of such a trigger.
+    /// The `type` of the trigger.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Schedule => "schedule",
@@ -52,7 +52,7 @@ impl UnservedKind {
         }
     }
 
-    /// The capability that a host would need.
+    /// The capability that a host requires for it.
     pub const fn capability(self) -> &'static str {
         match self {
             Self::Schedule => "scheduling.supported",
@@ -60,26 +60,26 @@ impl UnservedKind {
         }
     }
 
-    /// The kind of that `type`.
+    /// Parses the `type` of a trigger.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
-/// What a trigger listens to.
+/// The source of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceKind {
-    /// A queue: a message is gone once it has started its run.
+    /// A queue: a message is removed after it has started its run.
     Queue,
-    /// A stream: a record stays, and the trigger remembers how far it has read.
+    /// A stream: a record stays, and the position of the trigger is stored.
     Stream,
 }
 
 impl SourceKind {
-    /// Both.
+    /// Every kind.
     pub const ALL: [Self; 2] = [Self::Queue, Self::Stream];
 
-    /// The `eventType` of a trigger that listens to it.
+    /// The `eventType` of a trigger with this source.
     pub const fn event_type(self) -> &'static str {
         match self {
             Self::Queue => "queue.message",
@@ -87,7 +87,7 @@ impl SourceKind {
         }
     }
 
-    /// What names it, in the configuration of a trigger or of its node.
+    /// The configuration member that names the source, of a trigger or of its node.
     pub const fn named_by(self) -> &'static str {
         match self {
             Self::Queue => "topic",
@@ -95,7 +95,7 @@ impl SourceKind {
         }
     }
 
-    /// What a message is called in the data of a trigger.
+    /// The member for the contents of a message, in the data of a trigger.
     pub const fn payload(self) -> &'static str {
         match self {
             Self::Queue => "payload",
@@ -103,7 +103,7 @@ impl SourceKind {
         }
     }
 
-    /// What the id of a message is called in the data of a trigger.
+    /// The member for the id of a message, in the data of a trigger.
     pub const fn id(self) -> &'static str {
         match self {
             Self::Queue => "messageId",
@@ -112,38 +112,38 @@ impl SourceKind {
     }
 }
 
-/// A trigger that listens.
+/// A trigger that listens for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listening {
+pub struct MessageTrigger {
     pub id: String,
-    /// What it listens to.
+    /// What the trigger listens to.
     pub kind: SourceKind,
     /// The name of the queue or the stream.
     pub source: String,
-    /// Whom it reads as: the name under which its place is remembered, in its workflow alone.
+    /// The name of the consumer, unique in its workflow. The position of the trigger is stored under it.
     pub consumer: String,
-    /// Whether it reads a stream from its oldest record, and not only what comes after its registration.
+    /// Whether the trigger reads a stream from its oldest record, instead of only records that are added after its registration.
     pub from_beginning: bool,
-    /// How often a message is tried that the host refuses to start a run for, before it is a dead letter.
+    /// How often the host tries to start a run for a message before the message becomes a dead letter.
     pub max_attempts: u64,
-    /// How long such a message waits before it is tried again the first time.
+    /// The delay before the first retry, in milliseconds.
     pub retry_delay_ms: u64,
-    /// The node that gives the message to the run.
+    /// The node that outputs the message.
     pub node_id: Option<NodeId>,
-    /// Where in the data of the trigger each input is, as JSON pointers. Without any, the members of the message that are variables are it.
+    /// For each input, a JSON pointer into the data of the trigger. If `None`, the members of the message that are variables become inputs.
     pub inputs: Option<BTreeMap<String, String>>,
-    /// Whether it starts runs, as its author says, and as the state of the workflow says.
+    /// Whether it starts runs: its author enabled it, and the workflow is active.
     pub enabled: bool,
 }
 
-impl Listening {
-    /// The data of the trigger: what the node of it gives.
+impl MessageTrigger {
+    /// The data of the trigger: the outputs of its node.
     pub fn data(&self, message_id: &str, payload: Value) -> Map<String, Value> {
         let id = (self.kind.id().to_owned(), Value::from(message_id));
         Map::from_iter([id, (self.kind.payload().to_owned(), payload)])
     }
 
-    /// The inputs of a run that the message starts.
+    /// The inputs of a run that a message starts.
     pub fn inputs(&self, definition: &Definition, data: &Map<String, Value>) -> Map<String, Value> {
         match &self.inputs {
             Some(mapped) => {
@@ -164,7 +164,7 @@ impl Listening {
         }
     }
 
-    /// How long a message waits that was refused so often.
+    /// The delay before the next attempt, after a number of attempts.
     pub fn retry_after_ms(&self, attempts: u64) -> u64 {
         let doublings = u32::try_from(attempts.saturating_sub(1)).unwrap_or(u32::MAX).min(32);
         self.retry_delay_ms.saturating_mul(1 << doublings).min(MAX_RETRY_DELAY_MS)

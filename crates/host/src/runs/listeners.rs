@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::time::Timestamp;
-use flow::definition::{Definition, Listening, SourceKind, UnservedKind, UnservedTrigger};
+use flow::definition::{Definition, MessageTrigger, SourceKind, UnservedKind, UnservedTrigger};
 use flow::id::{Principal, Tenant, WorkflowId};
 use flow::options::check_inputs;
 use flow::run::{Genesis, Triggered};
@@ -28,7 +28,7 @@ pub(crate) struct Listener {
     pub(crate) tenant: Tenant,
     pub(crate) workflow_id: WorkflowId,
     /// What it listens to, and how.
-    pub(crate) trigger: Listening,
+    pub(crate) trigger: MessageTrigger,
 }
 
 /// What became of a message.
@@ -92,7 +92,7 @@ impl Runs {
     ) -> Result<Vec<Listener>, Refusal> {
         let Some(definition) = self.definition(tenant, workflow_id)? else { return Ok(Vec::new()) };
         let enabled = definition.triggers.iter().filter(|trigger| trigger.enabled);
-        let listener = |trigger: &Listening| Listener {
+        let listener = |trigger: &MessageTrigger| Listener {
             tenant: tenant.to_owned(),
             workflow_id: workflow_id.to_owned(),
             trigger: trigger.clone(),
@@ -144,7 +144,7 @@ impl Runs {
         &self,
         caller: &Caller,
         definition: &Arc<Definition>,
-        trigger: &Listening,
+        trigger: &MessageTrigger,
         message_id: &str,
         payload: &Value,
     ) -> Result<Genesis, Refusal> {
@@ -308,7 +308,7 @@ impl Runs {
 pub(crate) fn first_move(
     tenant: &Tenant,
     workflow_id: &WorkflowId,
-    trigger: &Listening,
+    trigger: &MessageTrigger,
     to: String,
 ) -> Change {
     Change::MoveListener {
@@ -321,7 +321,7 @@ pub(crate) fn first_move(
 }
 
 /// Whether a trigger is the one that a message was handed over to.
-fn listens(trigger: &Listening, to: &Listening) -> bool {
+fn listens(trigger: &MessageTrigger, to: &MessageTrigger) -> bool {
     trigger.enabled
         && (trigger.kind, &trigger.id, &trigger.source, &trigger.consumer)
             == (to.kind, &to.id, &to.source, &to.consumer)

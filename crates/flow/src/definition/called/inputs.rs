@@ -1,16 +1,16 @@
-//! The inputs that each type declares.
+//! The inputs that each node type declares.
 //!
-//! A surface refuses a call with an argument that it does not know. So its nodes declare their inputs here: a value that
-//! an edge would bring along without being asked is dropped, and a port of another name is refused when the workflow is registered.
+//! A surface refuses a call with an unknown argument. Its node types therefore declare their inputs. A value that an edge passes to an
+//! undeclared `input` is dropped, and a port with an undeclared name is refused when the workflow is registered.
 
 use super::CalledType;
 
-/// The inputs of a type of node.
+/// The inputs of a node type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inputs {
-    /// Any name: what the node does not use, it ignores or passes on.
+    /// Any name: the node ignores or forwards inputs that it does not use.
     Any,
-    /// These names, and those of the members of its configuration.
+    /// These names, and the names of its configuration members.
     These(&'static [&'static str]),
 }
 
@@ -67,7 +67,7 @@ impl CalledType {
         })
     }
 
-    /// Every name that an input of this type may have; nothing where any may.
+    /// The valid input names of this type; `None` if any name is valid.
     pub fn input_names(self) -> Option<Vec<&'static str>> {
         match self.inputs() {
             Inputs::Any => None,
@@ -84,7 +84,7 @@ mod tests {
     use crate::definition::Family;
 
     #[test]
-    fn nodes_of_surfaces_declare_their_inputs_and_no_others_do() {
+    fn only_nodes_of_surfaces_declare_their_inputs() {
         for called in CalledType::ALL {
             let is_surface = matches!(called.family(), Family::Surface { .. });
             assert_eq!(called.inputs() != Inputs::Any, is_surface, "{called}");

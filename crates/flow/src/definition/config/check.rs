@@ -23,13 +23,13 @@ impl NodeConfig {
     ) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let document = Value::Object(config.clone());
-        // What is left without the invalid members is checked as well, so that an author sees all problems at once.
+        // The rest of the configuration is checked without the invalid members, so that an author sees all problems at once.
         let mut valid = document.clone();
         if let Some(validator) = validators().get(&kind) {
             for error in validator.iter_errors(&document) {
-                let place = error.instance_path().to_string();
-                remove_invalid(&mut valid, &place, error.kind());
-                problems.push(Problem::at(format!("{path}{place}"), error.to_string()));
+                let location = error.instance_path().to_string();
+                remove_invalid(&mut valid, &location, error.kind());
+                problems.push(Problem::at(format!("{path}{location}"), error.to_string()));
             }
         }
         let parsed = parse(kind, valid);
@@ -37,7 +37,7 @@ impl NodeConfig {
             Ok(parsed) => {
                 let mut found = Vec::new();
                 parsed.check_members(path, capabilities, &mut found);
-                // A member that is invalid counts as missing here, and needs no second problem for that.
+                // A removed member may be reported as missing. It already has a problem.
                 found.retain(|found| !problems.iter().any(|invalid| invalid.path.starts_with(&found.path)));
                 problems.append(&mut found);
             }
@@ -50,22 +50,22 @@ impl NodeConfig {
         }
     }
 
-    /// Checks what a schema cannot express: members that depend on each other, nested schemas, and what the host does not serve.
+    /// Checks what a schema cannot express: members that depend on each other, nested schemas, and capabilities of the host.
     fn check_members(&self, path: &str, capabilities: &Capabilities, problems: &mut Vec<Problem>) {
         match self {
             Self::Dispatch(config) => config.check(path, capabilities, problems),
             Self::SubWorkflow(config) => {
                 if !config.input_mapping.is_empty() && !capabilities.sub_workflow_input_mapping {
                     let path = format!("{path}/inputMapping");
-                    let message = "`inputMapping` of a sub-workflow is not served here";
+                    let message = "`inputMapping` of a sub-workflow is not supported by this host";
                     problems.push(requires(path, message, "subWorkflow.inputMapping"));
                 }
             }
             Self::MockAgent(config) => {
-                for (place, call) in config.mock_tool_calls.iter().enumerate() {
+                for (index, call) in config.mock_tool_calls.iter().enumerate() {
                     if call.result.is_some() == call.error.is_some() {
-                        let message = "a tool call has either `result` or `error`";
-                        problems.push(Problem::at(format!("{path}/mockToolCalls/{place}"), message));
+                        let message = "a tool call must have either `result` or `error`";
+                        problems.push(Problem::at(format!("{path}/mockToolCalls/{index}"), message));
                     }
                 }
             }
@@ -76,7 +76,7 @@ impl NodeConfig {
                     (None, Some(_)) => ("library", "manifest"),
                     (Some(_), Some(_)) | (None, None) => return,
                 };
-                let message = format!("`{given}` needs `{missing}` beside it");
+                let message = format!("`{given}` requires `{missing}`");
                 problems.push(Problem::at(format!("{path}/{missing}"), message));
             }
             Self::Interrupt(config) => {
@@ -93,13 +93,13 @@ impl NodeConfig {
             Self::Identity(config) => {
                 if config.memory_action.is_some() {
                     let path = format!("{path}/memoryAction");
-                    problems.push(requires(path, "memory is not served here", "memory.supported"));
+                    problems.push(requires(path, "memory is not supported by this host", "memory.supported"));
                 }
             }
             Self::Supervisor(config) => {
                 if !capabilities.mock_agent {
                     for member in config.mock_members() {
-                        let message = "this is for conformance suites; leave it out";
+                        let message = "only for conformance suites; remove it";
                         problems.push(requires(format!("{path}/{member}"), message, MOCK_AGENT));
                     }
                 }
@@ -131,10 +131,10 @@ impl NodeConfig {
     }
 }
 
-/// Parses an interrupt that the work of a node asks for at run time.
+/// Parses an interrupt that a node requests at run time.
 ///
 /// # Errors
-/// The JSON pointer of the first problem. The value itself is not repeated: it may hold anything that the work was given.
+/// The JSON pointer of the first problem. The error does not repeat the value, because it can contain any data of the node.
 pub(crate) fn interrupt(asked: &Map<String, Value>) -> Result<InterruptConfig, String> {
     match NodeConfig::check(NodeType::Interrupt, asked, "", &Capabilities::OURS) {
         Ok(NodeConfig::Interrupt(config)) => Ok(*config),
@@ -143,22 +143,22 @@ pub(crate) fn interrupt(asked: &Map<String, Value>) -> Result<InterruptConfig, S
     }
 }
 
-/// Removes the members that an error is about, as far as they are members of an object.
-fn remove_invalid(config: &mut Value, place: &str, kind: &ValidationErrorKind) {
+/// Removes the object members that an error is about.
+fn remove_invalid(config: &mut Value, location: &str, kind: &ValidationErrorKind) {
     if let ValidationErrorKind::AdditionalProperties { unexpected } = kind {
-        if let Some(members) = config.pointer_mut(place).and_then(Value::as_object_mut) {
+        if let Some(members) = config.pointer_mut(location).and_then(Value::as_object_mut) {
             members.retain(|name, _| !unexpected.contains(name));
         }
         return;
     }
-    let Some((parent, member)) = place.rsplit_once('/') else { return };
+    let Some((parent, member)) = location.rsplit_once('/') else { return };
     if let Some(members) = config.pointer_mut(parent).and_then(Value::as_object_mut) {
         members.remove(&member.replace("~1", "/").replace("~0", "~"));
     }
 }
 
 impl SupervisorConfig {
-    /// The members that make the supervisor a mock. Its plan is not one of them: a workflow without a model decides by its plan.
+    /// The members that make the supervisor a mock. The plan is not one of them: a workflow without a model decides by its plan.
     pub(super) fn mock_members(&self) -> impl Iterator<Item = &'static str> {
         let confidence = self.mock_confidence.as_ref().map(|_| "mockConfidence");
         let pending = self.mock_pending_decision.as_ref().map(|_| "mockPendingDecision");
@@ -170,20 +170,20 @@ impl DispatchConfig {
     fn check(&self, path: &str, capabilities: &Capabilities, problems: &mut Vec<Problem>) {
         let parallel = self.fan_out_policy == FanOutPolicy::Parallel;
         if parallel && !capabilities.fan_out {
-            let message = "`parallel` is not served here; use `sequential`";
+            let message = "`parallel` is not supported by this host; use `sequential`";
             problems.push(requires(format!("{path}/fanOutPolicy"), message, "dispatch.fanOutSupported"));
         }
         if self.ask_user_routing == AskUserRouting::Conversation && !capabilities.conversation {
-            let message = "conversations are not served here; use `clarification` or `auto`";
+            let message = "conversations are not supported by this host; use `clarification` or `auto`";
             problems.push(requires(format!("{path}/askUserRouting"), message, "conversationPrimitive"));
         }
         if let Some(policy) = &self.join_policy {
             if !parallel {
-                let message = "`joinPolicy` needs `fanOutPolicy: parallel`";
+                let message = "`joinPolicy` requires `fanOutPolicy: parallel`";
                 problems.push(Problem::at(format!("{path}/joinPolicy"), message));
             }
             if policy.mode == JoinMode::Quorum && policy.quorum.is_none() {
-                let message = "`mode: quorum` needs `quorum`, an integer from 1";
+                let message = "`mode: quorum` requires `quorum`, an integer of at least 1";
                 problems.push(Problem::at(format!("{path}/joinPolicy/quorum"), message));
             }
         }
@@ -195,7 +195,7 @@ impl DispatchConfig {
         ];
         for (mapping, _) in mappings.into_iter().filter(|(_, is_empty)| !is_empty) {
             if !capabilities.dispatch_mapping {
-                let message = "mappings of a dispatch are not served here";
+                let message = "mappings of a dispatch are not supported by this host";
                 problems.push(requires(format!("{path}/{mapping}"), message, "agents.dispatchMapping"));
             }
         }
@@ -206,15 +206,15 @@ fn requires(path: String, message: &str, capability: &'static str) -> Problem {
     Problem { required_capability: Some(capability), ..Problem::at(path, message) }
 }
 
-/// Rejects a schema that could not be compiled later, when it has to validate an answer.
-fn check_schema(of_answers: Option<&Value>, path: &str, problems: &mut Vec<Problem>) {
-    if let Some(Err(message)) = of_answers.map(schema::compiled) {
+/// Reports a schema that cannot be compiled, so that it does not fail later, when it validates an answer.
+fn check_schema(answer_schema: Option<&Value>, path: &str, problems: &mut Vec<Problem>) {
+    if let Some(Err(message)) = answer_schema.map(schema::compiled) {
         problems.push(Problem::at(path, message));
     }
 }
 
 fn check_questions(questions: &[Value], path: &str, problems: &mut Vec<Problem>) {
-    for (place, question) in questions.iter().enumerate() {
-        check_schema(question.get("schema"), &format!("{path}/questions/{place}/schema"), problems);
+    for (index, question) in questions.iter().enumerate() {
+        check_schema(question.get("schema"), &format!("{path}/questions/{index}/schema"), problems);
     }
 }

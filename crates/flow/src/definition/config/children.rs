@@ -11,7 +11,7 @@ use super::derive::{present, whole};
 use crate::definition::decision;
 use crate::wire_enum::wire_enum;
 
-/// The name that receives a variable, and the variable.
+/// Variables of the other run, by the names that receive them.
 pub type Mapping = BTreeMap<String, String>;
 
 /// The configuration of a node that starts child runs.
@@ -98,7 +98,7 @@ fn mapping_per_worker(generator: &mut SchemaGenerator) -> Schema {
 }
 
 wire_enum! {
-    /// What the failure of a child does to the node that started it.
+    /// How the failure of a child affects the node that started it.
     #[derive(Default)]
     pub enum OnChildFailure {
         /// The node fails too.
@@ -123,7 +123,7 @@ pub struct SubWorkflowConfig {
     pub output_mapping: Mapping,
     #[serde(default = "yes")]
     pub propagate_cancellation: bool,
-    /// Always true: a child that is not waited for would outlive what its parent reports.
+    /// Must be true: the parent always waits for its child, so that its result includes the result of the child.
     #[serde(default)]
     #[schemars(schema_with = "always")]
     pub wait_for_completion: Option<bool>,
@@ -148,7 +148,7 @@ wire_enum! {
         Sequential => "sequential",
         /// A decision for more than one worker fails the node.
         Reject => "reject",
-        /// At once.
+        /// In parallel.
         Parallel => "parallel",
     }
 }
@@ -161,7 +161,7 @@ wire_enum! {
         Conversation => "conversation",
         /// As one question.
         Clarification => "clarification",
-        /// In a conversation if the host supports them, else as one question.
+        /// In a conversation if the host supports conversations, otherwise as one question.
         #[default]
         Auto => "auto",
     }
@@ -184,13 +184,13 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// What the failure of one worker does to the join.
+    /// How the failure of one worker affects the join.
     #[derive(Default)]
     pub enum OnWorkerFailure {
         /// Nothing: the mode decides.
         #[default]
         Collect => "collect",
-        /// The join fails at once.
+        /// The join fails immediately.
         FailFast => "fail-fast",
         /// The join succeeds even if too few workers complete.
         Absorb => "absorb",
@@ -221,7 +221,7 @@ pub struct DispatchConfig {
     #[serde(default)]
     #[schemars(schema_with = "mapping")]
     pub input_mapping: Mapping,
-    /// How many workers the node may start in one run.
+    /// The maximum number of workers that the node starts in one run.
     #[serde(default, deserialize_with = "whole")]
     #[schemars(range(min = 1))]
     pub iteration_cap: Option<u64>,
@@ -252,11 +252,11 @@ fn child_run(_: &mut SchemaGenerator) -> Schema {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SupervisorConfig {
-    /// Not validated: earlier versions accepted any value and ignored one that is not a string.
+    /// Not validated: earlier versions accepted any value and ignored values that are not strings.
     #[serde(default, deserialize_with = "present")]
     #[schemars(skip)]
     pub agent_id: Option<Value>,
-    /// How sure the supervisor is, for conformance suites.
+    /// The confidence of the supervisor, for conformance suites.
     #[serde(default, deserialize_with = "present")]
     pub mock_confidence: Option<Value>,
     /// Another name for the plan.
@@ -267,7 +267,7 @@ pub struct SupervisorConfig {
     #[serde(default)]
     #[schemars(schema_with = "plan")]
     pub mock_dispatch_plan: Option<Vec<Value>>,
-    /// The decision that the supervisor is unsure of, for conformance suites.
+    /// The decision with low confidence, for conformance suites.
     #[serde(default, deserialize_with = "present")]
     #[schemars(schema_with = "one_decision")]
     pub mock_pending_decision: Option<Value>,

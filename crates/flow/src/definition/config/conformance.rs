@@ -1,4 +1,4 @@
-//! The configuration of mock nodes for conformance suites. The protocol closes the mock agent's at every level.
+//! The configuration of mock nodes for conformance suites. The protocol defines the configuration of the mock agent as closed at every level.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

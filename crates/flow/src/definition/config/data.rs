@@ -15,7 +15,7 @@ pub struct IdentityConfig {
     /// `true` writes the same message twice, for conformance suites.
     #[serde(default, deserialize_with = "present")]
     pub emit_duplicate_message_id: Option<Value>,
-    /// Rejected if present: memory is not served here.
+    /// Refused if present, because memory is not supported.
     #[serde(default, deserialize_with = "present")]
     pub memory_action: Option<Value>,
 }
@@ -23,7 +23,7 @@ pub struct IdentityConfig {
 /// `core.conditional`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub struct ConditionalConfig {
-    /// Without one, the node tests an input.
+    /// If missing, the node tests an input.
     pub expression: Option<String>,
 }
 
@@ -36,12 +36,12 @@ pub struct LoopConfig {
     pub max_iterations: Option<u64>,
     #[serde(default, deserialize_with = "present")]
     pub count: Option<Value>,
-    /// One per round. The input `items` has precedence.
+    /// One item per iteration. The input `items` has precedence.
     #[serde(default, deserialize_with = "present")]
     pub items: Option<Value>,
 }
 
-/// `core.delay`: three names for the same time. The first that is present counts.
+/// `core.delay`: three names for the same duration. The first one that is present applies.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DelayConfig {

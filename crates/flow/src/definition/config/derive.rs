@@ -19,7 +19,7 @@ pub(in crate::definition) fn schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Removes annotations, and that a member may be `null`: an optional member is left out, not set to `null`.
+/// Removes annotations, and `null` as a type: optional members are omitted, not set to `null`.
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -76,21 +76,21 @@ pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
     Value::deserialize(deserializer).map(Some)
 }
 
-/// Parses an integer as JSON Schema does: `5.0` is the integer 5, and has the same canonical form.
+/// Parses an integer like JSON Schema: `5.0` is the integer 5, and has the same canonical form.
 pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let number = Number::deserialize(deserializer)?;
-    whole_number(&number).map(Some).ok_or_else(|| de::Error::custom("expected an integer from 0"))
+    whole_number(&number).map(Some).ok_or_else(|| de::Error::custom("expected a non-negative integer"))
 }
 
-/// The value of a number that is an integer from 0. One too large for `u64` saturates.
+/// The value of a number that is a non-negative integer. Values above `u64::MAX` saturate.
 pub(crate) fn whole_number(number: &Number) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "the number is whole and not negative, and the cast saturates"
     )]
-    let spelt_as_float = || {
+    let written_as_float = || {
         number.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0).map(|number| number as u64)
     };
-    number.as_u64().or_else(spelt_as_float)
+    number.as_u64().or_else(written_as_float)
 }

@@ -9,7 +9,7 @@ use super::{MAX_MILLISECONDS, closed};
 use crate::interrupt::InterruptKind;
 use crate::wire_enum::wire_enum;
 
-/// `core.interrupt`, and the interrupts that the work of a node asks for at run time.
+/// `core.interrupt`, and interrupts that a node requests at run time.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("allOf" = data_by_kind()))]
@@ -17,7 +17,7 @@ pub struct InterruptConfig {
     pub kind: InterruptKind,
     #[schemars(length(min = 1, max = 256))]
     pub key: Option<String>,
-    /// What is asked. The schema has a form for each kind.
+    /// The question. Its schema depends on the kind.
     #[serde(default, deserialize_with = "present")]
     #[schemars(skip)]
     pub data: Option<Value>,
@@ -25,18 +25,18 @@ pub struct InterruptConfig {
     pub resume_schema: Option<Value>,
     #[schemars(range(min = 0, max = MAX_MILLISECONDS))]
     pub timeout_ms: Option<f64>,
-    /// After how many turns a conversation ends. Not validated: earlier versions accepted any value and ignored one that is not a number.
+    /// The maximum number of turns of a conversation. Not validated: earlier versions accepted any value and ignored values that are not numbers.
     #[serde(default, deserialize_with = "present")]
     #[schemars(skip)]
     pub turn_count: Option<Value>,
 }
 
-/// The form of `data` by the kind of interrupt. The protocol closes it, so that a client knows what to show.
+/// The schema of `data` for each kind of interrupt. The protocol defines it as closed, so that clients know what to show.
 fn data_by_kind() -> Vec<Value> {
-    InterruptKind::ALL.iter().map(|kind| asked(*kind)).collect()
+    InterruptKind::ALL.iter().map(|kind| data_schema(*kind)).collect()
 }
 
-fn asked(kind: InterruptKind) -> Value {
+fn data_schema(kind: InterruptKind) -> Value {
     let text = || json!({"type": "string"});
     let some = || json!({"type": "string", "minLength": 1});
     let share = || json!({"type": "number", "minimum": 0, "maximum": 1});
@@ -97,9 +97,9 @@ wire_enum! {
     pub enum ApprovalAction {
         Accept => "accept",
         Reject => "reject",
-        /// Sends the work back to be done differently.
+        /// Requests a revision.
         Refine => "refine",
-        /// Changes the artifact, and accepts it.
+        /// Edits the artifact and accepts it.
         EditAccept => "edit-accept",
         /// Asks a question first.
         Ask => "ask",
@@ -107,7 +107,7 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// How many rejections close a gate that needs several approvals.
+    /// How many rejections close a gate that requires several approvals.
     #[derive(Default)]
     pub enum RejectionPolicy {
         /// One.
@@ -119,13 +119,13 @@ wire_enum! {
 }
 
 impl RejectionPolicy {
-    /// The policy in the data of a recorded approval. `core.interrupt` accepts any data, so an unknown word counts as no policy.
+    /// The policy in the data of a recorded approval. `core.interrupt` accepts any data, so an unknown value counts as the default.
     pub(crate) fn recorded(data: &Value) -> Self {
         data.get("rejectionPolicy").and_then(|policy| Self::deserialize(policy).ok()).unwrap_or_default()
     }
 }
 
-/// `core.approvalGate`. Serialized, it is the data of the interrupt: what the author wrote is shown unchanged.
+/// `core.approvalGate`. Its serialized form is the data of the interrupt, so that people see what the author wrote.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalGateConfig {
@@ -213,11 +213,11 @@ pub struct ConversationGateConfig {
     #[serde(default)]
     #[schemars(schema_with = "lifecycle")]
     pub lifecycle: Option<String>,
-    /// Plays a whole conversation without a person, for conformance suites.
+    /// Simulates a complete conversation without a person, for conformance suites.
     #[serde(default)]
     pub mock_auto_resume: bool,
     pub prompt: Option<String>,
-    /// What the outcome has to match.
+    /// The schema of the outcome.
     #[schemars(with = "Option<Map<String, Value>>")]
     pub schema: Option<Value>,
     #[serde(default, deserialize_with = "whole")]

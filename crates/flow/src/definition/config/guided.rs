@@ -8,7 +8,7 @@ use super::MAX_MILLISECONDS;
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// How long the agent works without a person.
+    /// How independently the agent works.
     pub enum Autonomy {
         Guided => "guided",
         /// Until it needs something that only the user can provide.
@@ -44,7 +44,7 @@ pub enum Manifest {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GuidedConfig {
-    /// Bounded because the agent receives it again with every step.
+    /// Limited, because the agent receives it with every step.
     #[schemars(length(min = 1, max = 4096))]
     pub goal: Option<String>,
     #[serde(default)]

@@ -1,48 +1,48 @@
-//! Addresses of resources, and templates of them.
+//! URIs of resources, and URI templates.
 
-/// The longest address, in bytes.
+/// The maximum length of a URI, in bytes.
 pub const MAX_BYTES: usize = 2048;
-/// What an address may begin with. Nothing else is a resource of a workflow.
+/// The allowed schemes.
 pub const SCHEMES: [&str; 3] = ["mcp", "openwop-resource", "https"];
-/// How often something may have been escaped.
+/// The maximum number of nested percent-encodings.
 const MAX_ESCAPES: usize = 4;
 
-/// Checks an address: its scheme is one of [`SCHEMES`], and no segment leads up, however often it was escaped.
+/// Checks a URI: its scheme is one of [`SCHEMES`], and it has no `.` or `..` segment, even after repeated percent-decoding.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem.
 pub fn check(uri: &str) -> Result<(), &'static str> {
     if uri.len() > MAX_BYTES {
-        return Err("an address has at most 2048 bytes");
+        return Err("a URI is limited to 2048 bytes");
     }
     if uri.chars().any(|character| character.is_control() || character.is_whitespace()) {
-        return Err("an address has no spaces and no control characters");
+        return Err("a URI must not contain spaces or control characters");
     }
-    let (scheme, rest) = uri.split_once(':').ok_or("an address begins with its scheme, such as `mcp:`")?;
+    let (scheme, rest) = uri.split_once(':').ok_or("a URI must start with its scheme, for example `mcp:`")?;
     if !SCHEMES.contains(&scheme) || rest.is_empty() {
-        return Err("an address begins with `mcp:`, `openwop-resource:` or `https:`");
+        return Err("a URI must start with `mcp:`, `openwop-resource:` or `https:`");
     }
     let mut path = rest.split(['?', '#']).next().unwrap_or_default().to_owned();
     for _ in 0..=MAX_ESCAPES {
         if path.split(['/', '\\']).any(|segment| matches!(segment, "." | "..")) {
-            return Err("an address has no segment `.` or `..`");
+            return Err("a URI must not contain the segments `.` and `..`");
         }
-        let decoded = decode(&path).ok_or("an address is escaped as UTF-8 with `%` and two digits")?;
+        let decoded = decode(&path).ok_or("a URI contains an invalid percent-encoding")?;
         if decoded == path {
             return Ok(());
         }
         path = decoded;
     }
-    Err("an address is escaped once")
+    Err("a URI must be percent-encoded only once")
 }
 
-/// A text without its escapes. Nothing where one of them is none.
+/// Decodes percent-encoding. Returns `None` if it is invalid.
 pub fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
         if *first == b'%' {
-            let digit = |place: usize| char::from(*after.get(place)?).to_digit(16);
+            let digit = |index: usize| char::from(*after.get(index)?).to_digit(16);
             let byte = digit(0)? * 16 + digit(1)?;
             bytes.push(u8::try_from(byte).ok()?);
             rest = after.get(2..)?;
@@ -54,62 +54,62 @@ pub fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A template of addresses: texts, with `{name}` where something varies.
+/// A URI template: literals, and `{name}` for variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// What stands before the first name.
+    /// The literal before the first variable.
     head: String,
-    /// Each name, and what stands after it.
+    /// Each variable, and the literal after it.
     parts: Vec<(String, String)>,
 }
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        const WRONG: &str =
-            "a template has names of letters, digits and `_` in braces, with a text between two of them";
-        let (head, mut rest) = text.split_once('{').ok_or("a template has at least one `{name}`")?;
+        const INVALID: &str = "a URI template must have unique `{name}` variables of letters, digits and `_`, with a literal between two of them";
+        let (head, mut rest) =
+            text.split_once('{').ok_or("a URI template must contain a `{name}` variable")?;
         let mut parts: Vec<(String, String)> = Vec::new();
         loop {
-            let (name, after) = rest.split_once('}').ok_or(WRONG)?;
+            let (name, after) = rest.split_once('}').ok_or(INVALID)?;
             let is_name = (1..=64).contains(&name.len())
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             if !is_name || parts.iter().any(|(known, _)| known == name) {
-                return Err(WRONG);
+                return Err(INVALID);
             }
             let (literal, more) =
                 after.split_once('{').map_or((after, None), |(text, more)| (text, Some(more)));
             if literal.contains('}') || (literal.is_empty() && more.is_some()) {
-                return Err(WRONG);
+                return Err(INVALID);
             }
             parts.push((name.to_owned(), literal.to_owned()));
             let Some(more) = more else { break };
             rest = more;
         }
         if head.contains('}') {
-            return Err(WRONG);
+            return Err(INVALID);
         }
         let example = parts.iter().fold(head.to_owned(), |text, (_, literal)| text + "x" + literal);
         check(&example)?;
         Ok(Self { head: head.to_owned(), parts })
     }
 
-    /// What stands for the names in an address, unescaped. Nothing where the address is no example of the template.
+    /// The decoded values of the variables in a URI. Returns `None` if the URI does not match the template.
     pub fn matches(&self, uri: &str) -> Option<Vec<(&str, String)>> {
         let mut rest = uri.strip_prefix(self.head.as_str())?;
         let mut found = Vec::with_capacity(self.parts.len());
-        for (place, (name, literal)) in self.parts.iter().enumerate() {
-            let is_last = place + 1 == self.parts.len();
+        for (index, (name, literal)) in self.parts.iter().enumerate() {
+            let is_last = index + 1 == self.parts.len();
             let end = if is_last {
                 rest.strip_suffix(literal.as_str())?.len()
             } else {
                 rest.find(literal.as_str())?
             };
             let value = decode(&rest[..end])?;
-            // One name is one segment: what it stands for leads nowhere else.
+            // A variable matches exactly one segment, so that it cannot change the rest of the URI.
             if value.is_empty()
                 || value.contains(['/', '\\', '?', '#'])
                 || value.chars().any(char::is_control)
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_leads_up_or_elsewhere_is_refused() {
+    fn uris_with_another_scheme_or_dot_segments_are_refused() {
         for good in
             ["mcp://notes/today", "openwop-resource:a", "https://a.test/b?c=..#d", "mcp:a%20b", "mcp:..."]
         {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_stands_for_addresses_with_one_segment_for_each_name() {
+    fn a_variable_of_a_template_matches_one_segment() {
         type Names = &'static [(&'static str, &'static str)];
         let cases: [(&str, &str, Option<Names>); 9] = [
             ("mcp://n/{id}", "mcp://n/1", Some(&[("id", "1")])),
@@ -203,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_much(template in ".{0,60}", uri in ".{0,60}") {
+        fn no_input_panics(template in ".{0,60}", uri in ".{0,60}") {
             let _ = check(&uri);
             if let Ok(template) = Template::parse(&template) {
                 let _ = template.matches(&uri);
@@ -211,7 +211,7 @@ mod tests {
         }
 
         #[test]
-        fn what_a_template_is_filled_with_is_what_it_finds(a in "[a-z0-9 ü]{1,9}", b in "[a-z0-9]{1,9}") {
+        fn matching_returns_the_encoded_values(a in "[a-z0-9 ü]{1,9}", b in "[a-z0-9]{1,9}") {
             let escaped = |text: &str| text.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
             let template = Template::parse("mcp://n/{a}/{b}.txt").unwrap();
             let uri = format!("mcp://n/{}/{}.txt", escaped(&a), escaped(&b));

@@ -1,4 +1,4 @@
-//! The configuration of nodes that expose a workflow to MCP clients. It is closed: an unknown member is an error, not ignored.
+//! The configuration of nodes that expose a workflow to MCP clients. It is closed: an unknown member is an error.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -137,7 +137,7 @@ pub struct PromptArgument {
     pub required: bool,
     #[schemars(length(min = 1, max = MAX_DESCRIPTION_CHARACTERS))]
     pub title: Option<String>,
-    /// What `completion/complete` offers.
+    /// The suggestions of `completion/complete`.
     #[serde(default)]
     #[schemars(length(max = MAX_VALUES))]
     pub values: Vec<String>,
@@ -166,7 +166,7 @@ pub struct RootsConfig {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only the schema is used: the outputs of the node repeat each root as written")]
+#[expect(dead_code, reason = "only the schema is used; the node outputs each root as written")]
 struct Root {
     #[schemars(length(min = 1, max = address::MAX_BYTES))]
     uri: String,
@@ -175,7 +175,7 @@ struct Root {
 }
 
 impl ExposedConfig {
-    /// The name or address under which the workflow is exposed.
+    /// The name or URI under which the workflow is exposed.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Tool(config) => Some(&config.name),

@@ -1,15 +1,15 @@
-//! Forms that a client of MCP sends for a person to fill in: one level of texts, numbers, flags and choices.
+//! Forms of MCP clients for people to fill in: one level of strings, numbers, Booleans and choices.
 
 use serde_json::{Map, Value, json};
 
-/// The most questions of a form.
+/// The maximum number of questions of a form.
 pub const MAX_QUESTIONS: usize = 50;
-/// The longest text that is shown of a form, in characters.
+/// The maximum length of a displayed text, in characters.
 const MAX_TEXT_CHARACTERS: usize = 4096;
-/// The context of the questions, which says that they came from outside.
+/// The context type of the questions. It marks them as coming from an external client.
 pub const CONTEXT: &str = "openwop-mcp-elicitation";
 
-/// A form, checked: what is shown, and what an answer has to be.
+/// A validated form: the questions, and the schema of the answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Form {
     /// The questions of a clarification.
@@ -19,42 +19,42 @@ pub struct Form {
 }
 
 impl Form {
-    /// Reads the parameters of `elicitation/create`. Only what is known is taken over from the schema in it.
+    /// Reads the parameters of `elicitation/create`. Only known keywords of the schema are used.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The problem.
     pub fn read(request: &Value) -> Result<Self, String> {
         let message = short(request.get("message"))
-            .ok_or("`message`, a text of at most 4096 characters, is required")?;
+            .ok_or("`message` is required and must be a string of 1 to 4096 characters")?;
         let schema = request.get("requestedSchema").ok_or("`requestedSchema` is required")?;
         let known = Map::new();
         let properties = match schema.get("properties") {
             None => &known,
             Some(Value::Object(properties)) => properties,
-            Some(_) => return Err("`requestedSchema.properties` has to be an object".to_owned()),
+            Some(_) => return Err("`requestedSchema.properties` must be an object".to_owned()),
         };
         if schema.get("type").and_then(Value::as_str) != Some("object") {
-            return Err("`requestedSchema.type` has to be `object`".to_owned());
+            return Err("`requestedSchema.type` must be `object`".to_owned());
         }
         if properties.len() > MAX_QUESTIONS {
-            return Err(format!("a form has at most {MAX_QUESTIONS} questions"));
+            return Err(format!("the form has {} questions; the limit is {MAX_QUESTIONS}", properties.len()));
         }
         let required: Vec<&str> = match schema.get("required") {
             None => Vec::new(),
             Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
-            Some(_) => return Err("`requestedSchema.required` has to be a list of names".to_owned()),
+            Some(_) => return Err("`requestedSchema.required` must be a list of names".to_owned()),
         };
         if required.iter().any(|name| !properties.contains_key(*name)) {
-            return Err("`requestedSchema.required` names a property that is not there".to_owned());
+            return Err("`requestedSchema.required` names an unknown property".to_owned());
         }
         let (mut questions, mut fields) = (Vec::new(), Map::new());
         for (name, property) in properties {
             if name.is_empty() || name.chars().count() > 128 {
-                return Err("the name of a property has 1 to 128 characters".to_owned());
+                return Err("the name of a property must have 1 to 128 characters".to_owned());
             }
             let field = field(property).ok_or_else(|| {
                 let name: String = name.chars().take(128).collect();
-                format!("`{name}` is no text, number, flag or choice: forms have one level")
+                format!("`{name}` must be a string, number, Boolean or choice; forms cannot be nested")
             })?;
             let title = short(property.get("title")).or_else(|| short(property.get("description")));
             let question = format!("{message}\n{}", title.unwrap_or(name));
@@ -69,7 +69,7 @@ impl Form {
         Ok(Self { questions: questions.into(), content })
     }
 
-    /// The schema of an answer: accepted with content, as the protocol of elicitations or as that of clarifications has it, or not.
+    /// The schema of an answer: accepted with content, in the form of an elicitation or of a clarification, or declined or cancelled.
     pub fn answer_schema(&self) -> Value {
         json!({"anyOf": [
             {"type": "object", "required": ["answers"], "properties": {"answers": self.content, "action": false}},
@@ -82,8 +82,8 @@ impl Form {
     }
 }
 
-/// An answer that its schema has let through, as it is recorded: what was done, and the content where it was accepted.
-pub fn answered(value: &Value) -> Value {
+/// The recorded form of a valid answer: the action, and the content if the form was accepted.
+pub fn recorded_answer(value: &Value) -> Value {
     let action = value.get("action").and_then(Value::as_str).unwrap_or("accept");
     let content = value.get("content").or_else(|| value.get("answers")).filter(|_| action == "accept");
     let content = content.cloned().unwrap_or_else(|| json!({}));
@@ -95,7 +95,7 @@ fn short(text: Option<&Value>) -> Option<&str> {
     (!text.is_empty() && text.chars().count() <= MAX_TEXT_CHARACTERS).then_some(text)
 }
 
-/// One field, made of what is known of it. A schema that somebody sent is never used itself.
+/// The schema of one field, built from known keywords only. The schema of the client is never used directly.
 fn field(property: &Value) -> Option<Value> {
     let kind = property.get("type").and_then(Value::as_str)?;
     let mut field = json!({"type": kind});
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_has_one_level_and_nothing_of_its_schema_but_what_is_known() {
+    fn a_form_has_one_level_and_only_known_keywords() {
         let read = form(&json!({
             "name": {"type": "string", "title": "Your name", "minLength": 1, "pattern": "(a+)+$", "$ref": "http://x"},
             "age": {"type": "integer", "minimum": 0}, "ok": {"type": "boolean"},
@@ -182,14 +182,14 @@ mod tests {
             assert!(form(&bad).is_err(), "{bad}");
         }
         let many: Map<_, _> =
-            (0..=MAX_QUESTIONS).map(|place| (format!("q{place}"), json!({"type": "string"}))).collect();
+            (0..=MAX_QUESTIONS).map(|index| (format!("q{index}"), json!({"type": "string"}))).collect();
         assert!(form(&many.into()).is_err());
         assert!(Form::read(&json!({"message": "m"})).is_err());
         assert!(Form::read(&json!({"requestedSchema": {"type": "object"}})).is_err());
     }
 
     #[test]
-    fn an_answer_is_recorded_as_what_was_done() {
+    fn an_answer_is_recorded_with_action_and_content() {
         for (answer, recorded) in [
             (
                 json!({"answers": {"a": 1}}),
@@ -204,7 +204,7 @@ mod tests {
                 json!({"action": "decline", "content": {}, "answers": {}}),
             ),
         ] {
-            assert_eq!(answered(&answer), recorded);
+            assert_eq!(recorded_answer(&answer), recorded);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From an expression to its value.
+//! Evaluates expressions.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -8,25 +8,24 @@ use serde_json::{Map, Number, Value};
 use super::{Comparison, Term};
 use crate::meter::{Meter, OverBudget, steps};
 
-/// What the paths of an expression lead into.
+/// The values that the paths of an expression refer to.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
-    /// The node that an edge comes from: how it stands, and what it gave.
+    /// The status and outputs of the node that an edge starts at.
     pub source: Option<(&'a str, &'a Map<String, Value>)>,
     /// The variables of the run.
     pub variables: &'a Map<String, Value>,
-    /// What the run was given.
+    /// The inputs of the run.
     pub inputs: &'a Map<String, Value>,
 }
 
 /// The value at a path.
 ///
-/// `status` and `output…` are those of the source, `variables…` and `inputs…` those of the run; any other name is an
-/// output of the source, or else a variable. As a node's only output is often called `output`, `output.x` is also
-/// found inside of that one.
+/// `status` and `output…` refer to the source node, `variables…` and `inputs…` to the run. Any other name is an output of the source, or
+/// else a variable. Many nodes have a single output called `output`; therefore `output.x` is also searched inside that output.
 ///
 /// # Errors
-/// When that takes more steps than there are.
+/// The step budget is exceeded.
 pub fn lookup<'a>(
     path: &[String],
     scope: &Scope<'a>,
@@ -42,7 +41,7 @@ pub fn lookup<'a>(
                     if let Some(whole) = outputs.get(first) {
                         return Ok(Some(Cow::Borrowed(whole)));
                     }
-                    // All outputs together are no value of the state: they are copied into one.
+                    // The state has no value that contains all outputs, so they are copied.
                     meter.charge_members(outputs)?;
                     return Ok(Some(Cow::Owned(Value::Object(outputs.clone()))));
                 }
@@ -77,7 +76,7 @@ fn descend<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     })
 }
 
-/// Whether a value counts as true: everything but `false`, `null`, `0`, the empty text and NaN.
+/// Whether a value counts as true: every value except `false`, `null`, `0`, the empty string and NaN.
 pub fn is_true(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -88,7 +87,7 @@ pub fn is_true(value: &Value) -> bool {
     }
 }
 
-/// The value of a term. Values of the run are lent and not copied.
+/// The value of a term. Values of the run are borrowed, not copied.
 pub(super) fn evaluate<'a>(
     term: &'a Term,
     scope: &Scope<'a>,
@@ -144,7 +143,7 @@ fn compare(
     })
 }
 
-/// Equal as JSON, where `1` and `1.0` are one number.
+/// JSON equality, where `1` equals `1.0`.
 pub(in crate::definition) fn equal(
     left: &Value,
     right: &Value,
@@ -153,14 +152,14 @@ pub(in crate::definition) fn equal(
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {
             meter.charge(8)?;
-            Ok(numbers(left, right) == Some(Ordering::Equal))
+            Ok(compare_numbers(left, right) == Some(Ordering::Equal))
         }
         _ => meter.equal(left, right),
     }
 }
 
-/// Integers are compared as such: as doubles, many large ones are the same.
-fn numbers(left: &Number, right: &Number) -> Option<Ordering> {
+/// Compares integers exactly. As floating-point numbers, different large integers can be equal.
+fn compare_numbers(left: &Number, right: &Number) -> Option<Ordering> {
     let integer =
         |number: &Number| number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     match (integer(left), integer(right)) {
@@ -171,7 +170,7 @@ fn numbers(left: &Number, right: &Number) -> Option<Ordering> {
 
 fn order(left: &Value, right: &Value, meter: &mut Meter) -> Result<Option<Ordering>, OverBudget> {
     Ok(match (left, right) {
-        (Value::Number(left), Value::Number(right)) => numbers(left, right),
+        (Value::Number(left), Value::Number(right)) => compare_numbers(left, right),
         (Value::String(left), Value::String(right)) => {
             meter.charge(steps(left.len().min(right.len())))?;
             Some(left.cmp(right))
@@ -188,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_and_their_values() {
+    fn expressions_are_evaluated() {
         let outputs = json!({"approved": true, "score": 0.7, "list": [1, {"a": "x"}], "output": {"deep": 3}});
         let variables = json!({"name": "Ada", "count": 2, "approved": false});
         let inputs = json!({"flag": ""});
@@ -226,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_no_expressions() {
+    fn invalid_expressions_are_refused_with_a_position() {
         let expected = |expected, at| ExpressionError::Expected { expected, at };
         let cases = [
             ("", expected("a value", 0)),
             ("a ==", expected("a value", 4)),
             ("(a", expected("`)`", 2)),
             ("a b", expected("the end", 2)),
-            ("'a", expected("the end of the quoted text", 1)),
+            ("'a", expected("a closing quote", 1)),
             ("a[x]", expected("digits and `]`", 2)),
             ("a.", expected("a name", 2)),
             ("1-2", expected("a number", 0)),

@@ -1,31 +1,25 @@
-//! From text to an expression.
+//! Parses expressions.
 
 use serde_json::Value;
 
 use super::{Comparison, MAX_BYTES, MAX_DEPTH, Term};
 
-/// Why a text is no expression.
+/// Why a text is not a valid expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
-    #[error("an expression has at most {MAX_BYTES} bytes, and this one has {0}")]
+    #[error("the expression has {0} bytes; the limit is {MAX_BYTES}")]
     TooLong(usize),
-    /// It is nested too deeply.
-    #[error("an expression is nested at most {MAX_DEPTH} levels deep")]
+    #[error("the expression is nested too deeply; the limit is {MAX_DEPTH} levels")]
     TooDeep,
-    /// Something else stands at a place.
     #[error("expected {expected} at byte {at}")]
-    Expected {
-        /// What would be right.
-        expected: &'static str,
-        at: usize,
-    },
+    Expected { expected: &'static str, at: usize },
 }
 
 pub(super) fn parse(text: &str) -> Result<Term, ExpressionError> {
     if text.len() > MAX_BYTES {
         return Err(ExpressionError::TooLong(text.len()));
     }
-    let mut parser = Parser { text: unwrapped(text.trim()), at: 0 };
+    let mut parser = Parser { text: unwrap_braces(text.trim()), at: 0 };
     let term = parser.any(0)?;
     parser.spaces();
     if parser.at < parser.text.len() {
@@ -34,8 +28,8 @@ pub(super) fn parse(text: &str) -> Result<Term, ExpressionError> {
     Ok(term)
 }
 
-/// Without the `${ }` or `{{ }}` that some authors put around an expression.
-fn unwrapped(text: &str) -> &str {
+/// Removes the `${ }` or `{{ }}` around an expression.
+fn unwrap_braces(text: &str) -> &str {
     for (open, close) in [("${{", "}}"), ("${", "}"), ("{{", "}}")] {
         if let Some(inner) = text.strip_prefix(open).and_then(|rest| rest.strip_suffix(close)) {
             return inner;
@@ -92,7 +86,7 @@ impl Parser<'_> {
 
     fn test(&mut self, depth: usize) -> Result<Term, ExpressionError> {
         let left = self.value(depth)?;
-        // The longer spelling of two that begin alike comes first.
+        // A token comes before the tokens that are prefixes of it.
         let comparisons = [
             ("===", Comparison::Equal),
             ("!==", Comparison::NotEqual),
@@ -150,7 +144,7 @@ impl Parser<'_> {
                 other => text.push(other),
             }
         }
-        Err(self.expected("the end of the quoted text"))
+        Err(self.expected("a closing quote"))
     }
 
     fn number(&mut self) -> Result<Term, ExpressionError> {

@@ -1,4 +1,4 @@
-//! Channels.
+//! Reads channels.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::definition::channel::Reducer;
 use crate::definition::schema::compiled;
 use crate::definition::{Channel, Problem};
 
-/// A year, in milliseconds.
+/// The maximum lifetime of an entry, in milliseconds: one year.
 const MAX_TTL_MS: u64 = 31_536_000_000;
 
 pub(super) fn channels(value: Option<&Value>, problems: &mut Vec<Problem>) -> BTreeMap<String, Channel> {
@@ -34,7 +34,7 @@ fn channel(fields: &mut Fields<'_, '_>) -> Option<Channel> {
         let reducer = Reducer::parse(&name);
         if reducer.is_none() {
             let names =
-                "one of replace, append, merge, counter, votes, feedback, message, or vendor.<org>.<name>";
+                "must be one of replace, append, merge, counter, votes, feedback, message, or vendor.<org>.<name>";
             fields.problem("reducer", names);
         }
         reducer
@@ -44,7 +44,10 @@ fn channel(fields: &mut Fields<'_, '_>) -> Option<Channel> {
     if let (Some(reducer), Some(_)) = (&reducer, ttl_ms)
         && !reducer.ages()
     {
-        fields.problem("ttlMs", "only entries of append, votes and feedback age");
+        fields.problem(
+            "ttlMs",
+            "allowed only for the reducers append, votes and feedback, whose entries expire",
+        );
     }
     let schema_version = fields.optional_integer("schemaVersion", 1, u64::MAX).unwrap_or(1);
     let compatible = fields.value("compatibleWith").and_then(Value::as_array).into_iter().flatten();
@@ -86,7 +89,7 @@ fn channel(fields: &mut Fields<'_, '_>) -> Option<Channel> {
     })
 }
 
-/// Who may read and who may write; nothing for everybody.
+/// The readers and the writers; `None` means all nodes.
 type Access = (Option<Vec<String>>, Option<Vec<String>>);
 
 fn access(fields: &mut Fields<'_, '_>) -> Access {
@@ -96,7 +99,7 @@ fn access(fields: &mut Fields<'_, '_>) -> Access {
         Some(Value::String(word)) if word == "private" => (Some(Vec::new()), Some(Vec::new())),
         Some(Value::Object(sides)) => {
             if let Some(name) = sides.keys().find(|name| !["readers", "writers"].contains(&name.as_str())) {
-                fields.problem(&format!("access/{name}"), "unknown; `readers` and `writers` are known");
+                fields.problem(&format!("access/{name}"), "unknown; use `readers` and `writers`");
             }
             let mut side = |name: &str| {
                 let list = sides.get(name)?;
@@ -106,16 +109,17 @@ fn access(fields: &mut Fields<'_, '_>) -> Access {
                 if names.is_none() {
                     fields.problem(
                         &format!("access/{name}"),
-                        "a list of node ids and types, a `*` at the end allowed",
+                        "must be a list of node ids and node types; a `*` at the end matches any suffix",
                     );
                 }
-                // A side that cannot be read lets nobody in.
+                // An invalid list admits no node.
                 Some(names.unwrap_or_default())
             };
             (side("readers"), side("writers"))
         }
         Some(_) => {
-            fields.problem("access", "`public`, `private`, or an object with `readers` and `writers`");
+            fields
+                .problem("access", "must be `public`, `private`, or an object with `readers` and `writers`");
             (Some(Vec::new()), Some(Vec::new()))
         }
     }

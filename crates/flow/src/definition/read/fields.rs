@@ -1,11 +1,11 @@
-//! Reading the members of an object, and telling what is wrong with them.
+//! Reads the members of an object and collects problems.
 
 use canon::nearest::nearest;
 use serde_json::{Map, Value};
 
 use crate::definition::Problem;
 
-/// An object that is being read.
+/// The members of an object, and its location.
 pub(super) struct Fields<'d, 'p> {
     object: &'d Map<String, Value>,
     path: String,
@@ -17,7 +17,7 @@ impl<'d, 'p> Fields<'d, 'p> {
         Self { object, path, problems }
     }
 
-    /// The fields of a value that has to be an object.
+    /// The members of a value that must be an object.
     pub(super) fn of(value: &'d Value, path: String, problems: &'p mut Vec<Problem>) -> Option<Self> {
         match value {
             Value::Object(object) => Some(Self::new(object, path, problems)),
@@ -58,7 +58,7 @@ impl<'d, 'p> Fields<'d, 'p> {
         match self.object.get(name) {
             Some(Value::String(text)) if (min..=max).contains(&text.chars().count()) => Some(text.clone()),
             Some(Value::String(_)) => {
-                self.problem(name, format!("a text of {min} to {max} characters"));
+                self.problem(name, format!("must be a string of {min} to {max} characters"));
                 None
             }
             Some(_) => {
@@ -84,7 +84,7 @@ impl<'d, 'p> Fields<'d, 'p> {
 
     pub(super) fn one_of(&mut self, name: &str, text: &str, allowed: &[&str]) {
         if !allowed.contains(&text) {
-            self.problem(name, format!("one of {}", allowed.join(", ")));
+            self.problem(name, format!("must be one of {}", allowed.join(", ")));
         }
     }
 
@@ -102,7 +102,7 @@ impl<'d, 'p> Fields<'d, 'p> {
     pub(super) fn optional_integer(&mut self, name: &str, min: u64, max: u64) -> Option<u64> {
         let value = self.object.get(name)?;
         let integer = value.as_u64().or_else(|| {
-            // 5.0 is an integer to JSON Schema, and to authors.
+            // JSON Schema treats 5.0 as an integer.
             let number =
                 value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..=9e15).contains(number))?;
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "just checked")]
@@ -111,11 +111,11 @@ impl<'d, 'p> Fields<'d, 'p> {
         match integer {
             Some(integer) if (min..=max).contains(&integer) => Some(integer),
             _ if max == u64::MAX => {
-                self.problem(name, format!("an integer from {min}"));
+                self.problem(name, format!("must be an integer of at least {min}"));
                 None
             }
             _ => {
-                self.problem(name, format!("an integer from {min} to {max}"));
+                self.problem(name, format!("must be an integer from {min} to {max}"));
                 None
             }
         }
@@ -125,7 +125,7 @@ impl<'d, 'p> Fields<'d, 'p> {
         match self.object.get(name) {
             Some(Value::Array(items)) if (min..=max).contains(&items.len()) => Some(items),
             Some(Value::Array(items)) => {
-                self.problem(name, format!("{min} to {max} items, and there are {}", items.len()));
+                self.problem(name, format!("must have {min} to {max} items, but has {}", items.len()));
                 None
             }
             Some(_) => {
@@ -153,11 +153,11 @@ impl<'d, 'p> Fields<'d, 'p> {
         }
     }
 
-    /// Refuses every member of another name, and says which was probably meant.
+    /// Reports every other member, with a suggestion if a known name is similar.
     pub(super) fn only(&mut self, names: &[&str]) {
         for name in self.object.keys().filter(|name| !names.contains(&name.as_str())) {
             let message = match nearest(name, names.iter().copied(), 1).first() {
-                Some(meant) => format!("unknown; did you mean `{meant}`?"),
+                Some(similar) => format!("unknown; did you mean `{similar}`?"),
                 None => "unknown".to_owned(),
             };
             self.problems.push(Problem::at(format!("{}/{name}", self.path), message));

@@ -1,4 +1,4 @@
-//! Nodes, their inputs, and edges.
+//! Reads nodes, their inputs, and edges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +16,14 @@ use crate::id::NodeId;
 use crate::interrupt::AUTH_REQUIRED;
 
 /// The index of each node, by id.
-pub(super) type Places<'d> = BTreeMap<&'d str, NodeIndex>;
+pub(super) type NodeIndexes<'d> = BTreeMap<&'d str, NodeIndex>;
 
 pub(super) fn nodes<'d>(
     list: &'d [Value],
     capabilities: &Capabilities,
     problems: &mut Vec<Problem>,
-) -> (Vec<Node>, Places<'d>) {
-    let mut indexes = Places::new();
+) -> (Vec<Node>, NodeIndexes<'d>) {
+    let mut indexes = NodeIndexes::new();
     for (index, value) in list.iter().enumerate() {
         if let Some(id) = value.get("id").and_then(Value::as_str)
             && indexes.insert(id, index).is_some()
@@ -36,7 +36,7 @@ pub(super) fn nodes<'d>(
     for (index, value) in list.iter().enumerate() {
         let Some(mut fields) = Fields::of(value, format!("/nodes/{index}"), problems) else { continue };
         let node = node(&mut fields, &indexes, capabilities);
-        // There is one prompt for each key in the life of a run.
+        // In a run, each key is asked at most once.
         if let Some(NodeConfig::Interrupt(interrupt)) = node.as_ref().map(|node| &node.config)
             && let Some(key) = &interrupt.key
             && !keys.insert(key.clone())
@@ -48,7 +48,7 @@ pub(super) fn nodes<'d>(
     (nodes, indexes)
 }
 
-fn node(fields: &mut Fields<'_, '_>, indexes: &Places<'_>, capabilities: &Capabilities) -> Option<Node> {
+fn node(fields: &mut Fields<'_, '_>, indexes: &NodeIndexes<'_>, capabilities: &Capabilities) -> Option<Node> {
     let id = fields.text("id", 1, 128);
     let type_id = fields.text("typeId", 1, 256);
     let name = fields.text("name", 1, 1024);
@@ -105,10 +105,7 @@ fn node(fields: &mut Fields<'_, '_>, indexes: &Places<'_>, capabilities: &Capabi
         }
     }
     if envelope_contract.is_some() && kind.is_some_and(|kind| !kind.asks_models()) {
-        fields.problem(
-            "envelopeContract",
-            "only nodes that ask a model are given envelopes; leave it out here",
-        );
+        fields.problem("envelopeContract", "allowed only on nodes that call a model");
     }
     let declares = kind.and_then(NodeType::input_names).filter(|_| !capabilities.checked_before);
     for name in inputs.into_iter().flat_map(Map::keys) {
@@ -138,7 +135,7 @@ fn position(fields: &mut Fields<'_, '_>) {
     let position = fields.object("position");
     let is_number = |name| position.and_then(|position| position.get(name)).is_some_and(Value::is_number);
     if position.is_some() && !(is_number("x") && is_number("y")) {
-        fields.problem("position", "`x` and `y`, two numbers");
+        fields.problem("position", "must have the numbers `x` and `y`");
     }
 }
 
@@ -146,11 +143,11 @@ fn agent(fields: &mut Fields<'_, '_>) -> Option<Value> {
     let agent = fields.value("agent")?;
     let agent_id = agent.get("agentId").and_then(Value::as_str).unwrap_or_default();
     if !(3..=256).contains(&agent_id.chars().count()) {
-        fields.problem("agent/agentId", "a text of 3 to 256 characters");
+        fields.problem("agent/agentId", "must be a string of 3 to 256 characters");
     }
     if agent.get("channel").is_some() {
-        let problem =
-            Problem::at(format!("{}/agent/channel", fields.path()), "channels of agents are not served here");
+        let message = "channels of agents are not supported by this host";
+        let problem = Problem::at(format!("{}/agent/channel", fields.path()), message);
         fields.push(Problem { required_capability: Some("agents.deployment"), ..problem });
     }
     Some(agent.clone())
@@ -173,20 +170,20 @@ fn kind(
         if capabilities.pack_types.contains(type_id) {
             return Some(NodeType::Pack);
         }
-        // The type is known: what is wrong is the pack, and saying that there is no such type would lead people astray.
+        // A pack provides this type but cannot be used. "Unknown type" would be misleading.
         if let Some(why) = capabilities.refused_types.get(type_id) {
-            let message = format!("{} brings this type, and it is not served: {}", why.pack, why.message);
+            let message = format!("{} provides this type, but it cannot be used: {}", why.pack, why.message);
             fields.push(Problem { refused: Some(why.clone()), ..refused(message, None) });
             return None;
         }
-        let meant = canon::nearest::nearest(type_id, NodeType::all().map(NodeType::as_str), 1);
-        let hint = meant.first().map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-        fields.push(refused(format!("no node type of this name is served here{hint}"), None));
+        let similar = canon::nearest::nearest(type_id, NodeType::all().map(NodeType::as_str), 1);
+        let hint = similar.first().map(|similar| format!("; did you mean `{similar}`?")).unwrap_or_default();
+        fields.push(refused(format!("unknown node type{hint}"), None));
         return None;
     };
     if let Some(capability) = kind.missing_capability(capabilities) {
         fields.push(refused(
-            format!("this type needs `{capability}`, which is not served here"),
+            format!("this type requires `{capability}`, which is not supported by this host"),
             Some(capability),
         ));
     }
@@ -196,7 +193,7 @@ fn kind(
 fn ports(
     fields: &mut Fields<'_, '_>,
     inputs: &Map<String, Value>,
-    indexes: &Places<'_>,
+    indexes: &NodeIndexes<'_>,
 ) -> Vec<(String, PortValue)> {
     let mut ports = Vec::with_capacity(inputs.len());
     for (name, value) in inputs {
@@ -208,13 +205,13 @@ fn ports(
     ports
 }
 
-fn port(value: &Value, indexes: &Places<'_>) -> Result<PortValue, String> {
+fn port(value: &Value, indexes: &NodeIndexes<'_>) -> Result<PortValue, String> {
     let Value::Object(object) = value else {
         return Err("expected an object with `type`".into());
     };
     let text = |name: &str| {
         let text = object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-        text.map(str::to_owned).ok_or_else(|| format!("`{name}`, a text, is required"))
+        text.map(str::to_owned).ok_or_else(|| format!("`{name}` is required and must be a string"))
     };
     let only = |names: &[&str]| match object.keys().find(|name| !names.contains(&name.as_str())) {
         Some(name) => Err(format!("`{name}` is unknown")),
@@ -244,11 +241,11 @@ fn port(value: &Value, indexes: &Places<'_>) -> Result<PortValue, String> {
             only(&["type", "variableName", "optional"])?;
             Ok(PortValue::Variable { name: text("variableName")?, optional })
         }
-        _ => Err("`type` is one of static, expression, connection, variable".into()),
+        _ => Err("`type` must be one of static, expression, connection, variable".into()),
     }
 }
 
-/// Why a node cannot be given an input, where it does not declare one of that name.
+/// The problem with an input name that the node type does not declare.
 fn undeclared(type_id: &str, name: &str, declared: &[&'static str]) -> Option<String> {
     if declared.contains(&name) {
         return None;
@@ -260,8 +257,8 @@ fn undeclared(type_id: &str, name: &str, declared: &[&'static str]) -> Option<St
     Some(format!("`{type_id}` has no input of this name; {advice}"))
 }
 
-/// The input that an edge feeds. One that the author names has to be declared by the target; `input`, where none is named, is
-/// fed only where it is.
+/// The input that an edge feeds. If the author names one, the target must declare it. Otherwise the edge feeds `input`, if the target
+/// declares it.
 fn target_input(
     fields: &mut Fields<'_, '_>,
     target: Option<&Value>,
@@ -285,7 +282,7 @@ fn target_input(
 pub(super) fn edges(
     list: &[Value],
     nodes: &[Value],
-    indexes: &Places<'_>,
+    indexes: &NodeIndexes<'_>,
     capabilities: &Capabilities,
     patterns: Patterns,
     problems: &mut Vec<Problem>,
@@ -314,7 +311,7 @@ pub(super) fn edges(
         let trigger_rule = match fields.optional_text("triggerRule") {
             None => TriggerRule::default(),
             Some(rule) => TriggerRule::parse(&rule).unwrap_or_else(|| {
-                let rules = "one of all_success, any_success, all_complete, none_failed, any_failed";
+                let rules = "must be one of all_success, any_success, all_complete, none_failed, any_failed";
                 fields.problem("triggerRule", rules);
                 TriggerRule::default()
             }),
@@ -344,7 +341,7 @@ pub(super) fn edges(
     edges
 }
 
-/// How much there is to look at for a decision.
+/// An estimate of the work of a decision.
 pub(super) fn weight(nodes: &[Node], edges: &[Edge]) -> u64 {
     let of_node = |node: &Node| {
         let of_port = |port: &PortValue| match port {
@@ -377,7 +374,10 @@ fn condition(value: &Value, patterns: Patterns) -> Result<Condition, String> {
         return Err(format!("`{name}` is unknown"));
     }
     let text = |name: &str| {
-        object.get(name).and_then(Value::as_str).ok_or_else(|| format!("`{name}`, a text, is required"))
+        object
+            .get(name)
+            .and_then(Value::as_str)
+            .ok_or_else(|| format!("`{name}` is required and must be a string"))
     };
     let left = || text("left").map(Path::parse);
     let right = || object.get("right").cloned().unwrap_or(Value::Null);
@@ -386,7 +386,8 @@ fn condition(value: &Value, patterns: Patterns) -> Result<Condition, String> {
         Some("notEquals") => Ok(Condition::NotEquals(left()?, right())),
         Some("contains") => Ok(Condition::Contains(left()?, right())),
         Some("regex") => {
-            let pattern = text("right").map_err(|_| "`right`, a pattern, is required".to_owned())?;
+            let pattern =
+                text("right").map_err(|_| "`right` is required and must be a pattern".to_owned())?;
             let pattern = match patterns.over {
                 None => Pattern::new(pattern)?,
                 Some(_) => Pattern::uncompiled(pattern),
@@ -396,6 +397,6 @@ fn condition(value: &Value, patterns: Patterns) -> Result<Condition, String> {
         Some("expression") => Ok(Condition::Expression(
             Expression::parse(text("expression")?).map_err(|error| error.to_string())?,
         )),
-        _ => Err("`type` is one of expression, equals, notEquals, contains, regex".into()),
+        _ => Err("`type` must be one of expression, equals, notEquals, contains, regex".into()),
     }
 }

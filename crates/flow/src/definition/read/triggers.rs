@@ -1,14 +1,14 @@
-//! Triggers.
+//! Reads triggers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
-use super::nodes::Places;
+use super::nodes::NodeIndexes;
 use crate::definition::trigger::{
-    ATTEMPTS, Listening, MAX_ATTEMPTS, MAX_LISTENING, MAX_NAME_BYTES, MAX_RETRY_DELAY_MS, RETRY_DELAY_MS,
-    SourceKind, UnservedKind, UnservedTrigger,
+    ATTEMPTS, MAX_ATTEMPTS, MAX_MESSAGE_TRIGGERS, MAX_NAME_BYTES, MAX_RETRY_DELAY_MS, MessageTrigger,
+    RETRY_DELAY_MS, SourceKind, UnservedKind, UnservedTrigger,
 };
 use crate::definition::{CalledType, Capabilities, Problem, Surface, Variable};
 use crate::id::NodeId;
@@ -26,25 +26,25 @@ const KINDS: &[&str] = &[
     "channel-write",
 ];
 
-/// What a trigger is read against.
+/// The parts of the workflow that triggers refer to.
 pub(super) struct TriggerContext<'a> {
     pub(super) nodes: &'a [Value],
-    pub(super) indexes: &'a Places<'a>,
+    pub(super) indexes: &'a NodeIndexes<'a>,
     pub(super) variables: &'a [Variable],
     pub(super) capabilities: &'a Capabilities,
-    /// Whether the workflow is one that starts runs by itself.
+    /// Whether the workflow is active, so that its triggers start runs.
     pub(super) is_active: bool,
 }
 
-/// Checks every trigger, and gives those that listen, and those that nothing serves.
+/// Validates all triggers. Returns those that listen for messages, and those that this program does not support.
 pub(super) fn triggers(
     list: &[Value],
     context: &TriggerContext<'_>,
     problems: &mut Vec<Problem>,
-) -> (Vec<Listening>, Vec<UnservedTrigger>) {
+) -> (Vec<MessageTrigger>, Vec<UnservedTrigger>) {
     let mut unserved = Vec::new();
     let (mut ids, mut consumers, mut queues) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    let mut listening: Vec<Listening> = Vec::new();
+    let mut listening: Vec<MessageTrigger> = Vec::new();
     for (index, value) in list.iter().enumerate() {
         let Some(mut fields) = Fields::of(value, format!("/triggers/{index}"), problems) else { continue };
         let id = fields.text("id", 1, 256);
@@ -66,8 +66,8 @@ pub(super) fn triggers(
         }
         let enabled = fields.flag("enabled", true);
         fields.only(&["id", "type", "name", "description", "config", "enabled", "nodeId", "eventType"]);
-        let silent = kind.as_deref().filter(|_| enabled).and_then(UnservedKind::parse);
-        match (&id, silent) {
+        let unsupported = kind.as_deref().filter(|_| enabled).and_then(UnservedKind::parse);
+        match (&id, unsupported) {
             (Some(id), Some(kind)) if context.capabilities.checked_before => {
                 unserved.push(UnservedTrigger { id: id.clone(), kind });
             }
@@ -75,26 +75,26 @@ pub(super) fn triggers(
             (_, None) => {}
         }
         let (Some(id), Some("event")) = (id, kind.as_deref()) else { continue };
-        let Some(found) = listen(&mut fields, id, node_id, context) else { continue };
-        let found = Listening { enabled: enabled && context.is_active, ..found };
-        if !consumers.insert(found.consumer.clone()) {
-            let message = "another trigger of this workflow reads as this consumer; give each a `consumerGroup` of its own";
+        let Some(trigger) = message_trigger(&mut fields, id, node_id, context) else { continue };
+        let trigger = MessageTrigger { enabled: enabled && context.is_active, ..trigger };
+        if !consumers.insert(trigger.consumer.clone()) {
+            let message =
+                "another trigger of this workflow has this consumer name; set a different `consumerGroup`";
             fields.problem("config/consumerGroup", message);
         }
-        if found.kind == SourceKind::Queue && !queues.insert(found.source.clone()) {
+        if trigger.kind == SourceKind::Queue && !queues.insert(trigger.source.clone()) {
             let message =
-                "another trigger of this workflow listens to this queue, and a message starts one run";
+                "another trigger of this workflow listens to this queue; a message can start only one run";
             fields.problem("config/topic", message);
         }
-        if listening.len() == MAX_LISTENING {
-            fields.problem(
-                "type",
-                format!("at most {MAX_LISTENING} triggers of a workflow listen to messages"),
-            );
+        if listening.len() == MAX_MESSAGE_TRIGGERS {
+            let message =
+                format!("at most {MAX_MESSAGE_TRIGGERS} triggers of a workflow can listen for messages");
+            fields.problem("type", message);
         }
-        listening.push(found);
+        listening.push(trigger);
     }
-    unheeded_groups(list, context, problems);
+    check_unused_groups(list, context, problems);
     (listening, unserved)
 }
 
@@ -102,63 +102,66 @@ pub(super) fn triggers(
 fn refuse(fields: &mut Fields<'_, '_>, kind: UnservedKind) {
     let (name, required) = (kind.as_str(), kind.capability());
     let message = format!(
-        "a `{name}` trigger needs `{required}`, which is not served here, so it would never start a run; \
+        "a `{name}` trigger requires `{required}`, which is not supported by this host, so it would never start a run; \
          set `enabled` to false, and start runs with POST /v1/runs"
     );
     let path = format!("{}/type", fields.path());
     fields.push(Problem { required_capability: Some(required), ..Problem::at(path, message) });
 }
 
-/// Refuses a group of consumers where no trigger reads as it: whoever else takes a message is one of all that do.
-fn unheeded_groups(list: &[Value], context: &TriggerContext<'_>, problems: &mut Vec<Problem>) {
+/// Refuses the consumer group of a node that no trigger uses. Only triggers read as a group; a node would silently ignore it.
+fn check_unused_groups(list: &[Value], context: &TriggerContext<'_>, problems: &mut Vec<Problem>) {
     let listens = |trigger: &&Value| trigger.get("type").is_some_and(|kind| kind == "event");
     let named = list.iter().filter(listens).filter_map(|trigger| trigger.get("nodeId")?.as_str());
     let named: BTreeSet<&str> = named.collect();
     for (id, index) in context.indexes {
-        let has_group = giver(id, context).is_some_and(|giver| giver.config.contains_key("consumerGroup"));
+        let has_group =
+            source_node(id, context).is_some_and(|node| node.config.contains_key("consumerGroup"));
         if has_group && !named.contains(id) {
-            let message =
-                "only a trigger reads as a group of consumers; name this node in one, or leave it out";
+            let message = "only a trigger can read as a consumer group; reference this node in a trigger, or remove `consumerGroup`";
             problems.push(Problem::at(format!("/nodes/{index}/config/consumerGroup"), message));
         }
     }
 }
 
-/// The node that a trigger names, where it is one that gives messages.
-struct Giver<'d> {
+/// The node of a trigger, if it is a node that outputs messages.
+struct SourceNode<'d> {
     kind: SourceKind,
     config: &'d Map<String, Value>,
 }
 
-fn giver<'d>(node_id: &str, context: &TriggerContext<'d>) -> Option<Giver<'d>> {
+fn source_node<'d>(node_id: &str, context: &TriggerContext<'d>) -> Option<SourceNode<'d>> {
     let node = context.nodes.get(*context.indexes.get(node_id)?)?;
     let kind = match CalledType::parse(node.get("typeId")?.as_str()?)? {
         CalledType::MessageConsume => SourceKind::Queue,
         CalledType::StreamSubscribe => SourceKind::Stream,
         _ => return None,
     };
-    Some(Giver { kind, config: node.get("config")?.as_object()? })
+    Some(SourceNode { kind, config: node.get("config")?.as_object()? })
 }
 
-/// A trigger that listens to messages; other events are nobody's here.
-fn listen(
+/// A trigger that listens for messages; `None` for other event types.
+fn message_trigger(
     fields: &mut Fields<'_, '_>,
     id: String,
     node_id: Option<String>,
     context: &TriggerContext<'_>,
-) -> Option<Listening> {
+) -> Option<MessageTrigger> {
     let event_type = fields.optional_text("eventType");
     let named =
         event_type.as_deref().map(|text| SourceKind::ALL.into_iter().find(|kind| kind.event_type() == text));
-    let giver = node_id.as_deref().and_then(|node| giver(node, context));
-    let kind = match (named, giver.as_ref().map(|giver| giver.kind)) {
+    let node = node_id.as_deref().and_then(|node| source_node(node, context));
+    let kind = match (named, node.as_ref().map(|node| node.kind)) {
         (Some(Some(named)), given) if node_id.is_none() || given == Some(named) => named,
         (Some(Some(named)), _) => {
-            let wanted = match named {
+            let expected = match named {
                 SourceKind::Queue => CalledType::MessageConsume,
                 SourceKind::Stream => CalledType::StreamSubscribe,
             };
-            fields.problem("nodeId", format!("the node of a `{}` is a `{wanted}`", named.event_type()));
+            fields.problem(
+                "nodeId",
+                format!("the node of a `{}` trigger must be a `{expected}`", named.event_type()),
+            );
             return None;
         }
         (None, Some(given)) => given,
@@ -169,7 +172,7 @@ fn listen(
             SourceKind::Queue => "queueBus.supported",
             SourceKind::Stream => "queueBus.stream.supported",
         };
-        let message = format!("a trigger by messages needs `{required}`, which is not served here");
+        let message = format!("a message trigger requires `{required}`, which is not supported by this host");
         let path = format!("{}/eventType", fields.path());
         fields.push(Problem { required_capability: Some(required), ..Problem::at(path, message) });
     }
@@ -184,7 +187,7 @@ fn listen(
     };
     let path = format!("{}/config", fields.path());
     fields.nested(config, path, |fields| {
-        configured(fields, giver.as_ref(), kind, context).map(|read| Listening {
+        configured(fields, node.as_ref(), kind, context).map(|read| MessageTrigger {
             consumer: read.consumer.unwrap_or_else(|| id.clone()),
             id,
             kind,
@@ -210,7 +213,7 @@ struct Configured {
 
 fn configured(
     fields: &mut Fields<'_, '_>,
-    giver: Option<&Giver<'_>>,
+    node: Option<&SourceNode<'_>>,
     kind: SourceKind,
     context: &TriggerContext<'_>,
 ) -> Option<Configured> {
@@ -218,11 +221,11 @@ fn configured(
     let delay = fields.optional_integer("retryDelayMs", 1, MAX_RETRY_DELAY_MS);
     let inputs = inputs(fields, kind, context);
     let own = ["maxAttempts", "retryDelayMs", "inputs"];
-    let (source, consumer, from_beginning) = if let Some(Giver { config, .. }) = giver {
-        // What the node says is said once.
+    let (source, consumer, from_beginning) = if let Some(SourceNode { config, .. }) = node {
+        // The node has these settings, so the trigger must not repeat them.
         for name in [kind.named_by(), "consumerGroup", "fromBeginning"] {
             if fields.value(name).is_some() {
-                fields.problem(name, "the node of the trigger says this; leave it out here");
+                fields.problem(name, "already set in the node of the trigger; remove it here");
             }
         }
         fields.only(&[&own[..], &[kind.named_by(), "consumerGroup", "fromBeginning"]].concat());
@@ -240,27 +243,27 @@ fn configured(
         (source, consumer, kind == SourceKind::Stream && fields.flag("fromBeginning", false))
     };
     if let Some(source) = &source {
-        name(fields, kind.named_by(), source);
+        check_name(fields, kind.named_by(), source);
     }
     if let Some(consumer) = &consumer {
-        name(fields, "consumerGroup", consumer);
+        check_name(fields, "consumerGroup", consumer);
     }
     let retry_delay_ms = delay.unwrap_or(RETRY_DELAY_MS);
     Some(Configured { source: source?, consumer, from_beginning, max_attempts, retry_delay_ms, inputs })
 }
 
-/// Whether a name is one of a queue, a stream or a consumer.
-fn name(fields: &mut Fields<'_, '_>, member: &str, text: &str) {
+/// Checks the name of a queue, a stream or a consumer.
+fn check_name(fields: &mut Fields<'_, '_>, member: &str, text: &str) {
     if text.is_empty() || text.len() > MAX_NAME_BYTES {
-        fields.problem(member, format!("a name of 1 to {MAX_NAME_BYTES} bytes, and this has {}", text.len()));
+        fields.problem(member, format!("must have 1 to {MAX_NAME_BYTES} bytes, but has {}", text.len()));
     }
     if let Some(control) = text.chars().find(|c| c.is_control()) {
         let code = u32::from(control);
-        fields.problem(member, format!("a name without control characters, and this has U+{code:04X}"));
+        fields.problem(member, format!("must not contain control characters, but contains U+{code:04X}"));
     }
 }
 
-/// Which part of the message each input is.
+/// The JSON pointer of each input into the data of the trigger.
 fn inputs(
     fields: &mut Fields<'_, '_>,
     kind: SourceKind,
@@ -280,7 +283,10 @@ fn inputs(
         let first = pointer.strip_prefix('/').and_then(|rest| rest.split('/').next());
         if !first.is_some_and(|first| [kind.payload(), kind.id()].contains(&first)) {
             let (payload, id) = (kind.payload(), kind.id());
-            fields.problem(&member, format!("a JSON pointer that begins with `/{payload}` or is `/{id}`"));
+            fields.problem(
+                &member,
+                format!("must be a JSON pointer that starts with `/{payload}` or is `/{id}`"),
+            );
         }
         mapped.insert(variable.clone(), pointer.to_owned());
     }
