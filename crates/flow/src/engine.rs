@@ -1,21 +1,20 @@
-//! What a run does next.
+//! Decides what a run does next.
 //!
-//! [`decide`] is given the state of a run and one [`Input`]. It adds events until nothing more can
-//! happen without time, an effect or a person, and says what the host has to do: that, and nothing else,
-//! is what an append holds.
+//! [`decide`] takes the state of a run and one [`Input`]. It adds events until the run needs time, an effect or a person, and returns
+//! these events and the effects that the host must execute. One append stores exactly these events.
 //!
 //! ```text
-//! turn     one input: emits events, each folded as it is made, and asks for effects
-//! drain    from what is ready to what has ended, attempts included; what is ready is in state::schedule
-//! nodes/   what each type of node does, a file per family
-//! ask      interrupts: raised, answered, overdue; whether an answer fits is in crate::interrupt
-//! children child runs, with mapping          halt     pause, resume, cancel, fail
-//! guide    guided sessions of agents         handoff  what agents are handed and give back
-//! recover  going on after a stop or a fork    replay   repeating a run from its log
-//! told     what the host tells while it does the work of a node
-//! inherit  what a fork takes over beside the log
-//! budget   what one decision may compute and record
-//! caps     limits    bounds sizes of values   ports  inputs of nodes   ids      derived, never drawn
+//! turn     one input: emits events, applies each to the state, and requests effects
+//! drain    starts the ready nodes and records their results and retries; state::schedule knows which nodes are ready
+//! nodes/   what each node type does, a file per family
+//! ask      interrupts: opened, answered, timed out; crate::interrupt validates answers
+//! children child runs, with mapping           halt     pause, resume, cancel, fail
+//! guide    guided sessions of agents          handoff  inputs and outputs of the workflow's agent
+//! recover  continues after a restart or fork  replay   repeats a run from its log
+//! report   what the host reports while it executes the effect of a node
+//! inherit  what a fork copies in addition to the log
+//! budget   limits on the computation and the events of one decision
+//! caps     limits of a run    bounds  sizes of values    ports  inputs of nodes    ids  derived, never random
 //! ```
 
 mod ask;
@@ -42,7 +41,9 @@ use canon::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use self::guide::{Deliverable, Equipment, Guide, GuideFailure, GuideResult, ManifestSource, Upstream};
+pub use self::guide::{
+    Deliverable, Equipment, Guide, GuideFailure, GuideResult, ManifestSource, UpstreamArtifact,
+};
 pub use self::limits::Limits;
 pub(crate) use self::nodes::conformance::COST_ATTRIBUTES;
 pub use self::report::{Cause, Report, Reported};
@@ -54,42 +55,42 @@ use crate::interrupt::Via;
 use crate::run::RunStatus;
 use crate::state::RunState;
 
-/// What is around a run: the workflows that it may start, and the agents that stand behind workflows.
+/// The environment of a run: the workflows that it may start, and the agents of workflows.
 ///
-/// It is asked while a run is decided on, and never while one is repeated: the log says what was answered then.
+/// The engine queries it only for new decisions. A replay uses the recorded results instead.
 pub trait Children {
-    /// Whether there is a workflow of that id for the tenant of the run.
+    /// Whether the tenant of the run has a workflow with that id.
     fn exists(&self, workflow_id: &WorkflowId) -> bool;
 
-    /// The agent that stands behind a workflow, where one does: see [`Definition::agent_id`].
+    /// The agent of a workflow, if it has one: see [`Definition::agent_id`].
     fn agent(&self, _workflow_id: &WorkflowId) -> Option<String> {
         None
     }
 
-    /// Whether the host talks with people, rather than asking them one question.
+    /// Whether the host supports conversations. Otherwise people are asked single questions.
     fn converses(&self) -> bool {
         true
     }
 
-    /// Whether the host serves mock nodes, for conformance suites. One whose seams are off does not.
+    /// Whether the host supports mock nodes, for conformance suites. A host without conformance seams does not.
     fn mocks(&self) -> bool {
         true
     }
 
-    /// How sure a decision of an agent has to be, where its pack says so.
+    /// The minimum confidence of an agent's decisions, if its pack defines one.
     fn threshold(&self, _agent_id: &str) -> Option<f64> {
         None
     }
 
-    /// Holds what an agent is handed to the schema that its pack has for it. An agent that is not installed takes anything.
+    /// Validates the input of an agent against the schema of its pack. An agent that is not installed accepts anything.
     ///
     /// # Errors
-    /// Where and how it is not as the schema says, in a sentence that does not repeat the value.
+    /// The location and the kind of the problem, in a sentence that does not repeat the value.
     fn check_task(&self, _agent_id: &str, _task: &Value) -> Result<(), String> {
         Ok(())
     }
 
-    /// Holds what an agent gives back to the schema that its pack has for it.
+    /// Validates the output of an agent against the schema of its pack.
     ///
     /// # Errors
     /// As for [`Children::check_task`].
@@ -104,12 +105,12 @@ impl<F: Fn(&WorkflowId) -> bool> Children for F {
     }
 }
 
-/// Works out what follows from an input: every event that can follow without time, an effect or a person.
+/// Decides what follows from an input: all events that follow without time, an effect or a person.
 ///
-/// The events are folded into `state` already. An input that is late, such as a timer of a node that ended, adds nothing.
+/// The events are already applied to `state`. An outdated input, such as the timer of a node that has ended, adds nothing.
 ///
 /// # Errors
-/// When the input cannot be taken. The state is then as it was.
+/// The input is refused. The state is unchanged then.
 pub fn decide(
     definition: &Definition,
     state: &mut RunState,
@@ -119,135 +120,128 @@ pub fn decide(
     children: &dyn Children,
 ) -> Result<Decision, Refusal> {
     let mut turn = Turn::new(definition, state, now, limits, children);
-    turn.take(input)?;
+    turn.process(input)?;
     Ok(turn.finish())
 }
 
 /// Something that happened to a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// It was created, and begins with [`Input::Create`]. The first input of a run that is created together with the event of its parent
-    /// that names it.
+    /// The run was created together with the event of its parent that names it. It starts with the next [`Input::Create`].
     Begin,
-    /// It was created, or begins after [`Input::Begin`].
+    /// The run was created, or starts after [`Input::Begin`].
     Create,
-    /// The host took it over after a stop: what was under way is begun again.
+    /// The host loaded the run after a restart: active nodes are started again.
     Recover,
-    /// The events before the place of a fork were copied: it goes on from there.
+    /// The events of a fork were copied: the run continues after them.
     Fork,
-    /// The time of a node's timer has come: a delay, a retry, the deadline of an interrupt.
+    /// A timer is due: a delay, a retry, or the deadline of an interrupt.
     TimerDue { timer: TimerKey },
-    /// The run has taken as long as it may.
+    /// The run reached its maximum duration.
     RunDeadline,
-    /// Something happened while an effect is being made, such as the first words of a model. It decides nothing.
-    ActivityTells {
-        /// The node that asked for it.
+    /// The host reports progress of an effect, such as the first chunk of model output. It does not advance the run.
+    ActivityReports {
+        /// The node that requested the effect.
         node_id: NodeId,
-        /// Which of its effects.
+        /// The number of the effect.
         ordinal: u32,
         /// What happened, in order.
-        told: Vec<Reported>,
+        reports: Vec<Reported>,
     },
-    /// An effect was made, or failed.
+    /// An effect was executed, or failed.
     ActivityDone {
-        /// The node that asked for it.
+        /// The node that requested the effect.
         node_id: NodeId,
-        /// Which of its effects.
+        /// The number of the effect.
         ordinal: u32,
-        /// What happened meanwhile, in order.
-        told: Vec<Reported>,
-        /// What came of it.
+        /// What happened during the execution, in order.
+        reports: Vec<Reported>,
+        /// The result of the effect.
         outcome: Result<Value, crate::state::RunError>,
     },
-    /// A child ended. A run that is paused lets this pass, and asks for the child again when it goes on:
-    /// to start a child that is over is to tell its end. So for effects.
+    /// A child run ended. A paused run ignores this, and requests the child again when it is resumed: starting a child that has
+    /// ended reports its end again. The same applies to effects.
     ChildEnded {
-        /// The child.
         run_id: RunId,
         status: RunStatus,
-        /// Its variables at the end, for output mappings.
+        /// Its final variables, for output mappings.
         variables: Map<String, Value>,
-        /// Why, where it failed.
+        /// Why it failed.
         error: Option<crate::state::RunError>,
     },
-    /// A child waits for somebody, or goes on. A run that is paused lets this pass, as it does the end of a child.
+    /// A child run starts to wait for a person, or continues. A paused run ignores this, like the end of a child.
     ChildWaits {
-        /// The child.
         run_id: RunId,
-        /// What it waits for; [`RunStatus::Running`] where it goes on.
+        /// What it waits for; [`RunStatus::Running`] if it continues.
         status: RunStatus,
     },
     /// A child could not be started.
-    ChildRefused {
-        /// The child.
-        run_id: RunId,
-        error: crate::state::RunError,
-    },
-    /// The session of a guided node is there: the node waits for it from now on. A run that is paused lets this pass, and asks
-    /// for the session again when it goes on: to start one that is there is to find it. So for its end.
+    ChildRefused { run_id: RunId, error: crate::state::RunError },
+    /// The session of a guided node exists: the node now waits for it. A paused run ignores this, and requests the session again when it
+    /// is resumed: starting an existing session returns it. The same applies to its end.
     GuideStarted {
-        /// The node that asked for it.
+        /// The node that requested the session.
         node_id: NodeId,
         session_id: String,
     },
-    /// The session of a guided node came to its end, or to none.
+    /// The session of a guided node ended, or failed.
     GuideEnded {
-        /// The node that asked for it.
+        /// The node that requested the session.
         node_id: NodeId,
         session_id: String,
-        /// What came of it.
+        /// The result of the session.
         outcome: Result<GuideResult, GuideFailure>,
     },
-    /// Somebody answered an interrupt.
+    /// An interrupt was answered.
     Resolve {
         /// The node that waits.
         node_id: NodeId,
-        /// The interrupt that is meant; nothing where whichever the node waits for is.
+        /// The answered interrupt; `None` for the current one of the node.
         interrupt_id: Option<InterruptId>,
         /// The answer.
         resume_value: Value,
-        /// Who, an opaque name.
+        /// The principal who answered.
         by: Principal,
-        /// The roles and scopes that the caller has, for gates that ask for one.
+        /// The roles and scopes of the caller, for gates that require one.
         grants: Vec<String>,
-        /// How it came.
+        /// How the answer reached the host.
         via: Via,
     },
-    /// Somebody sets variables from outside, as a test of a host does.
+    /// Sets variables from outside the run. Tests of a host use it.
     Assign { variables: Map<String, Value> },
-    /// Somebody wants it to end.
+    /// Cancels the run.
     Cancel {
         reason: Option<String>,
         by: Principal,
-        /// The parent whose end this follows, for a cascade.
+        /// The parent whose end cancels this run.
         parent_run_id: Option<RunId>,
     },
-    /// Somebody wants it to halt.
+    /// Pauses the run.
     Pause {
         reason: Option<String>,
-        /// What happens to the node that works.
+        /// What happens to active nodes.
         policy: DrainPolicy,
     },
-    /// Somebody wants it to go on.
+    /// Resumes the run.
     Resume { reason: Option<String> },
 }
 
-/// What happens to the nodes that work when a run is paused. No other node begins either way.
+/// What happens to active nodes when a run is paused. No other node starts in either case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DrainPolicy {
-    /// The run is paused at once. The host brings an effect that was begun to its end, because nobody can undo it, and what came of it is
-    /// recorded when the run goes on.
+    /// The run is paused immediately. The host still completes an effect that it has started, because effects cannot be undone. The result is
+    /// recorded when the run is resumed.
     Immediate,
-    /// They work on to their end, which is recorded, and then the run is paused.
+    /// Active nodes continue until they end, and their results are recorded. Then the run is paused.
     #[default]
     DrainCurrentNode,
 }
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TimerKey {
-    /// A node's own: a delay, or the pause before another attempt.
+    /// A delay of a node, or the delay before a retry.
     Node { node_id: NodeId, iteration: u32, attempt: u32 },
     /// The deadline of an interrupt.
     Interrupt { interrupt_id: InterruptId },
@@ -255,169 +249,162 @@ pub enum TimerKey {
     Run,
 }
 
-/// Something that the host has to do once the events are durable.
+/// Something that the host must do after the events are durable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Wake the run at that moment.
+    /// Wake the run at that time.
     SetTimer { timer: TimerKey, at: Timestamp },
-    /// The timer is not needed any more.
+    /// Remove a timer.
     ClearTimer { timer: TimerKey },
     /// Start a child run.
     StartChild(StartChild),
-    /// End a child run.
+    /// Cancel a child run.
     CancelChild { run_id: RunId },
-    /// Make an effect, once, under its layer-2 identity.
+    /// Execute an effect, at most once per id.
     Activity(Activity),
-    /// Equip an agent and start a guided session, once; or wait for the one that was started.
+    /// Prepare the workspace of an agent and start a guided session, at most once; or wait for the existing session.
     Guide(Box<Guide>),
-    /// A guided session is not waited for any more.
+    /// Stop waiting for a guided session.
     EndGuide {
-        /// The node that waited.
+        /// The node that waited for it.
         node_id: NodeId,
         session_id: String,
     },
-    /// Somebody is needed: call back, where the run was created with an address.
+    /// An interrupt was opened: call the callback URL, if the run has one.
     InterruptRaised {
         /// The node that waits.
         node_id: NodeId,
     },
-    /// An interrupt is over, one way or another.
+    /// An interrupt was closed, for any reason.
     InterruptClosed { interrupt_id: InterruptId },
-    /// An artifact to keep.
+    /// Store an artifact.
     StoreArtifact { artifact_id: ArtifactId, document: Value },
 }
 
-/// A child to start.
+/// A child run to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StartChild {
-    /// Its id, derived from the parent, the node and the place, so that starting it twice starts it once.
+    /// The id, derived from the parent, the node and the index of the child. Starting the same child again has no effect.
     pub run_id: RunId,
     pub workflow_id: WorkflowId,
     pub inputs: Map<String, Value>,
-    /// What it is linked to.
+    /// The link to the parent.
     pub parent: crate::run::Parent,
 }
 
-/// An effect to make.
+/// An effect to execute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Activity {
-    /// The node that asks for it.
+    /// The node that requests it.
     pub node_id: NodeId,
-    /// Which of its effects: see [`NodeState::ordinal`](crate::state::NodeState::ordinal).
+    /// The number of the effect: see [`NodeState::ordinal`](crate::state::NodeState::ordinal).
     pub ordinal: u32,
-    /// The identity under which it is made at most once.
+    /// The id of the effect. The host executes an effect at most once per id.
     pub logical_invocation_id: EffectId,
-    /// What to do.
+    /// What to execute.
     pub request: ActivityRequest,
 }
 
-/// The effects that nodes can ask for.
+/// The effects that nodes can request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ActivityRequest {
-    /// Look up a secret and give its digest and length, never the value.
+    /// Read a secret and return its digest and length, never the value.
     SecretFingerprint { secret_id: String },
-    /// Do the work of a node.
-    Call(Box<Call>),
-    /// Something that a test can count: adds one to a counter of the run.
-    Count {
-        /// Which counter.
-        name: String,
-    },
+    /// Execute a node.
+    Call(Box<NodeCall>),
+    /// Increment a counter of the run, which tests can read.
+    Count { name: String },
 }
 
-/// The work of a node that the host does.
+/// A node that the host executes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
+pub struct NodeCall {
     /// The type of the node.
     pub type_id: String,
-    /// What the author configured.
+    /// The configuration of the node.
     pub config: Map<String, Value>,
-    /// What the node was given.
+    /// The inputs of the node.
     pub inputs: Map<String, Value>,
-    /// The variables of the run when it was asked for.
+    /// The variables of the run when the effect was requested.
     pub variables: Map<String, Value>,
-    /// The channels of the run when it was asked for, as the node finds them. Only those who bring nodes of packs get any.
+    /// The channels of the run when the effect was requested, as the node sees them. Empty except for nodes of packs.
     pub channels: crate::channel::ChannelView,
-    /// What the caller of the run configured.
+    /// The options of the run.
     pub configurable: Map<String, Value>,
-    /// What the caller of the run said about it.
+    /// The caller's metadata of the run.
     pub metadata: Map<String, Value>,
     /// The agent that the node is pinned to.
     pub agent: Option<Value>,
-    /// The prompts that the workflow falls back on, by what they are for.
+    /// The default prompts of the workflow, by purpose.
     pub prompt_refs: Option<Value>,
     pub attempt: u32,
-    /// Whether the run was created with a key for tests.
+    /// Whether the run was created with a test key.
     pub is_test: bool,
-    /// Which envelopes of a model the node takes, as its author says.
+    /// The envelope types of a model that the node accepts, as configured by its author.
     pub envelope_contract: Option<Value>,
-    /// How often the work may ask people.
+    /// The maximum number of questions to people.
     pub clarification_rounds: u32,
-    /// What the node goes on with, where it waited for somebody.
+    /// The answer with which the node continues, if it waited for an interrupt.
     pub resumption: Option<Resumption>,
 }
 
-/// The answer that a node waited for in the middle of its work.
+/// The answer that a node waited for during its execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resumption {
-    /// The identity of the work that ended by waiting.
+    /// The id of the effect that ended by waiting.
     pub invocation: EffectId,
     /// The answer.
     pub value: Value,
 }
 
-/// What followed from an input.
+/// The result of an input.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// The events, in order, already folded into the state.
+    /// The events in order, already applied to the state.
     pub events: Vec<Event>,
-    /// What the host has to do once they are durable.
+    /// What the host must do after the events are durable.
     pub effects: Vec<Effect>,
     pub before: RunStatus,
 }
 
-/// Why an input was not taken. The state is as it was.
+/// Why an input was refused. The state is unchanged.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
-    /// There is no interrupt at that node.
-    #[error("nothing is pending at that node")]
+    /// The node has no interrupt.
+    #[error("the node has no open interrupt")]
     NoInterrupt,
-    /// The interrupt was resolved already.
-    #[error("the interrupt was resolved already")]
+    /// The interrupt was already resolved.
+    #[error("the interrupt was already resolved")]
     AlreadyResolved,
-    /// The interrupt ended with its run.
+    /// The interrupt was closed with its run.
     #[error("the interrupt ended with its run")]
     InterruptGone,
-    /// The answer is not one that was asked for.
+    /// The answer is invalid.
     #[error("{message}")]
     BadAnswer {
-        /// What is wrong with it.
         message: String,
-        /// More.
+        /// Machine-readable details.
         details: Value,
-        /// Whether it is well formed and only does not match, as with a correlation.
+        /// Whether the answer is well-formed but does not match, for example a correlation.
         semantic: bool,
     },
-    /// The interrupt takes no answer this way, or from this caller.
+    /// The interrupt cannot be answered this way, or by this caller.
     #[error("{message}")]
     Forbidden { message: String },
-    /// Nobody answers this interrupt: it ends with a guided session.
+    /// The interrupt of a guided node cannot be answered: it is resolved by its guided session.
     #[error(
-        "the node waits for guided session {session_id}, and nobody answers in its place; continue or cancel it"
+        "the node waits for guided session {session_id} and cannot be answered directly; continue the session or cancel the run"
     )]
     Guided { session_id: String },
-    /// The run is paused already, or will be once the nodes that work have ended.
-    #[error("{}", if *.draining { "the run is being paused: it halts once its running nodes have ended" } else { "the run is paused" })]
+    /// The run is already paused, or will be when its active nodes have ended.
+    #[error("{}", if *.draining { "the run is being paused: it pauses when its active nodes have ended" } else { "the run is paused" })]
     Paused {
-        /// Since when, or when it was asked for.
+        /// When it was paused, or when the pause was requested.
         since: Timestamp,
-        /// Whether nodes still work.
+        /// Whether nodes are still active.
         draining: bool,
     },
-    /// The state of the run does not allow it.
+    /// The status of the run does not allow the input.
     #[error("the run is {status}")]
-    Conflict {
-        /// The state.
-        status: RunStatus,
-    },
+    Conflict { status: RunStatus },
 }

@@ -199,10 +199,10 @@ impl<'s> OpenInterrupt<'s> {
 
 /// The node that the run waits for: a suspended one if the run waits or is paused, otherwise the first active one.
 fn current<'d>(definition: &'d Definition, state: &RunState) -> Option<&'d str> {
-    let under_way = state.under_way(definition);
-    let suspended = under_way.iter().find(|node| state.nodes[**node].status == NodeStatus::Suspended);
+    let active = state.active_nodes(definition);
+    let suspended = active.iter().find(|node| state.nodes[**node].status == NodeStatus::Suspended);
     let waits = state.status.is_waiting() || state.status == RunStatus::Paused;
-    let node = suspended.filter(|_| waits).or(under_way.first())?;
+    let node = suspended.filter(|_| waits).or(active.first())?;
     Some(definition.nodes[*node].id.as_str())
 }
 

@@ -524,7 +524,7 @@ impl RunState {
             return None;
         }
         let mut awaited = Vec::new();
-        for node in self.under_way(definition).into_iter().map(|node| &self.nodes[node]) {
+        for node in self.active_nodes(definition).into_iter().map(|node| &self.nodes[node]) {
             if node.status != NodeStatus::Running {
                 continue;
             }
@@ -540,7 +540,7 @@ impl RunState {
     }
 
     /// Whether a node is being executed: it has started, is not between two attempts, and does not only wait for children that wait for people.
-    pub(crate) fn is_at_work(&self, definition: &Definition) -> bool {
+    pub(crate) fn is_executing(&self, definition: &Definition) -> bool {
         let held = &self.schedule.held;
         self.schedule.active.difference(held).any(|rank| {
             let node = &self.nodes[definition.graph.order[*rank]];
@@ -549,7 +549,7 @@ impl RunState {
     }
 
     /// The nodes that are running or suspended, in the order in which the engine processes them.
-    pub fn under_way(&self, definition: &Definition) -> Vec<NodeIndex> {
+    pub fn active_nodes(&self, definition: &Definition) -> Vec<NodeIndex> {
         self.schedule.active.iter().map(|rank| definition.graph.order[*rank]).collect()
     }
 }

@@ -36,7 +36,7 @@ use flow::definition::{
     CalledType, Capabilities, Definition, ExposedType, Family, NodeType, PackTypes, Problem, RefusedTypes,
     ServedSurfaces,
 };
-use flow::engine::{Call, Report, Reported};
+use flow::engine::{NodeCall, Report, Reported};
 use flow::event::EventKind;
 use flow::event::data::value::LogAppended;
 use flow::failure::FailureCode;
@@ -91,7 +91,7 @@ pub struct Asked<'a> {
     pub again: bool,
     pub now: Timestamp,
     /// What to do.
-    pub call: &'a Call,
+    pub call: &'a NodeCall,
     /// What was kept of the work that this goes on with, where it waited for somebody.
     pub kept: Option<&'a Value>,
     /// Where parts of it are written down.

@@ -1,4 +1,4 @@
-//! Raising interrupts, and what follows from an answer.
+//! Interrupts: opening them, and what follows from an answer.
 
 use std::borrow::Cow;
 
@@ -19,60 +19,61 @@ use crate::id::{InterruptId, NodeId};
 use crate::interrupt::{self, Ballot, Decided, InterruptKind, Judgement, Reply};
 use crate::state::{AnswerState, Interrupt, Outcome, RunError};
 
-/// Who decides when nobody does.
+/// The principal of decisions that the host makes itself.
 pub(super) const HOST: &str = "host";
 
-/// Something to ask.
+/// A question to a person or an external system.
 pub(super) struct Question {
     pub(super) kind: InterruptKind,
     pub(super) data: Value,
     pub(super) resume_schema: Option<Value>,
     pub(super) timeout_ms: Option<u64>,
-    /// More for `node.suspended`.
-    pub(super) why: Why,
+    /// Additional members of `node.suspended`.
+    pub(super) why: SuspendReason,
     pub(super) cause: Option<u64>,
-    pub(super) outside: Outside,
+    pub(super) origin: ExternalOrigin,
 }
 
-/// Why a node is suspended, beside the interrupt that it raises.
+/// Why a node is suspended, in addition to its interrupt.
 #[derive(Default)]
-pub(super) struct Why {
+pub(super) struct SuspendReason {
     pub(super) reason: Option<Cow<'static, str>>,
     pub(super) conversation_id: Option<String>,
-    /// The agent that was unsure, how sure it was, and how sure it has to be.
-    pub(super) unsure: Option<Unsure>,
+    /// The agent, its confidence, and the required confidence.
+    pub(super) low_confidence: Option<LowConfidence>,
 }
 
-/// A decision that is too unsure.
-pub(super) struct Unsure {
+/// A decision with too low confidence.
+pub(super) struct LowConfidence {
     pub(super) agent_id: String,
     pub(super) observed: f64,
     pub(super) threshold: f64,
 }
 
-impl Why {
+impl SuspendReason {
     pub(super) fn reason(reason: &'static str) -> Self {
         Self { reason: Some(reason.into()), ..Self::default() }
     }
 }
 
-/// Where a question comes from that somebody outside asks.
+/// The origin of a question that a pack or an external system asks.
 #[derive(Default)]
-pub(super) struct Outside {
-    /// What it follows from, where that is no event of the run.
+pub(super) struct ExternalOrigin {
+    /// The id of the cause, if it is not an event of the run.
     pub(super) causation_id: Option<String>,
-    /// Whether it may be believed. The interrupt itself is closed, so that it is said in the events beside it.
+    /// Whether the content is trusted. The protocol does not allow this member in the interrupt, so it is recorded in the neighbouring events.
     pub(super) content_trust: Option<Value>,
 }
 
 impl Question {
-    /// What an operator is asked about a decision that is too unsure.
-    pub(super) fn low_confidence(unsure: Unsure, decision: &Value) -> Self {
-        let Unsure { agent_id, observed, threshold } = &unsure;
+    /// The question to an operator about a decision with low confidence.
+    pub(super) fn low_confidence(low_confidence: LowConfidence, decision: &Value) -> Self {
+        let LowConfidence { agent_id, observed, threshold } = &low_confidence;
         let data = json!({
             "agentId": agent_id, "threshold": threshold, "observed": observed, "decision": decision,
         });
-        let why = Why { unsure: Some(unsure), ..Why::reason("low-confidence") };
+        let why =
+            SuspendReason { low_confidence: Some(low_confidence), ..SuspendReason::reason("low-confidence") };
         Self { why, ..Self::new(InterruptKind::LowConfidence, data) }
     }
 
@@ -82,15 +83,15 @@ impl Question {
             data,
             resume_schema: None,
             timeout_ms: None,
-            why: Why::default(),
+            why: SuspendReason::default(),
             cause: None,
-            outside: Outside::default(),
+            origin: ExternalOrigin::default(),
         }
     }
 }
 
 impl Turn<'_> {
-    /// Suspends a node until somebody answers.
+    /// Suspends a node until its question is answered.
     pub(super) fn raise(&mut self, node: NodeIndex, question: Question) {
         let count = self.state.nodes[node].interrupts;
         let recorded = match self.recorded_data() {
@@ -99,7 +100,7 @@ impl Turn<'_> {
         };
         let id = recorded
             .unwrap_or_else(|| ids::interrupt_id(&self.state.genesis.run_id, &self.node(node).id, count));
-        // There is one prompt for each key in the life of a run.
+        // In a run, each key is asked at most once.
         let own_key = if let NodeConfig::Interrupt(config) = &self.node(node).config
             && count == 0
         {
@@ -108,11 +109,11 @@ impl Turn<'_> {
             None
         };
         let key = own_key.unwrap_or_else(|| id.as_str().to_owned());
-        let Question { kind, data, resume_schema, timeout_ms, why, cause, outside } = question;
-        let Outside { causation_id, content_trust } = outside;
-        let (agent_id, observed, threshold) = match why.unsure {
-            Some(unsure) => {
-                let Unsure { agent_id, observed, threshold } = unsure;
+        let Question { kind, data, resume_schema, timeout_ms, why, cause, origin } = question;
+        let ExternalOrigin { causation_id, content_trust } = origin;
+        let (agent_id, observed, threshold) = match why.low_confidence {
+            Some(low_confidence) => {
+                let LowConfidence { agent_id, observed, threshold } = low_confidence;
                 (Some(agent_id), Number::from_f64(observed), Number::from_f64(threshold))
             }
             None => (None, None, None),
@@ -143,10 +144,10 @@ impl Turn<'_> {
             timeout_ms,
         };
         let cause = causation_id.clone().or_else(|| self.id_of(cause));
-        let asked = self.emit_because(requested, Some(node), cause);
+        let asked = self.emit_with_cause(requested, Some(node), cause);
         if let Some(announced) = announced {
             let cause = causation_id.or_else(|| self.id_of(Some(asked)));
-            self.emit_because(announced, Some(node), cause);
+            self.emit_with_cause(announced, Some(node), cause);
         }
         self.ask_host(Effect::InterruptRaised { node_id: self.node(node).id.clone() });
         if let Some(timeout) = timeout_ms {
@@ -155,7 +156,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The event of the family that the interrupt is of.
+    /// The additional event of approvals and clarifications.
     fn announcement(
         &self,
         node: NodeIndex,
@@ -167,7 +168,7 @@ impl Turn<'_> {
         let (interrupt_id, node_id) = (interrupt_id.clone(), self.node_id(node));
         let member = |name: &str| data.get(name).cloned();
         match kind {
-            // A governance gate asks through `interrupt.requested` alone.
+            // A governance gate records only `interrupt.requested`.
             InterruptKind::Approval if self.node(node).kind == NodeType::GovernanceGate => None,
             InterruptKind::Approval => {
                 let requested = ApprovalRequested {
@@ -196,7 +197,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Somebody answered what a node waits for, or one interrupt of it and no other.
+    /// Answers the open interrupt of a node. If `interrupt_id` is given, it must be that interrupt.
     pub(super) fn resolve(
         &mut self,
         node_id: &NodeId,
@@ -212,7 +213,7 @@ impl Turn<'_> {
                 AnswerState::None => Refusal::NoInterrupt,
             });
         };
-        // The node has gone on since, and waits for something else.
+        // The node has continued since then, and waits for another interrupt.
         if interrupt_id.is_some_and(|meant| *meant != open.id) {
             return Err(Refusal::AlreadyResolved);
         }
@@ -231,7 +232,7 @@ impl Turn<'_> {
                 self.log(node, "somebody asked back", fields);
             }
             Judgement::Voted(ballot) => {
-                self.tell_vote(node, &ballot, value, None, asked);
+                self.record_vote(node, &ballot, value, None, asked);
             }
             Judgement::Exchanged(content) => {
                 nodes::exchange(self, node, &content, by, asked);
@@ -239,7 +240,7 @@ impl Turn<'_> {
             Judgement::Decided(decided) => {
                 self.close(node, &decided, None);
                 if !self.is_halted() {
-                    self.proceed(node);
+                    self.resume_node(node);
                     self.drain();
                 }
             }
@@ -247,7 +248,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Nobody answered in time. An approval is then a rejection: silence approves nothing.
+    /// An interrupt was not answered in time. For an approval, this is a rejection: no answer never means approval.
     pub(super) fn interrupt_due(&mut self, node: NodeIndex) {
         let Some(open) = self.state.interrupts.get(&self.node(node).id) else { return };
         let Some(deadline) = open.deadline else { return };
@@ -273,11 +274,11 @@ impl Turn<'_> {
             Decided { value, outcome: Outcome::TimedOut, by: HOST.into(), ballot: None, turn: None };
         self.end_guide(node);
         self.close(node, &decided, Some(ResolveReason::Timeout));
-        self.proceed(node);
+        self.resume_node(node);
         self.drain();
     }
 
-    /// Records that an interrupt is over.
+    /// Records that an interrupt is closed.
     pub(super) fn close(&mut self, node: NodeIndex, decided: &Decided, reason: Option<ResolveReason>) {
         let Some(open) = self.state.interrupts.get(&self.node(node).id).cloned() else { return };
         let resolved = InterruptResolved {
@@ -291,16 +292,16 @@ impl Turn<'_> {
             resume_value: decided.value.clone(),
         };
         let cause = self.emit(resolved, Some(node), Some(open.sequence));
-        self.tell_family(node, &open, decided, cause);
+        self.record_resolution(node, &open, decided, cause);
         self.close_interrupt(open.id, open.deadline.is_some());
     }
 
-    /// The event of the family that the interrupt is of.
-    fn tell_family(&mut self, node: NodeIndex, open: &Interrupt, decided: &Decided, cause: u64) {
+    /// Records the additional event of approvals, clarifications and conversations.
+    fn record_resolution(&mut self, node: NodeIndex, open: &Interrupt, decided: &Decided, cause: u64) {
         match open.kind {
             InterruptKind::Approval => match &decided.ballot {
                 Some(ballot) => {
-                    self.tell_vote(node, ballot, &decided.value, Some(decided.outcome), Some(cause));
+                    self.record_vote(node, ballot, &decided.value, Some(decided.outcome), Some(cause));
                 }
                 None if self.node(node).kind == NodeType::GovernanceGate => {
                     let rejected = ApprovalRejected {
@@ -320,7 +321,7 @@ impl Turn<'_> {
                 let (answered_by, node_id) = (decided.by.clone(), self.node_id(node));
                 self.emit(ClarificationResolved { answered_by, answers, node_id }, Some(node), Some(cause));
             }
-            InterruptKind::ConversationExchange => nodes::hang_up(self, node, open, decided, cause),
+            InterruptKind::ConversationExchange => nodes::end_conversation(self, node, open, decided, cause),
             InterruptKind::Clarification
             | InterruptKind::ExternalEvent
             | InterruptKind::Custom
@@ -330,7 +331,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Somebody's decision, without anything beside it.
+    /// A decision at a gate, without optional members.
     fn received(&self, node: NodeIndex, action: &str, by: &str) -> ApprovalReceived {
         ApprovalReceived {
             action: action.to_owned(),
@@ -346,7 +347,7 @@ impl Turn<'_> {
         }
     }
 
-    fn tell_vote(
+    fn record_vote(
         &mut self,
         node: NodeIndex,
         ballot: &Ballot,
@@ -356,7 +357,7 @@ impl Turn<'_> {
     ) {
         let progress = QuorumProgress { granted: ballot.granted, required: ballot.required };
         if self.node(node).kind == NodeType::GovernanceGate {
-            // These payloads are closed: they name the gate, and not the node.
+            // The protocol allows no other members here: the gate is named by `gateId`, not by `nodeId`.
             let (gate_id, principal) = (self.node_id(node), ballot.voter.clone());
             let reason = ballot.reason.clone();
             let vote: EventData = match ballot.action.as_str() {
@@ -381,8 +382,8 @@ impl Turn<'_> {
         self.emit(received, Some(node), cause);
     }
 
-    /// Lets a node go on with the answer that is recorded.
-    pub(super) fn proceed(&mut self, node: NodeIndex) {
+    /// Continues a node with the recorded answer.
+    pub(super) fn resume_node(&mut self, node: NodeIndex) {
         let AnswerState::Given(resolution) = self.state.nodes[node].answer.clone() else { return };
         if self.state.nodes[node].status != crate::state::NodeStatus::Running {
             let resumed = NodeResumed {
@@ -396,8 +397,8 @@ impl Turn<'_> {
         self.settle(node, step, Some(resolution.sequence));
     }
 
-    /// Why a node fails whose interrupt nobody answered.
+    /// The error of a node whose interrupt timed out.
     pub(super) fn timed_out() -> RunError {
-        RunError::of(FailureCode::InterruptTimeout, "nobody answered in time")
+        RunError::of(FailureCode::InterruptTimeout, "the interrupt was not answered in time")
     }
 }

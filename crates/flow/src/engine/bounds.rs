@@ -1,7 +1,7 @@
-//! How large a value may be that a node is given, gives, or is answered with.
+//! The maximum size of values: inputs and outputs of nodes, and answers.
 //!
-//! A node can put what another gave inside of what it gives itself. In a loop that is a value that doubles with every round, and one
-//! that is nested deeper with every round than the reader of the log goes. Both end at the node that would pass them on.
+//! A node can nest the outputs of another node in its own. In a loop, such a value doubles in size with every iteration, or becomes more
+//! deeply nested than the reader of the log allows. The limits stop it at the node that would pass it on.
 
 use canon::json;
 use serde::{Deserialize, Serialize};
@@ -11,41 +11,40 @@ use super::{Refusal, Reported};
 use crate::failure::FailureCode;
 use crate::state::RunError;
 
-/// The deepest value. The log is read to 128 levels, and an event puts a handful around its values.
+/// The maximum nesting of a value. The reader of the log allows 128 levels, and an event adds a few levels around its values.
 pub const MAX_VALUE_DEPTH: usize = 96;
-/// The most bytes that the texts and numbers of one value take, about. A run folds to one state in memory, and a thousand such
-/// values still fit there.
+/// The approximate maximum size of a value, in bytes. The state of a run is kept in memory, where a thousand such values still fit.
 pub const MAX_VALUE_BYTES: usize = 4 << 20;
 
-/// How many tokens of its reasons an agent tells where the caller wants a summary.
+/// The maximum number of tokens of an agent's reasoning, if the caller wants a summary.
 pub const MAX_REASONING_TOKENS: usize = 512;
-/// The same in bytes, four for a token.
+/// The same limit in bytes, at four bytes per token.
 pub const MAX_REASONING_BYTES: usize = 4 * MAX_REASONING_TOKENS;
 
-/// How often one run may be told something that decides nothing: a vote of several, a turn of a conversation, a question
-/// back, a pause. Whoever talks on without end would make a log that takes longer to fold with every word.
+/// The maximum number of inputs of one run that do not advance it: votes, turns of a conversation, questions at a gate, pauses. Without a
+/// limit, a talkative caller could grow the log indefinitely.
 pub const MAX_ROUNDS: u64 = 10_000;
-/// How many bytes that may be, about: a conversation is in the snapshot, which is written anew with every turn.
+/// The approximate total size of these inputs, in bytes. Snapshots contain conversations, and a snapshot is written with every turn.
 pub const MAX_ROUND_BYTES: u64 = 16 << 20;
 
-/// What a run was told that decided nothing.
+/// The inputs of a run that did not advance it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rounds {
-    /// How often.
+    /// Their number.
     pub count: u64,
-    /// How many bytes, about.
+    /// Their approximate total size.
     pub bytes: u64,
 }
 
 impl Rounds {
-    /// One more, with what was said.
+    /// Counts one more.
     pub(crate) fn add(&mut self, payload: &Map<String, Value>) {
         let said = payload.values().map(size).sum::<u64>();
         self.count = self.count.saturating_add(1);
         self.bytes = self.bytes.saturating_add(said);
     }
 
-    /// Whether there may be another.
+    /// Checks that another one is allowed.
     pub(super) fn check(self, said: &Value) -> Result<(), Refusal> {
         let bytes = self.bytes.saturating_add(size(said));
         let (what, limit, observed) = if self.count >= MAX_ROUNDS {
@@ -57,7 +56,7 @@ impl Rounds {
         };
         Err(Refusal::BadAnswer {
             message: format!(
-                "the run takes at most {limit} {what} that decide nothing; give one that decides, or cancel the run"
+                "the run has reached its limit of {limit} {what} that do not decide; answer with a decision, or cancel the run"
             ),
             details: serde_json::json!({"limit": limit, "observed": observed}),
             semantic: true,
@@ -65,31 +64,31 @@ impl Rounds {
     }
 }
 
-/// How many bytes a value takes, about, up to the largest that there may be.
+/// The approximate size of a value in bytes, at most [`MAX_VALUE_BYTES`].
 fn size(value: &Value) -> u64 {
     let taken = MAX_VALUE_BYTES - rest(value, MAX_VALUE_BYTES).unwrap_or(0);
     u64::try_from(taken).unwrap_or(u64::MAX)
 }
 
-/// How much may happen while the host does the work of one node. A model's answer comes in pieces; the host puts small ones together.
-pub const MAX_TOLD: usize = 2000;
+/// The maximum number of reports during one effect. Model output arrives in chunks; the host combines small ones.
+pub const MAX_REPORTS: usize = 2000;
 
-/// Checks what happened while the host worked.
-pub(super) fn check_told(told: &[Reported]) -> Result<(), RunError> {
-    if told.len() > MAX_TOLD {
-        let message = format!("the work of a node may tell {MAX_TOLD} things, and not {}", told.len());
+/// Checks the reports of an effect.
+pub(super) fn check_reports(reports: &[Reported]) -> Result<(), RunError> {
+    if reports.len() > MAX_REPORTS {
+        let message = format!("the node sent {} reports; the limit is {MAX_REPORTS}", reports.len());
         return Err(RunError::of(FailureCode::ValidationError, message));
     }
-    told.iter().try_for_each(|told| check("what happened in an effect", &told.payload()))
+    reports.iter().try_for_each(|report| check("a report of the node", &report.payload()))
 }
 
-/// The first of what happened, as far as it is within the bounds and decides nothing.
-pub(super) fn told_within(told: Vec<Reported>) -> Vec<Reported> {
-    let fits = |told: &Reported| check("", &told.payload()).is_ok() && !told.decides();
-    told.into_iter().take(MAX_TOLD).take_while(fits).collect()
+/// The first reports that are within the limits and do not change the run.
+pub(super) fn valid_prefix(reports: Vec<Reported>) -> Vec<Reported> {
+    let is_valid = |report: &Reported| check("", &report.payload()).is_ok() && !report.changes_run();
+    reports.into_iter().take(MAX_REPORTS).take_while(is_valid).collect()
 }
 
-/// Checks what a node is given or gives.
+/// Checks the inputs or outputs of a node.
 pub(super) fn check(what: &str, members: &Map<String, Value>) -> Result<(), RunError> {
     let problem = members.values().find_map(problem).or_else(|| {
         let whole = members
@@ -110,7 +109,7 @@ pub(crate) fn check_value(what: &str, value: &Value) -> Result<(), RunError> {
     }
 }
 
-/// Checks what came from outside.
+/// Checks an answer from outside.
 pub(super) fn check_answer(field: &str, value: &Value) -> Result<(), Refusal> {
     match problem(value) {
         None => Ok(()),
@@ -123,20 +122,20 @@ pub(super) fn check_answer(field: &str, value: &Value) -> Result<(), Refusal> {
 }
 
 fn problem(value: &Value) -> Option<String> {
-    // The depth comes first: what is shallow can be walked through by recursion.
+    // Checked first, because the size is computed by recursion.
     if !json::within_depth(value, MAX_VALUE_DEPTH) {
-        return Some(format!("is nested more than {MAX_VALUE_DEPTH} levels deep; pass on a part of it"));
+        return Some(format!("is nested more than {MAX_VALUE_DEPTH} levels deep; pass a part of it instead"));
     }
     rest(value, MAX_VALUE_BYTES).is_none().then(too_large)
 }
 
 fn too_large() -> String {
-    format!("has more than {MAX_VALUE_BYTES} bytes; pass on a reference instead")
+    format!("has more than {MAX_VALUE_BYTES} bytes; pass a reference instead")
 }
 
-/// What is left of a number of bytes after a value; nothing where it does not fit.
+/// The remaining budget of `left` bytes after a value; `None` if the value exceeds it.
 fn rest(value: &Value, left: usize) -> Option<usize> {
-    // What stands around a value on the wire, so that a list of nothing is not free.
+    // The punctuation around a value, so that an empty list is not free.
     let left = left.checked_sub(2)?;
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => left.checked_sub(6),

@@ -1,7 +1,7 @@
-//! What one decision may compute and record.
+//! Limits on the computation and the events of one decision.
 //!
-//! A decision that would exceed a limit stops at once: the event that would be too much is neither recorded nor folded in, no effect is
-//! asked for any more, and the run fails with what its limit is and what was needed. The few events that end a run always fit.
+//! A decision that would exceed a limit stops immediately: the event that would exceed it is neither recorded nor applied, no effect is
+//! requested any more, and the run fails with the limit and the observed value. The few events that end a run are always allowed.
 
 use serde_json::{Value, json};
 
@@ -13,13 +13,13 @@ use crate::failure::FailureCode;
 use crate::meter::OverBudget;
 use crate::state::RunError;
 
-/// How many bytes are copied in a step: copying is that much cheaper than looking.
-const COPIED_IN_A_STEP: u64 = 8;
+/// The bytes that are copied per step. Copying is cheaper than evaluating.
+const BYTES_COPIED_PER_STEP: u64 = 8;
 
-/// How many steps each byte takes that is held to a schema.
-const STEPS_OF_A_SCHEMA: u64 = 4;
+/// The steps per byte that is validated against a schema.
+const SCHEMA_STEPS_PER_BYTE: u64 = 4;
 
-/// Which limit it is.
+/// The limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LimitKind {
     DecisionSteps,
@@ -56,22 +56,22 @@ impl LimitKind {
                 "conditions and expressions needed {observed} steps in one decision; the limit is {limit}. Use smaller values or simpler conditions"
             ),
             Self::RunSteps => format!(
-                "conditions of the run needed {observed} steps in all; the limit is {limit}. Use smaller values or simpler conditions"
+                "the conditions of the run needed {observed} steps in total; the limit is {limit}. Use smaller values or simpler conditions"
             ),
             Self::AppendBytes => format!(
-                "one decision would record {observed} bytes of events; the limit is {limit} (`limits.append_bytes`). Pass on references instead of large values"
+                "one decision would record {observed} bytes of events; the limit is {limit} (`limits.append_bytes`). Pass references instead of large values"
             ),
             Self::RunBytes => format!(
-                "the events of the run would take {observed} bytes; the limit is {limit} (`limits.run_bytes`). Pass on references instead of large values"
+                "the events of the run would take {observed} bytes; the limit is {limit} (`limits.run_bytes`). Pass references instead of large values"
             ),
             Self::PatternBytes => format!(
-                "the patterns of the workflow take about {observed} bytes once they are compiled; the limit is {limit} (`limits.pattern_bytes`). Register it with simpler patterns"
+                "the compiled patterns of the workflow take about {observed} bytes; the limit is {limit} (`limits.pattern_bytes`). Register it with simpler patterns"
             ),
         }
     }
 }
 
-/// A limit that a decision exceeded, and where.
+/// An exceeded limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exceeded {
     kind: LimitKind,
@@ -81,7 +81,7 @@ pub(super) struct Exceeded {
 }
 
 impl Turn<'_> {
-    /// Whether an event of that size may be recorded. Nothing more is once a limit was exceeded, but for the end of the run.
+    /// Whether an event of that size may be recorded. After a limit was exceeded, only the events that end the run may.
     pub(super) fn admits(&mut self, size: u64, node: Option<NodeIndex>) -> bool {
         if self.closing {
             return true;
@@ -100,19 +100,23 @@ impl Turn<'_> {
         self.exceeded.is_none()
     }
 
-    /// Counts what it took to fold the last event in.
+    /// Counts the steps of applying the last event.
     pub(super) fn count_fold(&mut self, node: Option<NodeIndex>) {
         let schedule = &self.state.schedule;
         let (last, all, limit) = (schedule.last_steps, schedule.all_steps, self.limits.max_run_steps);
         let charged = self.meter.charge(last);
-        self.within(charged, node);
+        self.note_exceeded(charged, node);
         if all > limit && !self.closing {
             self.exceed(LimitKind::RunSteps, limit, all, node);
         }
     }
 
-    /// Notes that a decision took too many steps at a node.
-    pub(super) fn within<T>(&mut self, result: Result<T, OverBudget>, node: Option<NodeIndex>) -> Option<T> {
+    /// Stores that the decision exceeded its step limit at a node.
+    pub(super) fn note_exceeded<T>(
+        &mut self,
+        result: Result<T, OverBudget>,
+        node: Option<NodeIndex>,
+    ) -> Option<T> {
         match result {
             Ok(value) => Some(value),
             Err(OverBudget { limit, observed }) => {
@@ -124,33 +128,33 @@ impl Turn<'_> {
         }
     }
 
-    /// Notes where the meter of the decision went over its limit.
+    /// Stores the node at which the meter exceeded the step limit, if it did.
     pub(super) fn note_steps(&mut self, node: NodeIndex) {
         let over = self.meter.over().map_or(Ok(()), Err);
-        self.within(over, Some(node));
+        self.note_exceeded(over, Some(node));
     }
 
-    /// Counts bytes that are copied.
-    pub(super) fn copies(&mut self, value: &serde_json::Map<String, Value>, node: NodeIndex) {
-        let charged = self.meter.charge(size::of_members(value) / COPIED_IN_A_STEP);
-        self.within(charged, Some(node));
+    /// Counts the steps of copying a value.
+    pub(super) fn charge_copy(&mut self, value: &serde_json::Map<String, Value>, node: NodeIndex) {
+        let charged = self.meter.charge(size::of_members(value) / BYTES_COPIED_PER_STEP);
+        self.note_exceeded(charged, Some(node));
     }
 
-    /// Counts the variables of the run, which are copied for the work of a node.
-    pub(super) fn copies_variables(&mut self, node: NodeIndex) {
-        let charged = self.meter.charge(size::of_members(&self.state.variables) / COPIED_IN_A_STEP);
-        self.within(charged, Some(node));
+    /// Counts the steps of copying the variables of the run for an effect.
+    pub(super) fn charge_variables(&mut self, node: NodeIndex) {
+        let charged = self.meter.charge(size::of_members(&self.state.variables) / BYTES_COPIED_PER_STEP);
+        self.note_exceeded(charged, Some(node));
     }
 
-    /// Counts what it takes to hold a channel to its schema, whose keywords each look at the value.
-    pub(super) fn validates(&mut self, node: NodeIndex, channel: &str, write: &Value) {
+    /// Counts the steps of validating a channel against its schema. Each keyword reads the value.
+    pub(super) fn charge_validation(&mut self, node: NodeIndex, channel: &str, write: &Value) {
         let current = self.state.channels.get(channel).map_or(0, |channel| size::of_value(&channel.value));
         let bytes = current.saturating_add(size::of_value(write));
-        let charged = self.meter.charge(bytes.saturating_mul(STEPS_OF_A_SCHEMA));
-        self.within(charged, Some(node));
+        let charged = self.meter.charge(bytes.saturating_mul(SCHEMA_STEPS_PER_BYTE));
+        self.note_exceeded(charged, Some(node));
     }
 
-    /// Notes that what the run gives would be too much for one decision, before it is put together.
+    /// Checks that the outputs of the run fit into one decision, before they are copied.
     pub(super) fn check_outputs(&mut self, nodes: &[NodeIndex]) {
         let sizes = nodes.iter().map(|node| size::of_members(&self.state.nodes[*node].outputs));
         let observed = sizes.fold(self.appended, u64::saturating_add);
@@ -164,7 +168,7 @@ impl Turn<'_> {
         self.exceeded.get_or_insert(Exceeded { kind, limit, observed, node });
     }
 
-    /// Whether a run cannot go on because its definition has more patterns than are compiled. It can still be ended.
+    /// Stops the run if the patterns of its definition exceed the limit. It can still be cancelled.
     pub(super) fn check_patterns(&mut self, input: &Input) {
         let patterns = self.definition.patterns;
         if let Some(limit) = patterns.over
@@ -175,14 +179,14 @@ impl Turn<'_> {
         }
     }
 
-    /// Ends the run where a limit was exceeded. Gives whether one was.
+    /// Fails the run if a limit was exceeded. Returns whether one was.
     pub(super) fn end_over_limit(&mut self) -> bool {
         let Some(Exceeded { kind, limit, observed, node }) = self.exceeded else { return false };
         if self.state.status.is_terminal() {
             return true;
         }
         self.closing = true;
-        // What was asked for in vain is not made: its events are not recorded, or its node ends here.
+        // Effects whose events are not recorded, or whose nodes end here, must not be executed.
         let state = &*self.state;
         self.decision.effects.retain(|effect| match effect {
             Effect::SetTimer { .. }

@@ -1,4 +1,4 @@
-//! What no run may exceed.
+//! Limits of a run: nodes, decisions, duration.
 
 use canon::time::Timestamp;
 use serde_json::Value;
@@ -15,26 +15,26 @@ impl Turn<'_> {
         self.state.genesis.configurable.get(name).and_then(Value::as_u64)
     }
 
-    /// How many nodes the run may start.
+    /// The maximum number of nodes that the run starts.
     pub(super) fn max_node_executions(&self) -> u64 {
         let limit = self.limits.max_node_executions;
         self.option("recursionLimit").map_or(limit, |own| own.min(limit))
     }
 
-    /// How many decisions its supervisor may take.
+    /// The maximum number of decisions of its supervisor.
     pub(super) fn max_decisions(&self) -> u64 {
         let limit = self.limits.max_loop_iterations;
         self.option("maxLoopIterations").map_or(limit, |own| own.min(limit))
     }
 
-    /// How long it may take, in milliseconds.
+    /// The maximum duration of the run, in milliseconds.
     fn max_duration(&self) -> u64 {
         let own = [self.option("runTimeoutMs"), self.definition.settings.timeout_ms];
         own.into_iter().flatten().fold(self.limits.max_run_duration_ms, u64::min)
     }
 
-    /// When it has to be over; nothing while it only waits for people. Time in which somebody paused it does not count, nor does time in
-    /// which it only waited.
+    /// When the run times out; `None` while it waits only for people. The time in which it was paused, or waited only for people, does not
+    /// count.
     fn deadline(&self) -> Option<Timestamp> {
         let state = &self.state;
         let started = state.started_at.filter(|_| state.waiting_since.is_none())?;
@@ -47,12 +47,12 @@ impl Turn<'_> {
         }
     }
 
-    /// The run has taken as long as it may, unless it was paused or only waited meanwhile.
+    /// Fails the run if it has reached its maximum duration. It may not have, if it was paused or waited meanwhile.
     pub(super) fn run_deadline(&mut self) {
         if self.is_halted() {
             return;
         }
-        // A run of an earlier version may have failed while it waited. It is repeated as it was.
+        // In earlier versions, a run could time out while it waited. A replay repeats that.
         if self.recorded.is_none() && self.deadline().is_none_or(|deadline| deadline > self.now) {
             self.set_deadline();
             return;
@@ -65,7 +65,7 @@ impl Turn<'_> {
         self.fail_run(&RunError::of(FailureCode::RunTimeout, message), None, Some(cause));
     }
 
-    /// Records that a limit was reached.
+    /// Records that a limit was exceeded.
     pub(super) fn breach(
         &mut self,
         kind: &'static str,

@@ -1,4 +1,4 @@
-//! Child runs: how they begin, and what is made of their end.
+//! Child runs: how they start, and what follows from their end.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ use crate::run::{Parent, RunStatus};
 use crate::state::{Child, NodeStatus, RunError};
 
 impl Turn<'_> {
-    /// The places of the children of the current attempt of a node.
+    /// The indexes of the children of the current attempt of a node.
     pub(super) fn own_children(&self, node: NodeIndex) -> Vec<usize> {
         self.state.nodes[node].children.clone()
     }
@@ -28,21 +28,18 @@ impl Turn<'_> {
             Some(recorded) => recorded.started(workflow_id),
             None => self.children.exists(workflow_id),
         };
-        if self.has_no_source() {
-            return Some(no_source());
+        if self.is_past_recording() {
+            return Some(replay_source_missing());
         }
-        // Refused before the child is named: a run that is named can be read.
+        // Refused before an event names the child: callers can read every run that an event names.
         if self.recorded.is_none() && self.depth_of_children() > MAX_CHILD_DEPTH {
             let message = format!(
-                "runs start runs at most {MAX_CHILD_DEPTH} levels deep; a workflow may not start itself without end"
+                "child runs are limited to {MAX_CHILD_DEPTH} levels; check whether a workflow starts itself"
             );
             return Some(RunError::of(FailureCode::RecursionLimitExceeded, message));
         }
         (!exists).then(|| {
-            RunError::of(
-                FailureCode::UnknownChildWorkflow,
-                "there is no workflow of that id to start as a child",
-            )
+            RunError::of(FailureCode::UnknownChildWorkflow, "the workflow of the child run does not exist")
         })
     }
 
@@ -62,9 +59,9 @@ impl Turn<'_> {
             _ => None,
         };
         let run_id = recorded.unwrap_or_else(|| {
-            let place = state.children.len();
+            let index = state.children.len();
             let parent = &self.state.genesis.run_id;
-            ids::child_run_id(parent, &self.node(node).id, state.iteration, state.attempt, place)
+            ids::child_run_id(parent, &self.node(node).id, state.iteration, state.attempt, index)
         });
         let dispatched = NodeDispatched {
             child_run_id: run_id,
@@ -72,13 +69,13 @@ impl Turn<'_> {
             child_workflow_id: workflow_id.clone(),
         };
         self.emit(dispatched, Some(node), cause);
-        let place = self.state.children.len() - 1;
-        self.ask_for_child(node, place);
-        place
+        let index = self.state.children.len() - 1;
+        self.request_child(node, index);
+        index
     }
 
-    fn ask_for_child(&mut self, node: NodeIndex, place: usize) {
-        let (run_id, child) = (&self.state.genesis.run_id, &self.state.children[place]);
+    fn request_child(&mut self, node: NodeIndex, index: usize) {
+        let (run_id, child) = (&self.state.genesis.run_id, &self.state.children[index]);
         let effect = StartChild {
             run_id: child.run_id.clone(),
             workflow_id: child.workflow_id.clone(),
@@ -98,17 +95,17 @@ impl Turn<'_> {
         self.ask_host(Effect::StartChild(effect));
     }
 
-    /// Asks again for the children that have not ended, as far as the run was told.
-    pub(super) fn start_again(&mut self, node: NodeIndex) {
+    /// Requests the children again whose end is not recorded.
+    pub(super) fn request_children_again(&mut self, node: NodeIndex) {
         let own = self.own_children(node);
         let open: Vec<usize> =
-            own.iter().copied().filter(|place| self.state.children[*place].ended.is_none()).collect();
-        if !open.is_empty() && self.has_no_source() {
-            self.settle(node, Step::failed(no_source()), None);
+            own.iter().copied().filter(|index| self.state.children[*index].ended.is_none()).collect();
+        if !open.is_empty() && self.is_past_recording() {
+            self.settle(node, Step::failed(replay_source_missing()), None);
             return;
         }
-        for place in &open {
-            self.ask_for_child(node, *place);
+        for index in &open {
+            self.request_child(node, *index);
         }
         let (true, Some(last)) = (open.is_empty(), own.last()) else { return };
         let step = match self.node(node).config.child_starter() {
@@ -119,21 +116,21 @@ impl Turn<'_> {
         self.settle(node, step, None);
     }
 
-    /// A child waits for somebody, or goes on.
+    /// A child run starts to wait for a person, or continues.
     pub(super) fn child_waits(&mut self, run_id: &RunId, status: RunStatus) {
-        let Some(place) = self.state.child_index(run_id) else { return };
-        let child = &self.state.children[place];
-        let is_news = child.ended.is_none()
+        let Some(index) = self.state.child_index(run_id) else { return };
+        let child = &self.state.children[index];
+        let has_changed = child.ended.is_none()
             && child.status != status
             && (status.is_waiting() || status == RunStatus::Running);
-        let Some(node) = self.state.node_index(&child.node_id).filter(|_| is_news) else { return };
+        let Some(node) = self.state.node_index(&child.node_id).filter(|_| has_changed) else { return };
         let state = &self.state.nodes[node];
         let awaited = state.status == NodeStatus::Running
             && (child.iteration, child.attempt) == (state.iteration, state.attempt);
         if !awaited || self.is_halted() {
             return;
         }
-        self.tell_child(node, place, status);
+        self.record_child_status(node, index, status);
     }
 
     pub(super) fn child_ended(
@@ -143,8 +140,8 @@ impl Turn<'_> {
         variables: &Map<String, Value>,
         error: Option<RunError>,
     ) {
-        let Some(place) = self.state.child_index(run_id) else { return };
-        let child = &self.state.children[place];
+        let Some(index) = self.state.child_index(run_id) else { return };
+        let child = &self.state.children[index];
         let Some(node) = self.state.node_index(&child.node_id) else { return };
         let state = &self.state.nodes[node];
         let awaited = child.ended.is_none()
@@ -155,24 +152,24 @@ impl Turn<'_> {
             return;
         }
         let Some(starter) = self.node(node).config.child_starter() else { return };
-        self.tell_child(node, place, status);
+        self.record_child_status(node, index, status);
         let step = match starter {
             ChildStarter::Dispatch(config) => {
-                dispatch::child_ended(self, node, place, variables, error);
+                dispatch::child_ended(self, node, index, variables, error);
                 dispatch::advance(self, node, config)
             }
             ChildStarter::SubWorkflow(config) => {
-                self.harvest(node, place, variables);
-                sub_workflow::ended_with(self, config, place, error)
+                self.harvest(node, index, variables);
+                sub_workflow::ended_with(self, config, index, error)
             }
         };
         self.settle(node, step, None);
         self.drain();
     }
 
-    /// Records how a child stands.
-    pub(super) fn tell_child(&mut self, node: NodeIndex, place: usize, status: RunStatus) {
-        let child = &self.state.children[place];
+    /// Records the status of a child run.
+    pub(super) fn record_child_status(&mut self, node: NodeIndex, index: usize, status: RunStatus) {
+        let child = &self.state.children[index];
         let dispatched = NodeDispatched {
             child_run_id: child.run_id.clone(),
             child_status: Some(status),
@@ -182,14 +179,14 @@ impl Turn<'_> {
         self.emit(dispatched, Some(node), cause);
     }
 
-    /// Takes over the variables of a child that completed. Gives their names; a child that did not complete gives nothing.
+    /// Copies mapped variables of a completed child to the parent. Returns their names. A child that did not complete has no outputs.
     pub(super) fn harvest(
         &mut self,
         node: NodeIndex,
-        place: usize,
+        index: usize,
         variables: &Map<String, Value>,
     ) -> Vec<String> {
-        let child = &self.state.children[place];
+        let child = &self.state.children[index];
         if child.status != RunStatus::Completed {
             return Vec::new();
         }
@@ -205,22 +202,22 @@ impl Turn<'_> {
     }
 }
 
-/// Why a run that repeats another has no effects of its own.
-pub(super) fn no_source() -> RunError {
+/// The error of a replay that would need an effect.
+pub(super) fn replay_source_missing() -> RunError {
     RunError::of(
         FailureCode::ReplaySourceMissing,
-        "the run that is repeated has no recorded outcome for this effect",
+        "the source run of this replay has no recorded result for this effect",
     )
 }
 
-/// The failure of a node whose child did not complete.
+/// The error of a node whose child did not complete.
 pub(super) fn child_failed(child: &Child, error: Option<&RunError>) -> RunError {
     let mut details = json!({"childRunId": child.run_id, "childStatus": child.status.as_str()});
     if let Some(error) = error {
-        // A child of a child of a child would nest one error in the other; the innermost is in the log of its own run.
+        // Errors of nested children would nest. The innermost error is in the log of its own run.
         let shallow = error.details.as_ref().is_none_or(|inner| inner.get("childError").is_none());
-        let told = if shallow { error.clone() } else { RunError { details: None, ..error.clone() } };
-        details["childError"] = told.to_json();
+        let shown = if shallow { error.clone() } else { RunError { details: None, ..error.clone() } };
+        details["childError"] = shown.to_json();
     }
     let what = if child.status == RunStatus::Cancelled { "was cancelled" } else { "failed" };
     RunError::of(FailureCode::ChildFailed, format!("the child run {what}")).with(details)

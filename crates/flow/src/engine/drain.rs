@@ -1,4 +1,4 @@
-//! From what is ready to what has ended.
+//! Starts the ready nodes, and records the results of nodes.
 
 use serde_json::{Map, Value};
 
@@ -12,21 +12,21 @@ use crate::mask;
 use crate::state::schedule::Readiness;
 use crate::state::{NodeStatus, RunError};
 
-/// The pause before the second attempt; each further one is twice as long.
+/// The delay before the second attempt. It doubles with every further attempt.
 const FIRST_RETRY_MS: u64 = 250;
-/// The longest pause between two attempts.
+/// The maximum delay between two attempts.
 const LONGEST_RETRY_MS: u64 = 60_000;
 
-/// What came of a piece of a node's work.
+/// The result of a step of a node.
 pub(super) enum Step {
-    /// It is done, with what it gives.
+    /// The node ended with these outputs.
     Done(Map<String, Value>),
     Failed(Failure),
-    /// It waits for a timer, an effect, a child or a person.
+    /// The node waits for a timer, an effect, a child run or a person.
     Waits,
 }
 
-/// Why a piece of work failed, and whether another attempt may help.
+/// Why a node failed, and whether a retry may help.
 pub(super) struct Failure {
     pub(super) error: RunError,
     pub(super) retryable: bool,
@@ -37,19 +37,19 @@ impl Step {
         Self::Done(super::turn::object(outputs))
     }
 
-    /// A failure that another attempt would repeat.
+    /// A failure that a retry would repeat.
     pub(super) fn failed(error: RunError) -> Self {
         Self::Failed(Failure { error, retryable: false })
     }
 
-    /// A failure that another attempt may not repeat.
-    pub(super) fn failed_once(error: RunError) -> Self {
+    /// A failure that a retry may not repeat.
+    pub(super) fn failed_retryable(error: RunError) -> Self {
         Self::Failed(Failure { error, retryable: true })
     }
 }
 
 impl Turn<'_> {
-    /// The run was created. One that has begun and gone no further goes on.
+    /// The run was created. A run whose log contains only `run.started` continues.
     pub(super) fn create(&mut self) {
         if self.has_only_begun() {
             self.begin();
@@ -60,18 +60,18 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether nothing is known of the run but that it began, if that.
+    /// Whether the log contains at most `run.started`.
     pub(super) fn has_only_begun(&self) -> bool {
         self.state.started_at.is_none() || self.state.next_sequence == 1
     }
 
-    /// Records that the run began, whatever comes next.
+    /// Records the start of the run, if it is not recorded yet.
     pub(super) fn begin(&mut self) {
         if self.state.started_at.is_some() {
             return;
         }
         let genesis = self.state.genesis.clone();
-        // Ids and names: what the message says is in the inputs and in the outputs of its node, as far as it is the run's.
+        // Only ids and names. The inputs and the outputs of the trigger's node contain the message.
         let trigger = genesis.trigger.as_ref().map(|trigger| TriggeredBy {
             event_type: trigger.event_type.clone(),
             id: trigger.trigger_id.clone(),
@@ -88,7 +88,7 @@ impl Turn<'_> {
         self.emit(started, None, None);
     }
 
-    /// Starts and skips until nothing is ready, and ends the run where nothing is under way.
+    /// Starts and skips nodes until none is ready, and ends the run if none is active.
     pub(super) fn drain(&mut self) {
         if self.halt_if_drained() {
             return;
@@ -138,7 +138,7 @@ impl Turn<'_> {
         self.ask_host(Effect::ClearTimer { timer: TimerKey::Run });
     }
 
-    /// Ends the run where a node failed and nobody takes that on.
+    /// Fails the run if a node failed and no successor handles the failure.
     pub(super) fn end_with_failure(&mut self) -> bool {
         let failed = self.state.schedule.failed.iter().map(|rank| self.definition.graph.order[*rank]);
         let mut unhandled = None;
@@ -161,7 +161,7 @@ impl Turn<'_> {
         true
     }
 
-    /// What the run gives: what its ends were given, or else what its last nodes gave, by node.
+    /// The outputs of the run: those of its end nodes, or else those of its last nodes, by node id.
     fn run_outputs(&mut self) -> Map<String, Value> {
         let completed = |node: &NodeIndex| self.state.nodes[*node].status == NodeStatus::Completed;
         let ends = (0..self.definition.nodes.len()).filter(|node| self.node(*node).kind == NodeType::End);
@@ -176,8 +176,8 @@ impl Turn<'_> {
         let graph = &self.definition.graph;
         let last = (0..self.definition.nodes.len())
             .filter(|node| graph.outgoing[*node].iter().all(|edge| graph.loops_back[*edge]));
-        // What says what the workflow is to clients is nothing that a run gives.
-        let says = |node: &NodeIndex| {
+        // The outputs of nodes that only expose the workflow are not outputs of the run.
+        let only_exposes = |node: &NodeIndex| {
             let NodeType::Exposed(kind) = self.node(*node).kind else { return false };
             match kind {
                 ExposedType::ServerTrigger
@@ -189,7 +189,7 @@ impl Turn<'_> {
                 ExposedType::Elicitation | ExposedType::Sampling => false,
             }
         };
-        let last = last.filter(|node| !says(node));
+        let last = last.filter(|node| !only_exposes(node));
         let last = last.filter(completed).filter(|node| !self.state.nodes[*node].outputs.is_empty());
         let last: Vec<NodeIndex> = last.collect();
         self.check_outputs(&last);
@@ -210,13 +210,15 @@ impl Turn<'_> {
         }
     }
 
-    /// Begins an attempt of a node.
+    /// Starts an attempt of a node.
     pub(super) fn attempt(&mut self, node: NodeIndex, attempt: u32, cause: Option<u64>) {
         let limit = self.max_node_executions();
         if self.state.node_executions >= limit {
             let cause = self.breach("node-executions", limit, limit.saturating_add(1), Some(node));
-            let error =
-                RunError::of(FailureCode::RecursionLimitExceeded, format!("the run may start {limit} nodes"));
+            let error = RunError::of(
+                FailureCode::RecursionLimitExceeded,
+                format!("the run started {limit} nodes, which is the limit"),
+            );
             self.fail_run(&error, Some(node), Some(cause));
             return;
         }
@@ -227,7 +229,7 @@ impl Turn<'_> {
         };
         let started = NodeStarted {
             attempt,
-            // The moment is recorded, so that a restart waits for what is left, and not again from the start.
+            // The time is recorded, so that a restart waits only for the remaining time.
             due_at: delay_ms.map(|delay_ms| self.now.plus(delay_ms)),
             node_id: self.node_id(node),
             type_id: self.node(node).type_name(),
@@ -236,17 +238,17 @@ impl Turn<'_> {
         self.execute(node, inputs);
     }
 
-    /// What a node is given.
+    /// The inputs of a node.
     pub(super) fn inputs(&mut self, node: NodeIndex) -> Result<Map<String, Value>, RunError> {
         let inputs = ports::inputs(self.definition, self.state, node, &mut self.meter);
         self.note_steps(node);
         if let Ok(inputs) = &inputs {
-            self.copies(inputs, node);
+            self.charge_copy(inputs, node);
         }
         inputs
     }
 
-    /// Does the work of a node that began.
+    /// Executes a started node.
     pub(super) fn execute(&mut self, node: NodeIndex, inputs: Result<Map<String, Value>, RunError>) {
         let step = match inputs {
             Ok(inputs) => nodes::execute(self, node, inputs),
@@ -255,15 +257,15 @@ impl Turn<'_> {
         self.settle(node, step, None);
     }
 
-    /// Records what came of a piece of work.
+    /// Records the result of a step.
     pub(super) fn settle(&mut self, node: NodeIndex, step: Step, cause: Option<u64>) {
-        // A limit may have ended the run in the middle of the work.
+        // A limit may have ended the run during the step.
         if self.state.status.is_terminal() {
             return;
         }
         match step {
             Step::Done(outputs) => {
-                let refused = bounds::check("what the node gives", &outputs).err();
+                let refused = bounds::check("the outputs of the node", &outputs).err();
                 match refused.or_else(|| self.refuse_return(node, &outputs)) {
                     None => self.complete(node, outputs, cause),
                     Some(error) => self.fail(node, &Failure { error, retryable: false }, cause),
@@ -276,7 +278,7 @@ impl Turn<'_> {
 
     fn complete(&mut self, node: NodeIndex, outputs: Map<String, Value>, cause: Option<u64>) {
         let completed = NodeCompleted {
-            duration_ms: self.worked(node),
+            duration_ms: self.node_duration(node),
             node_id: self.node_id(node),
             outputs: Some(outputs).filter(|outputs| !outputs.is_empty()),
         };
@@ -287,16 +289,18 @@ impl Turn<'_> {
         }
     }
 
-    /// A loop went round as often as it may: it is not entered again.
+    /// A loop reached its iteration limit: it is not restarted.
     fn end_loop(&mut self, last: NodeIndex, first: NodeIndex) {
         let (iterations, limit) =
             (self.state.nodes[first].iteration, self.definition.settings.max_loopback_iterations);
         let reached = LoopbackLimit { iterations: iterations.max(1), limit, node_id: self.node_id(first) };
         let cause = self.emit(reached, Some(first), None);
-        // A supervisor that was not done must not look as if it were.
+        // The run of a supervisor that was not done must not look successful.
         if self.node(last).kind == NodeType::Dispatch {
-            let error =
-                RunError::of(FailureCode::LoopLimitExceeded, format!("the loop may go round {limit} times"));
+            let error = RunError::of(
+                FailureCode::LoopLimitExceeded,
+                format!("the loop reached its limit of {limit} iterations"),
+            );
             self.fail_run(&error, Some(last), Some(cause));
         }
     }
@@ -334,13 +338,13 @@ impl Turn<'_> {
         }
     }
 
-    /// The decision that a dispatch acts on.
+    /// The decision that a dispatch executes.
     fn decision_behind(&self, node: NodeIndex) -> Option<u64> {
         let decided = self.state.last_decision.as_ref().map(|(_, sequence)| *sequence);
         decided.filter(|_| self.node(node).kind == NodeType::Dispatch)
     }
 
-    /// Asks to be woken when a node's delay or the pause before its next attempt is over.
+    /// Requests a timer for the delay of a node, or for the delay before its next attempt.
     pub(super) fn set_node_timer(&mut self, node: NodeIndex) {
         let state = &self.state.nodes[node];
         if let Some(at) = state.retry_at.or(state.due) {
@@ -358,8 +362,8 @@ impl Turn<'_> {
         }
     }
 
-    /// How long a node has worked, in milliseconds.
-    fn worked(&self, node: NodeIndex) -> u64 {
+    /// The duration of the current attempt of a node, in milliseconds.
+    fn node_duration(&self, node: NodeIndex) -> u64 {
         self.now.since(self.state.nodes[node].started_at.unwrap_or(self.now))
     }
 }

@@ -1,18 +1,18 @@
-//! Guided sessions: how they begin, and what is made of their end.
+//! Guided sessions: how they start, and what follows from their end.
 //!
 //! ```text
-//! node.started ─ Effect::Guide ─► the host equips the agent and starts the session
-//!      GuideStarted ─► node.suspended, interrupt.requested: the session's id, and nothing else
-//!      GuideEnded   ─► interrupt.resolved, artifact.created for what was handed over, node.completed
+//! node.started ─ Effect::Guide ─► the host prepares the workspace and starts the session
+//!      GuideStarted ─► node.suspended, interrupt.requested with the id of the session
+//!      GuideEnded   ─► interrupt.resolved, artifact.created for each deliverable, node.completed
 //! ```
 //!
-//! The id of a session is derived from the attempt that it is for, so the effect can be asked for again after every stop. The
-//! interrupt is one that nobody answers: the session's end, a deadline or a cancellation closes it.
+//! The id of a session is derived from the attempt of its node, so the effect can be requested again after every restart. The interrupt
+//! cannot be answered: only the end of the session, a deadline or a cancellation closes it.
 
 use serde_json::{Map, Value, json};
 
-use super::ask::{HOST, Question, Why};
-use super::children::no_source;
+use super::ask::{HOST, Question, SuspendReason};
+use super::children::replay_source_missing;
 use super::drain::{Failure, Step};
 use super::turn::Turn;
 use super::{Effect, ids};
@@ -24,133 +24,133 @@ use crate::id::{ArtifactId, NodeId};
 use crate::interrupt::{Decided, InterruptKind};
 use crate::state::{AnswerState, NodeStatus, Outcome, Resolution, RunError};
 
-/// What a run waits for, as the interrupt calls it.
+/// The event type of the interrupt.
 pub const EVENT_TYPE: &str = "interlock.session.ended";
-/// The type of the artifacts that files become which an agent handed over.
+/// The artifact type of delivered files.
 pub const DELIVERABLE: &str = "deliverable";
-/// The longest time that a session is waited for: a year, as for everything else that waits.
+/// The maximum time to wait for a session: one year, like all other waiting times.
 const MAX_WAIT_MS: u64 = 31_536_000_000;
 
 /// A session to start, or to wait for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guide {
-    /// The node that asks for it.
+    /// The node that requests it.
     pub node_id: NodeId,
     pub iteration: u32,
     pub attempt: u32,
     pub session_id: String,
-    /// Whether the node waits for it already. It is then not started again, and is another run's where this one was forked.
+    /// Whether the node already waits for it. It is then not started again. In a fork, it belongs to the source run.
     pub is_started: bool,
     /// The guided workflow.
     pub workflow: String,
     pub goal: String,
-    /// How far the agent goes without a person, where the author says.
+    /// How independently the agent works, if configured.
     pub autonomy: Option<String>,
-    /// What it may risk, where the author says.
+    /// The risk policy, if configured.
     pub risk_policy: Option<String>,
-    /// The workspace, where there is to be one.
+    /// The workspace, if configured.
     pub equipment: Option<Equipment>,
-    /// What the node was given.
+    /// The inputs of the node.
     pub inputs: Map<String, Value>,
-    /// The artifacts that the nodes before this one made.
-    pub artifacts: Vec<Upstream>,
+    /// The artifacts of preceding nodes.
+    pub artifacts: Vec<UpstreamArtifact>,
 }
 
-/// What a workspace is made from.
+/// The sources of a workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Equipment {
-    /// What the agent needs.
+    /// The manifest of the workspace.
     pub manifest: ManifestSource,
-    /// Where the bytes come from, below a place of the host.
+    /// The directory with the files of the manifest, below the host's library directory.
     pub library: String,
 }
 
-/// Where a manifest is.
+/// The location of a manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ManifestSource {
-    /// In a file below a place of the host.
+    /// A file below the host's manifest directory.
     File(String),
-    /// In the workflow itself.
+    /// Inside the workflow.
     Inline(Value),
 }
 
-/// An artifact of a node before this one.
+/// An artifact of a preceding node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upstream {
+pub struct UpstreamArtifact {
     pub artifact_id: ArtifactId,
     pub node_id: NodeId,
 }
 
-/// What a session that is complete leaves.
+/// The result of a completed session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GuideResult {
-    /// What the node gives.
+    /// The outputs of the node.
     pub outputs: Map<String, Value>,
-    /// The files that the agent handed over, by path.
+    /// The delivered files, sorted by path.
     pub deliverables: Vec<Deliverable>,
 }
 
-/// A file that an agent handed over.
+/// A file that an agent delivered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deliverable {
-    /// Where it was in its slot.
+    /// Its path in its slot.
     pub path: String,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
-    /// The digest of its bytes.
+    /// The digest of its contents.
     pub sha256: String,
-    /// What is kept of it as an artifact.
+    /// The contents of its artifact.
     pub data: Value,
 }
 
-/// Why a session did not come to an end that the node can use.
+/// Why a session has no result that the node can use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuideFailure {
     pub error: RunError,
-    /// Whether another attempt may help.
+    /// Whether a retry may help.
     pub is_retryable: bool,
 }
 
 impl GuideFailure {
-    /// A failure that another attempt would repeat.
+    /// A failure that a retry would repeat.
     pub const fn lasting(error: RunError) -> Self {
         Self { error, is_retryable: false }
     }
 }
 
 impl GuideResult {
-    /// The result as the outputs of a node recorded it, without what the artifacts hold.
+    /// The result as recorded in the outputs of a node, without the contents of the artifacts.
     pub(super) fn recorded(mut outputs: Map<String, Value>) -> Self {
-        let told = outputs.remove("deliverables");
-        let deliverable = |told: &Value| {
-            let text = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let bytes = told.get("bytes").and_then(Value::as_u64).unwrap_or_default();
+        let recorded = outputs.remove("deliverables");
+        let deliverable = |recorded: &Value| {
+            let text = |name: &str| recorded.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let bytes = recorded.get("bytes").and_then(Value::as_u64).unwrap_or_default();
             Deliverable { path: text("path"), bytes, sha256: text("sha256"), data: Value::Null }
         };
-        let told = told.as_ref().and_then(Value::as_array).into_iter().flatten();
-        let deliverables = told.map(deliverable).collect();
+        let recorded = recorded.as_ref().and_then(Value::as_array).into_iter().flatten();
+        let deliverables = recorded.map(deliverable).collect();
         Self { outputs, deliverables }
     }
 }
 
-/// The session that the data of an interrupt names.
+/// The session id in the data of an interrupt.
 pub fn session_of(data: &Value) -> Option<&str> {
     data.get("correlation")?.get("sessionId")?.as_str()
 }
 
 impl Turn<'_> {
-    /// Begins the work of a guided node.
+    /// Starts a guided node.
     pub(super) fn guide(
         &mut self,
         node: NodeIndex,
         config: &GuidedConfig,
         inputs: Map<String, Value>,
     ) -> Step {
-        if self.has_no_source() {
-            return Step::failed(no_source());
+        if self.is_past_recording() {
+            return Step::failed(replay_source_missing());
         }
         let session_id = self.own_session(node);
-        self.ask_for_guide(node, config, inputs, session_id, false);
+        self.request_guide(node, config, inputs, session_id, false);
         Step::Waits
     }
 
@@ -170,7 +170,7 @@ impl Turn<'_> {
         open.or(given).and_then(session_of).map(str::to_owned)
     }
 
-    fn ask_for_guide(
+    fn request_guide(
         &mut self,
         node: NodeIndex,
         config: &GuidedConfig,
@@ -200,39 +200,39 @@ impl Turn<'_> {
             equipment: manifest
                 .map(|manifest| Equipment { manifest, library: config.library.clone().unwrap_or_default() }),
             inputs: given,
-            artifacts: self.upstream(node),
+            artifacts: self.upstream_artifacts(node),
         };
         self.ask_host(Effect::Guide(Box::new(guide)));
     }
 
-    /// The artifacts of the nodes that lead to this one, by id.
-    fn upstream(&self, node: NodeIndex) -> Vec<Upstream> {
+    /// The artifacts of all nodes that lead to this one, sorted by id.
+    fn upstream_artifacts(&self, node: NodeIndex) -> Vec<UpstreamArtifact> {
         let graph = &self.definition.graph;
-        let mut before = vec![false; self.definition.nodes.len()];
+        let mut is_upstream = vec![false; self.definition.nodes.len()];
         let mut open = vec![node];
         while let Some(at) = open.pop() {
             for edge in &graph.incoming[at] {
                 let source = self.definition.edges[*edge].source;
-                if !std::mem::replace(&mut before[source], true) {
+                if !std::mem::replace(&mut is_upstream[source], true) {
                     open.push(source);
                 }
             }
         }
-        let made = self.state.artifacts.values().filter_map(|artifact| {
-            let place = self.state.node_index(&artifact.node_id)?;
-            before[place].then(|| Upstream {
+        let artifacts = self.state.artifacts.values().filter_map(|artifact| {
+            let index = self.state.node_index(&artifact.node_id)?;
+            is_upstream[index].then(|| UpstreamArtifact {
                 artifact_id: artifact.artifact_id.clone(),
                 node_id: artifact.node_id.clone(),
             })
         });
-        made.collect()
+        artifacts.collect()
     }
 
-    /// The session is there.
+    /// The session exists.
     pub(super) fn guide_started(&mut self, node_id: &NodeId, session_id: &str) {
         let Some(node) = self.state.node_index(node_id) else { return };
         let state = &self.state.nodes[node];
-        // Suspended without a question is a log that was cut between the two, as at the place of a fork.
+        // A node can be suspended without an interrupt if a fork starts between the two events.
         let NodeConfig::Guided(config) = &self.node(node).config else { return };
         let awaited = matches!(state.status, NodeStatus::Running | NodeStatus::Suspended)
             && state.retry_at.is_none()
@@ -244,14 +244,14 @@ impl Turn<'_> {
         let data = json!({"eventType": EVENT_TYPE, "correlation": {"sessionId": session_id}});
         let question = Question {
             timeout_ms: config.timeout_ms.filter(|milliseconds| *milliseconds >= 1.0).map(whole),
-            why: Why::reason("guided-session"),
+            why: SuspendReason::reason("guided-session"),
             cause: state.last_sequence,
             ..Question::new(InterruptKind::ExternalEvent, data)
         };
         self.raise(node, question);
     }
 
-    /// The session came to its end, or to none.
+    /// The session ended, or failed.
     pub(super) fn guide_ended(
         &mut self,
         node_id: &NodeId,
@@ -260,19 +260,19 @@ impl Turn<'_> {
     ) {
         let Some(node) = self.state.node_index(node_id) else { return };
         let state = &self.state.nodes[node];
-        let under_way = matches!(state.status, NodeStatus::Running | NodeStatus::Suspended)
+        let is_active = matches!(state.status, NodeStatus::Running | NodeStatus::Suspended)
             && state.retry_at.is_none()
             && self.node(node).kind == NodeType::Guided;
-        if !under_way || self.is_halted() {
+        if !is_active || self.is_halted() {
             return;
         }
-        let fits = match (self.awaited_session(node), &outcome) {
+        let is_expected = match (self.awaited_session(node), &outcome) {
             (Some(awaited), _) => awaited == session_id,
-            // A session that never was there can only have failed.
+            // A session that was never started can only fail.
             (None, Err(_)) => self.recorded.is_some() || self.own_session(node) == session_id,
             (None, Ok(_)) => false,
         };
-        if !fits {
+        if !is_expected {
             return;
         }
         let decided = Decided {
@@ -299,7 +299,7 @@ impl Turn<'_> {
         }
         let cause = resolved.map(|(_, sequence)| sequence);
         let step = match outcome {
-            Ok(result) => Step::Done(self.hand_over(node, result, cause)),
+            Ok(result) => Step::Done(self.record_deliverables(node, result, cause)),
             Err(GuideFailure { error, is_retryable }) => {
                 Step::Failed(Failure { error, retryable: is_retryable })
             }
@@ -308,9 +308,14 @@ impl Turn<'_> {
         self.drain();
     }
 
-    /// Makes artifacts of what the agent handed over, and gives what the node gives.
-    fn hand_over(&mut self, node: NodeIndex, result: GuideResult, cause: Option<u64>) -> Map<String, Value> {
-        let mut told = Vec::with_capacity(result.deliverables.len());
+    /// Creates artifacts for the delivered files, and returns the outputs of the node.
+    fn record_deliverables(
+        &mut self,
+        node: NodeIndex,
+        result: GuideResult,
+        cause: Option<u64>,
+    ) -> Map<String, Value> {
+        let mut recorded = Vec::with_capacity(result.deliverables.len());
         for Deliverable { path, bytes, sha256, data } in result.deliverables {
             let (run_id, node_id) = (self.state.genesis.run_id.clone(), self.node(node).id.clone());
             let state = &self.state.nodes[node];
@@ -324,49 +329,49 @@ impl Turn<'_> {
                 summary: Some(path.clone()),
             };
             self.emit(created, Some(node), cause);
-            told.push(json!({"artifactId": id, "path": path, "bytes": bytes, "sha256": sha256}));
+            recorded.push(json!({"artifactId": id, "path": path, "bytes": bytes, "sha256": sha256}));
             let document = json!({
                 "artifactId": id, "artifactType": DELIVERABLE, "runId": run_id, "nodeId": node_id, "data": data,
             });
             self.ask_host(Effect::StoreArtifact { artifact_id: id, document });
         }
         let mut outputs = result.outputs;
-        outputs.insert("deliverables".to_owned(), told.into());
+        outputs.insert("deliverables".to_owned(), recorded.into());
         outputs
     }
 
-    /// Asks again for the session that a suspended node waits for.
+    /// Requests the session again that a suspended node waits for.
     pub(super) fn guide_again(&mut self, node: NodeIndex, config: &GuidedConfig) {
         let Some(session_id) = self.awaited_session(node) else { return };
-        if self.has_no_source() {
+        if self.is_past_recording() {
             if let Some(open) = self.state.interrupts.get(&self.node(node).id) {
                 let (interrupt_id, timed) = (open.id.clone(), open.deadline.is_some());
                 self.close_interrupt(interrupt_id, timed);
             }
-            self.settle(node, Step::failed(no_source()), None);
+            self.settle(node, Step::failed(replay_source_missing()), None);
             return;
         }
         let inputs = self.inputs(node).unwrap_or_default();
-        self.ask_for_guide(node, config, inputs, session_id, true);
+        self.request_guide(node, config, inputs, session_id, true);
     }
 
-    /// What follows where the log ends between the end of a session and what the node makes of it, as at the place of a fork.
+    /// Continues a node whose log ends between the end of its session and the end of the node, as at the start of a fork.
     pub(super) fn guide_answered(
         &mut self,
         node: NodeIndex,
         config: &GuidedConfig,
         resolution: &Resolution,
     ) -> Step {
-        if self.has_no_source() {
-            return Step::failed(no_source());
+        if self.is_past_recording() {
+            return Step::failed(replay_source_missing());
         }
         if let Some(session_id) = session_of(&resolution.interrupt.data) {
-            self.ask_for_guide(node, config, Map::new(), session_id.to_owned(), true);
+            self.request_guide(node, config, Map::new(), session_id.to_owned(), true);
         }
         Step::Waits
     }
 
-    /// Tells the host that a session is not waited for any more, where a node waits for one.
+    /// Tells the host to stop waiting for the session of a node.
     pub(super) fn end_guide(&mut self, node: NodeIndex) {
         if self.node(node).kind != NodeType::Guided || self.state.nodes[node].retry_at.is_some() {
             return;
@@ -379,7 +384,7 @@ impl Turn<'_> {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "it is at least one, and the cast saturates"
+    reason = "the value is at least one, and the cast saturates"
 )]
 const fn whole(milliseconds: f64) -> u64 {
     let milliseconds = milliseconds as u64;

@@ -1,4 +1,4 @@
-//! Pausing, going on, cancelling and failing.
+//! Pausing, resuming, cancelling and failing.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::event::data::value::LogAppended;
 use crate::id::{InterruptId, Principal, RunId};
 use crate::state::RunError;
 
-/// Why a run is cancelled that follows its parent.
+/// The reason of a run that is cancelled with its parent.
 const PARENT_CANCELLED: &str = "parent-cancelled";
 
 impl Turn<'_> {
@@ -24,7 +24,7 @@ impl Turn<'_> {
         if let Some((since, _)) = self.state.paused {
             return Err(Refusal::Paused { since, draining: false });
         }
-        // Somebody who does not want to wait any longer may say so.
+        // A caller may replace a pending pause with an immediate one.
         if let Some(draining) = self.state.draining.as_ref().filter(|_| policy != DrainPolicy::Immediate) {
             return Err(Refusal::Paused { since: draining.since, draining: true });
         }
@@ -39,10 +39,10 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Whether nodes have to end before the run is paused. Earlier versions did not wait for them: what they recorded is repeated.
+    /// Whether nodes must end before the run is paused. Earlier versions did not wait for them; a replay repeats that.
     fn drains_first(&self) -> bool {
         let recorded = self.recorded.as_ref();
-        self.state.is_at_work(self.definition)
+        self.state.is_executing(self.definition)
             && !recorded.is_some_and(|recorded| recorded.pauses(self.state.next_sequence))
     }
 
@@ -50,12 +50,12 @@ impl Turn<'_> {
         self.emit(RunPaused { drain_policy: policy, paused_at: self.now, reason }, None, None);
     }
 
-    /// Pauses the run that was to be paused, once no node works any more. Gives whether no node may begin.
+    /// Performs a requested pause when no node is being executed any more. Returns whether no node may start.
     pub(super) fn halt_if_drained(&mut self) -> bool {
         let Some(draining) = self.state.draining.clone().filter(|_| !self.is_halted()) else {
             return self.is_halted();
         };
-        if !self.state.is_at_work(self.definition) {
+        if !self.state.is_executing(self.definition) {
             self.halt(draining.reason, DrainPolicy::DrainCurrentNode);
         }
         true
@@ -69,22 +69,22 @@ impl Turn<'_> {
         let reason = reason.map(Cow::Owned);
         self.emit(RunResumed { cause: None, reason, resumed_at: Some(self.now) }, None, None);
         if was_draining {
-            // What works was never halted, and must not be begun again. Only attempts were held back.
-            self.try_again();
+            // Active nodes were never stopped and must not be started again. Only retries were held back.
+            self.restart_retries();
             self.drain();
         } else {
-            self.go_on();
+            self.continue_run();
         }
         Ok(())
     }
 
-    /// Sets variables from outside. Channels are written to by nodes alone.
+    /// Sets variables from outside the run. Only nodes write to channels.
     pub(super) fn assign(&mut self, variables: &Map<String, Value>) -> Result<(), Refusal> {
         if self.state.status.is_terminal() {
             return Err(Refusal::Conflict { status: self.state.status });
         }
         if let Some(name) = variables.keys().find(|name| self.definition.channels.contains_key(*name)) {
-            let message = format!("`{name}` is a channel, and no variable");
+            let message = format!("`{name}` is a channel, not a variable");
             return Err(Refusal::BadAnswer { message, details: json!({"field": name}), semantic: false });
         }
         for (name, next) in variables {
@@ -116,7 +116,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Ends the run with an error.
+    /// Fails the run.
     pub(super) fn fail_run(&mut self, error: &RunError, node: Option<NodeIndex>, cause: Option<u64>) {
         self.closing = true;
         self.end_active("run-failed");
@@ -129,17 +129,17 @@ impl Turn<'_> {
         self.ask_host(Effect::ClearTimer { timer: TimerKey::Run });
     }
 
-    /// Ends whatever is under way, with its timers, interrupts and children.
+    /// Ends all active nodes, with their timers, interrupts and children.
     fn end_active(&mut self, reason: &'static str) {
-        for node in self.state.under_way(self.definition) {
-            self.let_go(node);
+        for node in self.state.active_nodes(self.definition) {
+            self.stop_waiting(node);
             let cancelled = NodeCancelled { node_id: self.node_id(node), reason: reason.into() };
             self.emit(cancelled, Some(node), None);
         }
     }
 
-    /// Gives up everything that a node waits for.
-    pub(super) fn let_go(&mut self, node: NodeIndex) {
+    /// Releases everything that a node waits for.
+    pub(super) fn stop_waiting(&mut self, node: NodeIndex) {
         let state = &self.state.nodes[node];
         if state.due.is_some() || state.retry_at.is_some() {
             let timer = self.node_timer(node);
@@ -161,9 +161,9 @@ impl Turn<'_> {
         self.ask_host(Effect::InterruptClosed { interrupt_id });
     }
 
-    /// Ends the children of a node that run still, where they end with it.
+    /// Cancels the running children of a node that end with their parent.
     pub(super) fn cancel_children(&mut self, node: NodeIndex) {
-        let open = self.own_children(node).into_iter().map(|place| &self.state.children[place]);
+        let open = self.own_children(node).into_iter().map(|index| &self.state.children[index]);
         let open = open.filter(|child| child.ended.is_none() && child.cancelled_with_parent);
         let open: Vec<RunId> = open.map(|child| child.run_id.clone()).collect();
         for run_id in open {
@@ -171,7 +171,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Adds a line to the log of the run.
+    /// Adds a log line to the run.
     pub(super) fn log(&mut self, node: NodeIndex, message: &str, fields: Value) {
         let line = LogAppended {
             content_trust: None,

@@ -1,7 +1,8 @@
-//! Handoffs to agents: what they are handed, what they give back, and that control went over.
+//! Handoffs to agents: validation of inputs and outputs, and the event of a handoff.
 //!
-//! A workflow may be written for one agent. What a run of it is given is then the task of that agent, and what its ends give is what the
-//! agent returns. Both are held to the schemas of the agent's pack: the task before any node begins, the return before it is recorded.
+//! A workflow may be written for one agent. The inputs of a run are then the task of that agent, and the outputs of its end nodes are
+//! what the agent returns. Both must match the schemas of the agent's pack. The task is validated before any node starts, the return value
+//! before it is recorded.
 
 use serde_json::{Map, Value, json};
 
@@ -13,14 +14,14 @@ use crate::failure::FailureCode;
 use crate::id::WorkflowId;
 use crate::state::RunError;
 
-/// The input by which a conformance suite chooses what is tried in its own workflows, where the host serves mocks. It is not part of
-/// the task.
+/// The input with which a conformance suite selects a scenario of its own workflows, if the host supports mocks. It is not part of the
+/// task.
 const SCENARIO: &str = "scenario";
-/// The scenario in which the agent gives back nothing of what it has to.
+/// The scenario in which the agent returns an empty object.
 const RETURNS_NOTHING: &str = "mock-return-violation";
 
 impl Turn<'_> {
-    /// Fails the run before any node begins, where its agent must not see what it would be handed. Gives whether it did.
+    /// Fails the run before any node starts, if its inputs do not match the task schema of its agent. Returns whether it did.
     pub(super) fn refuse_task(&mut self) -> bool {
         if self.state.node_executions > 0 || self.is_halted() {
             return false;
@@ -40,9 +41,10 @@ impl Turn<'_> {
         if self.recorded.is_some() {
             return self.recorded_violation();
         }
-        let of_suite = self.children.mocks() && self.definition.id.as_str().starts_with("conformance-");
+        let is_conformance_suite =
+            self.children.mocks() && self.definition.id.as_str().starts_with("conformance-");
         let inputs = &self.state.genesis.inputs;
-        let scenario = inputs.get(SCENARIO).and_then(Value::as_str).filter(|_| of_suite);
+        let scenario = inputs.get(SCENARIO).and_then(Value::as_str).filter(|_| is_conformance_suite);
         if scenario == Some(RETURNS_NOTHING) {
             return self.return_error(agent_id, &Map::new());
         }
@@ -54,7 +56,7 @@ impl Turn<'_> {
         Some(violation(FailureCode::HandoffTaskSchemaViolation, agent_id, problem))
     }
 
-    /// Why what a node gives must not be recorded as what the agent of the workflow gives back.
+    /// The error if the outputs of an end node do not match the return schema of the workflow's agent.
     pub(super) fn refuse_return(&self, node: NodeIndex, outputs: &Map<String, Value>) -> Option<RunError> {
         let agent_id = self.definition.required_agent.as_deref()?;
         if self.node(node).kind != NodeType::End {
@@ -71,15 +73,15 @@ impl Turn<'_> {
         Some(violation(FailureCode::HandoffReturnSchemaViolation, agent_id, problem))
     }
 
-    /// What was found where the next event was recorded: the schemas of today say nothing about a run of then.
+    /// The violation that is recorded at the next sequence number. A replay must not use the current schemas, which may have changed.
     fn recorded_violation(&self) -> Option<RunError> {
         let error = self.recorded.as_ref()?.failure(self.state.next_sequence)?;
         let codes = [FailureCode::HandoffTaskSchemaViolation, FailureCode::HandoffReturnSchemaViolation];
         codes.iter().any(|code| error.has_code(*code)).then_some(error)
     }
 
-    /// Records that control went to the agent behind a worker, where that is another one than the one that decided.
-    pub(super) fn tell_handoff(&mut self, node: NodeIndex, worker: &WorkflowId, cause: u64) {
+    /// Records a handoff to the agent of a worker, if it is not the agent that decided.
+    pub(super) fn record_handoff(&mut self, node: NodeIndex, worker: &WorkflowId, cause: u64) {
         let to = match &self.recorded {
             Some(recorded) => recorded.handed_to(self.state.next_sequence),
             None => self.children.agent(worker),
@@ -94,7 +96,7 @@ impl Turn<'_> {
     }
 }
 
-/// Who hands over to whom, and nothing else.
+/// A handoff between two agents, without further members.
 pub(super) fn between(from: String, to: String) -> AgentHandoff {
     AgentHandoff {
         agent_id: None,

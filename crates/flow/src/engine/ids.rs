@@ -1,14 +1,14 @@
-//! Ids that are derived, so that the same step of the same run always has the same one.
+//! Ids that are derived, so that a repeated step of a run has the same id.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::id::{ArtifactId, EffectId, InterruptId, NodeId, RunId};
 use crate::run::Genesis;
 
-/// The longest id on the wire.
+/// The maximum length of an id on the wire.
 pub const MAX_ID_BYTES: usize = 128;
 
-/// The id of an interrupt: readable where it fits, and a digest where it does not.
+/// The id of an interrupt: readable if it is short enough, otherwise a digest.
 pub fn interrupt_id(run_id: &RunId, node_id: &NodeId, count: u32) -> InterruptId {
     let readable = format!("{run_id}:{node_id}:{count}");
     if readable.len() <= MAX_ID_BYTES {
@@ -17,12 +17,12 @@ pub fn interrupt_id(run_id: &RunId, node_id: &NodeId, count: u32) -> InterruptId
     InterruptId::new(format!("int_{}", digest(&[run_id.as_str(), node_id.as_str(), &count.to_string()])))
 }
 
-/// The id of a child run. Starting it twice starts it once.
+/// The id of a child run. Starting the same child again has no effect.
 ///
-/// A child is in the shard of its parent. Earlier versions derived the id without the shard: whatever is in a log counts, and this is
-/// asked only for a child that is not in one. The id of a parent that has no shard in it gives none to its children.
-pub fn child_run_id(run_id: &RunId, node_id: &NodeId, iteration: u32, attempt: u32, place: usize) -> RunId {
-    let parts = [iteration.to_string(), attempt.to_string(), place.to_string()];
+/// A child is in the shard of its parent. Earlier versions derived the id without the shard. Ids in a log are kept: this function is called only
+/// for children that are not in the log. If the id of the parent contains no shard, neither do those of its children.
+pub fn child_run_id(run_id: &RunId, node_id: &NodeId, iteration: u32, attempt: u32, index: usize) -> RunId {
+    let parts = [iteration.to_string(), attempt.to_string(), index.to_string()];
     let mut digits = digest(&[run_id.as_str(), node_id.as_str(), &parts[0], &parts[1], &parts[2]]);
     if let Some(shard) = run_id.written_shard() {
         digits.replace_range(12..15, &format!("{:03x}", shard.number()));
@@ -30,9 +30,9 @@ pub fn child_run_id(run_id: &RunId, node_id: &NodeId, iteration: u32, attempt: u
     RunId::new(format!("run_{digits}"))
 }
 
-/// The id of a call of a tool: the same in a replay as in the run that it repeats.
-pub fn call_id(node_id: &NodeId, iteration: u32, attempt: u32, place: usize) -> String {
-    let parts = [iteration.to_string(), attempt.to_string(), place.to_string()];
+/// The id of a tool call. It is the same in a replay and in its source run.
+pub fn call_id(node_id: &NodeId, iteration: u32, attempt: u32, index: usize) -> String {
+    let parts = [iteration.to_string(), attempt.to_string(), index.to_string()];
     format!("call_{}", digest(&[node_id.as_str(), &parts[0], &parts[1], &parts[2]]))
 }
 
@@ -41,7 +41,7 @@ pub fn artifact_id(run_id: &RunId, node_id: &NodeId, iteration: u32) -> Artifact
     ArtifactId::new(format!("art_{}", digest(&[run_id.as_str(), node_id.as_str(), &iteration.to_string()])))
 }
 
-/// The id of the guided session of an attempt of a node. Starting it twice starts it once.
+/// The id of the guided session of an attempt of a node. Starting the same session again has no effect.
 pub fn session_id(genesis: &Genesis, node_id: &NodeId, iteration: u32, attempt: u32) -> String {
     let parts = [iteration.to_string(), attempt.to_string()];
     format!(
@@ -50,7 +50,7 @@ pub fn session_id(genesis: &Genesis, node_id: &NodeId, iteration: u32, attempt: 
     )
 }
 
-/// The id of the artifact that a file becomes which an agent handed over.
+/// The id of the artifact for a file that an agent delivered.
 pub fn deliverable_id(
     run_id: &RunId,
     node_id: &NodeId,
@@ -65,7 +65,7 @@ pub fn deliverable_id(
     ))
 }
 
-/// The identity under which an effect is made at most once, however often its node is tried.
+/// The id of an effect. It is the same for all attempts of its node, so that the effect is executed at most once.
 pub fn logical_invocation_id(
     genesis: &Genesis,
     node_id: &NodeId,
@@ -79,7 +79,7 @@ pub fn logical_invocation_id(
     EffectId::new(base64url(&Sha256::digest(text.as_bytes())))
 }
 
-/// Sixteen bytes of a digest over parts that cannot run into each other.
+/// 16 bytes of a digest over length-prefixed parts.
 fn digest(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -93,10 +93,10 @@ fn base64url(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let byte = |place: usize| u32::from(chunk.get(place).copied().unwrap_or(0));
+        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
         let group = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..=chunk.len() {
-            let digit = group >> (18 - 6 * place) & 63;
+        for index in 0..=chunk.len() {
+            let digit = group >> (18 - 6 * index) & 63;
             text.push(char::from(ALPHABET[digit as usize]));
         }
     }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_as_base64url_without_padding() {
+    fn base64url_has_no_padding() {
         let cases: [(&[u8], &str); 5] =
             [(b"", ""), (b"f", "Zg"), (b"fo", "Zm8"), (b"foo", "Zm9v"), (&[0xfb, 0xff], "-_8")];
         for (bytes, text) in cases {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_would_be_too_long_is_a_digest() {
+    fn a_long_interrupt_id_is_a_digest() {
         let (run, node) = (RunId::new("r"), NodeId::new("n".repeat(MAX_ID_BYTES)));
         assert_eq!(interrupt_id(&run, &NodeId::new("gate"), 0), "r:gate:0");
         let long = interrupt_id(&run, &node, 0);
@@ -132,7 +132,7 @@ mod tests {
         let grandchild = child_run_id(&child, &node, 0, 0, 0);
         assert_eq!((child.shard(), grandchild.shard()), (parent.shard(), parent.shard()));
         assert_ne!(child, child_run_id(&parent, &node, 0, 0, 1));
-        // A parent whose id has no shard in it: its children have the ids that they always had.
+        // If the id of the parent contains no shard, the ids of its children are those of earlier versions.
         assert_eq!(child_run_id(&RunId::new("r"), &node, 0, 0, 0), "run_4220d5030716f023ab261972d2939bff");
     }
 }

@@ -3,31 +3,31 @@
 use crate::definition::MAX_PATTERN_BYTES;
 use crate::meter::MAX_STEPS;
 
-/// How deeply runs may start runs. Deeper than any design, and soon enough to stop a workflow that starts itself.
+/// The maximum nesting of child runs. It stops workflows that start themselves.
 pub const MAX_CHILD_DEPTH: u32 = 32;
 
-/// What no run may exceed, whatever its options say.
+/// The limits of all runs. Options of a run can only lower them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many nodes one run may start.
+    /// The maximum number of nodes that one run starts.
     pub max_node_executions: u64,
-    /// How long one run may take, in milliseconds.
+    /// The maximum duration of one run, in milliseconds.
     pub max_run_duration_ms: u64,
-    /// How many decisions a supervisor may take.
+    /// The maximum number of decisions of a supervisor.
     pub max_loop_iterations: u64,
-    /// How many children may run at once for one node.
+    /// The maximum number of concurrent children of one node.
     pub max_fan_out: u32,
-    /// How many questions may be asked in one run.
+    /// The maximum number of questions of dispatches in one run.
     pub clarification_rounds: u32,
-    /// How many steps the conditions and expressions of one decision may take: see [`crate::meter`].
+    /// The maximum number of steps of the conditions and expressions of one decision: see [`crate::meter`].
     pub max_decision_steps: u64,
-    /// How many steps the conditions of a run may take that are looked at whenever its log is read.
+    /// The maximum number of steps of the conditions of a run. Reading its log repeats these steps.
     pub max_run_steps: u64,
-    /// How many bytes the events of one decision may take.
+    /// The maximum size of the events of one decision, in bytes.
     pub max_append_bytes: u64,
-    /// How many bytes all events of one run may take.
+    /// The maximum size of all events of one run, in bytes.
     pub max_run_bytes: u64,
-    /// How many bytes the patterns of one definition may take once they are compiled.
+    /// The maximum size of the compiled patterns of one definition, in bytes.
     pub max_pattern_bytes: u64,
 }
 
@@ -35,7 +35,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_node_executions: 10_000,
-            // A week: longer than any person takes to answer, and short enough to find what was forgotten.
+            // One week: longer than people usually take to answer, and short enough to end forgotten runs.
             max_run_duration_ms: 7 * 86_400_000,
             max_loop_iterations: 100,
             max_fan_out: 64,
@@ -43,7 +43,7 @@ impl Default for Limits {
             max_decision_steps: MAX_STEPS,
             max_run_steps: 5 * MAX_STEPS,
             max_append_bytes: 16 << 20,
-            // It is read as a whole when the run goes on after a restart.
+            // The complete log is read when the run continues after a restart.
             max_run_bytes: 256 << 20,
             max_pattern_bytes: MAX_PATTERN_BYTES,
         }

@@ -1,10 +1,10 @@
-//! What a child is given, and what is taken from it.
+//! The mapping of variables between a run and its children.
 
 use serde_json::{Map, Value};
 
 use crate::definition::Node;
 
-/// The inputs of a child, and the names that the parent has no value for.
+/// The inputs of a child, and the names of inputs for which the parent has no value.
 pub(crate) fn inputs(
     node: &Node,
     workflow_id: &str,
@@ -23,7 +23,7 @@ pub(crate) fn inputs(
     (inputs, unset)
 }
 
-/// The variables of the parent that a completed child gives, with the child's own names for them.
+/// The variables of the parent that a completed child sets, each with the child's variable.
 pub(crate) fn outputs<'a>(node: &'a Node, workflow_id: &str) -> Vec<(&'a str, &'a str)> {
     let mapping = node.config.child_starter().map(|starter| starter.output_mapping(workflow_id));
     mapping.into_iter().flatten().map(|(name, from)| (name.as_str(), from.as_str())).collect()

@@ -1,7 +1,7 @@
-//! What each type of node does.
+//! What each node type does.
 //!
-//! [`execute`] begins the work of a node; [`answered`] and [`performed`] go on with it once a person or an effect has
-//! answered. A node that waits has asked the host for what wakes it.
+//! [`execute`] starts a node. [`answered`] continues it with the answer to an interrupt, and [`effect_done`] with the result of an effect.
+//! A node that waits has requested from the host what wakes it.
 
 mod agent;
 mod called;
@@ -17,9 +17,9 @@ mod supervisor;
 
 use serde_json::{Map, Value, json};
 
-pub(super) use self::conversation::{exchange, hang_up};
+pub(super) use self::conversation::{end_conversation, exchange};
 use super::Reported;
-use super::ask::Outside;
+use super::ask::ExternalOrigin;
 use super::drain::Step;
 use super::turn::Turn;
 use crate::definition::config::{DelayConfig, FailConfig};
@@ -27,14 +27,14 @@ use crate::definition::{ExposedType, NodeConfig, NodeIndex, NodeType};
 use crate::interrupt::InterruptKind;
 use crate::state::{Outcome, Resolution, RunError};
 
-/// The longest delay: a year, as for everything else that waits.
+/// The maximum delay: one year, like all other waiting times.
 const MAX_DELAY_MS: u64 = 31_536_000_000;
 
-/// Why a node never begins, where its type says so, or the host does not serve it.
+/// Why a node cannot start: because of its type, or because the host does not support it.
 pub(super) fn refused(turn: &mut Turn<'_>, node: NodeIndex) -> Option<RunError> {
-    // Earlier versions registered mock nodes on hosts without seams. What was recorded of one is repeated as it was.
+    // Earlier versions registered mock nodes on hosts without conformance seams. A replay repeats what was recorded.
     if turn.node(node).is_mock() && turn.recorded.is_none() && !turn.children.mocks() {
-        return Some(conformance::not_served(turn.node(node).type_id()));
+        return Some(conformance::not_supported(turn.node(node).type_id()));
     }
     if let NodeConfig::RequiresMissing = turn.node(node).config {
         return Some(conformance::requires_missing());
@@ -45,7 +45,7 @@ pub(super) fn refused(turn: &mut Turn<'_>, node: NodeIndex) -> Option<RunError> 
     None
 }
 
-/// Begins the work of a node.
+/// Starts a node.
 pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, Value>) -> Step {
     match &turn.node(node).config {
         NodeConfig::Identity(config) => data::identity(turn, node, config, inputs),
@@ -55,8 +55,8 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, 
         NodeConfig::GetVariable(config) => data::get_variable(turn, node, config),
         NodeConfig::ChannelWrite(config) => data::channel_write(turn, node, config, &inputs),
         NodeConfig::Delay(_) => delay(turn, node),
-        NodeConfig::Fail(config) => Step::failed_once(intended(config)),
-        NodeConfig::Interrupt(config) => gates::ask(turn, node, config, Outside::default()),
+        NodeConfig::Fail(config) => Step::failed_retryable(configured_failure(config)),
+        NodeConfig::Interrupt(config) => gates::ask(turn, node, config, ExternalOrigin::default()),
         NodeConfig::ApprovalGate(config) => gates::approval(turn, node, config, &inputs),
         NodeConfig::ClarificationGate(config) => gates::clarification(turn, node, config),
         NodeConfig::GovernanceGate(config) => gates::governance(turn, node, config, &inputs),
@@ -81,16 +81,16 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, 
     }
 }
 
-/// Goes on with the answer to an interrupt.
+/// Continues a node with the answer to an interrupt.
 pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
     let is_approval = resolution.interrupt.kind == InterruptKind::Approval;
     if resolution.outcome == Outcome::TimedOut && !is_approval {
         return Step::failed(Turn::timed_out());
     }
     match &turn.node(node).config {
-        NodeConfig::Supervisor(config) => supervisor::ratified(turn, node, config, resolution),
+        NodeConfig::Supervisor(config) => supervisor::reviewed(turn, node, config, resolution),
         NodeConfig::Dispatch(config) => dispatch::answered(turn, node, config, resolution),
-        NodeConfig::MockAgent(_) => agent::ratified(resolution),
+        NodeConfig::MockAgent(_) => agent::reviewed(resolution),
         NodeConfig::Guided(config) => turn.guide_answered(node, config, resolution),
         NodeConfig::Called(_) | NodeConfig::Pack => called::resume(turn, node, resolution),
         NodeConfig::Exposed(config) => match config.kind() {
@@ -103,7 +103,7 @@ pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolu
             | ExposedType::Prompt
             | ExposedType::Roots => gates::answered(turn, node, resolution),
         },
-        // Only the gates wait for an answer. The others are here for a log that says they do.
+        // Only gates wait for an answer. The others are listed in case the log of another program says that they do.
         NodeConfig::Conditional(_)
         | NodeConfig::Loop(_)
         | NodeConfig::Delay(_)
@@ -132,7 +132,7 @@ pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolu
     }
 }
 
-/// Whether nodes of a type ask the host for an effect.
+/// Whether nodes of a type request an effect from the host.
 pub(super) fn has_effect(config: &NodeConfig) -> bool {
     match config {
         NodeConfig::Called(_) | NodeConfig::Pack | NodeConfig::SideEffect | NodeConfig::SecretEcho(_) => true,
@@ -167,32 +167,32 @@ pub(super) fn has_effect(config: &NodeConfig) -> bool {
     }
 }
 
-/// Goes on with what came of an effect.
-pub(super) fn performed(
+/// Continues a node with the result of an effect.
+pub(super) fn effect_done(
     turn: &mut Turn<'_>,
     node: NodeIndex,
-    told: Vec<Reported>,
+    reports: Vec<Reported>,
     outcome: Result<Value, RunError>,
 ) -> Step {
     if turn.node(node).kind.is_called() {
-        return called::done(turn, node, told, outcome);
+        return called::done(turn, node, reports, outcome);
     }
     match outcome {
-        Ok(value) => conformance::performed(turn, node, value),
-        Err(error) => Step::failed_once(error),
+        Ok(value) => conformance::effect_done(turn, node, value),
+        Err(error) => Step::failed_retryable(error),
     }
 }
 
-/// Records what happens while the host does the work of a node, if it decides nothing. Whether it was.
-pub(super) fn tells(turn: &mut Turn<'_>, node: NodeIndex, told: Vec<Reported>) -> bool {
-    let recorded = turn.node(node).kind.is_called() && !told.iter().any(Reported::decides);
+/// Records progress reports of an effect, unless one of them changes the run. Returns whether they were recorded.
+pub(super) fn record_progress(turn: &mut Turn<'_>, node: NodeIndex, reports: Vec<Reported>) -> bool {
+    let recorded = turn.node(node).kind.is_called() && !reports.iter().any(Reported::changes_run);
     if recorded {
-        called::record(turn, node, told);
+        called::record(turn, node, reports);
     }
     recorded
 }
 
-/// How long a delay takes: as its port says, or else its configuration.
+/// The duration of a delay: from its port, or else from its configuration.
 pub(super) fn delay_ms(config: &DelayConfig, inputs: &Map<String, Value>) -> u64 {
     let configured = config.delay_ms.or(config.duration_ms).or(config.ms);
     let given = inputs.get("delayMs").and_then(Value::as_f64).or(configured);
@@ -222,7 +222,7 @@ pub(super) fn delay_over(turn: &Turn<'_>, node: NodeIndex) -> Step {
     Step::done(json!({"delayMs": waited}))
 }
 
-fn intended(config: &FailConfig) -> RunError {
+fn configured_failure(config: &FailConfig) -> RunError {
     let text = |text: &Option<String>, or: &str| {
         text.as_deref().filter(|text| !text.is_empty()).unwrap_or(or).to_owned()
     };

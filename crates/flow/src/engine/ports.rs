@@ -1,4 +1,4 @@
-//! What a node is given.
+//! The inputs of nodes.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use crate::failure::FailureCode;
 use crate::meter::{Meter, OverBudget};
 use crate::state::{NodeStatus, RunError, RunState};
 
-/// The inputs of a node, by port: those that it names, and those that edges bring along.
+/// The inputs of a node, by port: those that its definition names, and those that edges pass.
 pub(super) fn inputs(
     definition: &Definition,
     state: &RunState,
@@ -32,11 +32,11 @@ pub(super) fn inputs(
             inputs.insert(port.clone(), value);
         }
     }
-    bounds::check("what the node is given", &inputs)?;
+    bounds::check("the inputs of the node", &inputs)?;
     Ok(inputs)
 }
 
-/// The failure of a node whose expression takes too many steps. The run fails with more about it.
+/// The error of a node whose expression exceeds the step budget. The run then fails with more details.
 pub(super) fn over_budget(over: &OverBudget) -> RunError {
     RunError::of(FailureCode::DecisionBudgetExceeded, over.to_string())
 }
@@ -48,7 +48,7 @@ fn port_value(
     value: &PortValue,
     meter: &mut Meter,
 ) -> Result<Option<Value>, RunError> {
-    let absent = |what: String| RunError::of(FailureCode::InputMissing, format!("input `{port}`: {what}"));
+    let missing = |what: String| RunError::of(FailureCode::InputMissing, format!("input `{port}`: {what}"));
     match value {
         PortValue::Static(value) => Ok(Some(value.clone())),
         PortValue::Expression(expression) => {
@@ -60,13 +60,13 @@ fn port_value(
             match state.nodes[*node].outputs.get(output_key) {
                 None if !optional => {
                     let source = &definition.nodes[*node].id;
-                    Err(absent(format!("node `{source}` gave no `{output_key}`")))
+                    Err(missing(format!("node `{source}` has no output `{output_key}`")))
                 }
                 value => Ok(value.cloned()),
             }
         }
         PortValue::Variable { name, optional } => match state.variables.get(name) {
-            None if !optional => Err(absent(format!("variable `{name}` has no value"))),
+            None if !optional => Err(missing(format!("variable `{name}` has no value"))),
             value => Ok(value.cloned()),
         },
     }

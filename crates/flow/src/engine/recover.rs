@@ -1,4 +1,4 @@
-//! Going on with what is under way: after a restart, after a pause, and from the place of a fork.
+//! Continues active nodes: after a restart, after a pause, and at the start of a fork.
 
 use super::turn::Turn;
 use super::{Effect, Refusal, Reported, TimerKey, bounds, nodes};
@@ -9,7 +9,7 @@ use crate::run::RunStatus;
 use crate::state::{AnswerState, NodeStatus, RunError};
 
 impl Turn<'_> {
-    /// The host took the run over after a stop.
+    /// The host loaded the run after a restart.
     pub(super) fn recover(&mut self) {
         if self.has_only_begun() {
             self.create();
@@ -18,25 +18,25 @@ impl Turn<'_> {
         if self.is_halted() {
             return;
         }
-        // A run that only waits for people was not interrupted by the stop, and says nothing about it.
+        // A run that waits only for people was not interrupted by the restart, so none is recorded.
         if self.state.status == RunStatus::Running {
             let (cause, reason) = (Some("restart".into()), Some("restart".into()));
             self.emit(RunResumed { cause, reason, resumed_at: None }, None, None);
         }
-        self.go_on();
+        self.continue_run();
     }
 
-    /// The run was forked off another one. A pause of that one is none of the fork.
+    /// The run was forked. A pause of its source does not apply to it.
     pub(super) fn fork(&mut self) {
         if self.state.paused.is_some() || self.state.draining.is_some() {
             let reason = Some("fork".into());
             self.emit(RunResumed { cause: None, reason, resumed_at: None }, None, None);
         }
-        self.go_on();
+        self.continue_run();
     }
 
-    /// Begins again what is under way, and goes on.
-    pub(super) fn go_on(&mut self) {
+    /// Starts active nodes again, and continues the run.
+    pub(super) fn continue_run(&mut self) {
         if self.state.started_at.is_none() {
             self.create();
             return;
@@ -48,31 +48,31 @@ impl Turn<'_> {
         if self.end_with_failure() || self.refuse_task() {
             return;
         }
-        for node in self.state.under_way(self.definition) {
+        for node in self.state.active_nodes(self.definition) {
             if !self.is_halted() {
-                self.begin_again(node);
+                self.restart_node(node);
             }
         }
         self.drain();
     }
 
-    /// Goes on with the nodes that are between two attempts.
-    pub(super) fn try_again(&mut self) {
-        for node in self.state.under_way(self.definition) {
+    /// Continues the nodes that are between two attempts.
+    pub(super) fn restart_retries(&mut self) {
+        for node in self.state.active_nodes(self.definition) {
             if self.state.nodes[node].retry_at.is_some() && !self.is_halted() {
-                self.begin_again(node);
+                self.restart_node(node);
             }
         }
     }
 
-    fn begin_again(&mut self, node: NodeIndex) {
+    fn restart_node(&mut self, node: NodeIndex) {
         let state = &self.state.nodes[node];
         if matches!(state.answer, AnswerState::Given(_)) {
-            self.proceed(node);
+            self.resume_node(node);
             return;
         }
         if let Some(retry_at) = state.retry_at {
-            // No attempt begins in a run that is about to be paused. It begins when the run goes on.
+            // No attempt starts in a run that is about to be paused. It starts when the run is resumed.
             if self.state.draining.is_some() {
                 return;
             }
@@ -99,15 +99,15 @@ impl Turn<'_> {
         if matches!(subject, NodeConfig::Delay(_)) && state.due.is_some_and(|due| due > self.now) {
             self.set_node_timer(node);
         } else if subject.child_starter().is_some() && !self.own_children(node).is_empty() {
-            self.start_again(node);
+            self.request_children_again(node);
         } else {
-            // The log was cut in the middle of the work, or the work is an effect that is requested again.
+            // The log ends during the execution of the node, or the node waits for an effect, which is requested again.
             let inputs = self.inputs(node);
             self.execute(node, inputs);
         }
     }
 
-    /// A timer is due. One that came early is set again; one that is not needed any more is let pass.
+    /// A timer is due. An early timer is set again; an outdated one is ignored.
     pub(super) fn timer_due(&mut self, timer: &TimerKey) {
         match timer {
             TimerKey::Run => self.run_deadline(),
@@ -150,52 +150,56 @@ impl Turn<'_> {
         self.drain();
     }
 
-    /// An effect was made, or failed.
+    /// An effect was executed, or failed.
     pub(super) fn activity_done(
         &mut self,
         node_id: &NodeId,
         ordinal: u32,
-        told: Vec<Reported>,
+        reports: Vec<Reported>,
         outcome: Result<serde_json::Value, RunError>,
     ) {
         let Some(node) = self.awaiting(node_id, ordinal) else { return };
         if self.may_end(node) {
             let outcome = outcome.and_then(|value| {
                 let members = serde_json::Map::from_iter([("output".to_owned(), value)]);
-                bounds::check("what the effect gave", &members)?;
+                bounds::check("the result of the effect", &members)?;
                 Ok(members.into_iter().next().map(|(_, value)| value).unwrap_or_default())
             });
-            let (told, outcome) = match bounds::check_told(&told) {
-                Ok(()) => (told, outcome),
-                // What was done stays told, as far as it goes.
-                Err(error) => (bounds::told_within(told), Err(error)),
+            let (reports, outcome) = match bounds::check_reports(&reports) {
+                Ok(()) => (reports, outcome),
+                // The valid reports are still recorded, because they describe what already happened.
+                Err(error) => (bounds::valid_prefix(reports), Err(error)),
             };
-            let step = nodes::performed(self, node, told, outcome);
+            let step = nodes::effect_done(self, node, reports, outcome);
             self.settle(node, step, None);
             self.drain();
         }
     }
 
-    /// Something happened while an effect is being made. Whoever tells it is told where it was not recorded: what a run does not take
-    /// now, because it is paused or over, may still come with the end of the effect.
-    pub(super) fn activity_tells(
+    /// Records progress of an effect. The caller gets an error if it was not recorded, because the run is paused or has ended. It can then
+    /// send the reports again with the end of the effect.
+    pub(super) fn activity_reports(
         &mut self,
         node_id: &NodeId,
         ordinal: u32,
-        told: Vec<Reported>,
+        reports: Vec<Reported>,
     ) -> Result<(), Refusal> {
         let refusal = Refusal::Conflict { status: self.state.status };
         let node = self.awaiting(node_id, ordinal).filter(|_| !self.is_halted());
-        let node = node.filter(|_| bounds::check_told(&told).is_ok());
-        if node.is_some_and(|node| nodes::tells(self, node, told)) { Ok(()) } else { Err(refusal) }
+        let node = node.filter(|_| bounds::check_reports(&reports).is_ok());
+        if node.is_some_and(|node| nodes::record_progress(self, node, reports)) {
+            Ok(())
+        } else {
+            Err(refusal)
+        }
     }
 
-    /// The node that waits for this effect of its own.
+    /// The node, if it waits for the effect with this number.
     fn awaiting(&self, node_id: &NodeId, ordinal: u32) -> Option<NodeIndex> {
         let node = self.state.node_index(node_id)?;
         let state = &self.state.nodes[node];
-        // A fork may begin between the two events that suspend a node: it works again then, and waits for nobody.
-        let works = match state.status {
+        // A fork can start between the two events that suspend a node. The node is then executed again and does not wait.
+        let is_executing = match state.status {
             NodeStatus::Running => true,
             NodeStatus::Suspended => {
                 state.answer == AnswerState::None && !self.state.interrupts.contains_key(node_id)
@@ -206,7 +210,7 @@ impl Turn<'_> {
             | NodeStatus::Skipped
             | NodeStatus::Cancelled => false,
         };
-        let awaited = works
+        let awaited = is_executing
             && state.retry_at.is_none()
             && state.ordinal() == ordinal
             && nodes::has_effect(&self.node(node).config);

@@ -1,9 +1,9 @@
-//! Repeating a run from what was recorded of it.
+//! Repeats a run from its log.
 //!
-//! A replay makes the same decisions under the same inputs. The inputs are read from the log: each append begins with an
-//! event that tells what came from outside, such as the end of a delay or the answer of a person. So pure nodes are worked
-//! out again, and everything else is what it was, at the time at which it was, without any effect. Where the run then does
-//! something else than what was recorded, `replay.diverged` says so.
+//! A replay makes the same decisions for the same inputs. The inputs are reconstructed from the log: each append starts with an event that
+//! contains what came from outside, such as the end of a delay or the answer of a person. Pure nodes are computed again. Everything else
+//! has its recorded result and time, and no effect is executed. `replay.diverged` records where the replay differs from the
+//! source run.
 
 mod inputs;
 
@@ -21,16 +21,16 @@ use crate::id::{NodeId, RunId, WorkflowId};
 use crate::run::SharedGenesis;
 use crate::state::{RunError, RunState};
 
-/// The run that is repeated.
+/// The source run of a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     pub run_id: &'a RunId,
-    /// All its events, from the first.
+    /// All its events.
     pub events: &'a [Event],
 }
 
 impl Source<'_> {
-    /// The events before a place, as the fork has them: they name the fork's own events as their causes.
+    /// The events before a sequence number, as the fork has them: with event ids of the fork as causes.
     pub fn copied(&self, run_id: &RunId, before: u64) -> Vec<Event> {
         let prefix = event_id(self.run_id, 0);
         let prefix = prefix.strip_suffix('0').unwrap_or(&prefix);
@@ -49,36 +49,36 @@ impl Source<'_> {
     }
 }
 
-/// What was recorded, while it is repeated.
+/// The log of the source run during a replay.
 pub(super) struct Recorded<'a> {
     source: Source<'a>,
-    /// The workflows that children were started of.
+    /// The workflows of its child runs.
     workflows: &'a BTreeSet<&'a str>,
     diverged: bool,
 }
 
 impl<'a> Recorded<'a> {
-    /// Whether a child of that workflow was started.
+    /// Whether a child run of that workflow was started.
     pub(super) fn started(&self, workflow_id: &WorkflowId) -> bool {
         self.workflows.contains(workflow_id.as_str())
     }
 
-    /// Whether the run was paused by the event of that sequence.
+    /// Whether the event with that sequence number paused the run.
     pub(super) fn pauses(&self, sequence: u64) -> bool {
         self.at(sequence).is_some_and(|event| matches!(event.data, EventData::RunPaused(_)))
     }
 
-    /// Whether nothing more is recorded.
+    /// Whether the log has ended, or the replay has diverged from it.
     pub(super) fn is_over(&self, sequence: u64) -> bool {
         self.diverged || self.at(sequence).is_none()
     }
 
-    /// What a recorded event says, as long as the run does what was recorded.
+    /// A recorded payload, if the replay has not diverged.
     pub(super) fn data(&self, sequence: u64) -> Option<&'a EventData> {
         self.at(sequence).filter(|_| !self.diverged).map(|event| &event.data)
     }
 
-    /// Why a node failed in the recorded event, where it is that.
+    /// The error of a recorded `node.failed`.
     pub(super) fn failure(&self, sequence: u64) -> Option<RunError> {
         match self.data(sequence)? {
             EventData::NodeFailed(failed) => Some(failed.error.clone()),
@@ -86,7 +86,7 @@ impl<'a> Recorded<'a> {
         }
     }
 
-    /// How sure an agent had to be in the recorded event, where it was not.
+    /// The required confidence in a recorded `node.suspended`.
     pub(super) fn threshold(&self, sequence: u64) -> Option<f64> {
         match &self.at(sequence)?.data {
             EventData::NodeSuspended(suspended) => suspended.threshold.as_ref()?.as_f64(),
@@ -94,12 +94,12 @@ impl<'a> Recorded<'a> {
         }
     }
 
-    /// Whether a conversation was opened in the recorded event.
+    /// Whether the recorded event opened a conversation.
     pub(super) fn converses(&self, sequence: u64) -> bool {
         self.at(sequence).is_some_and(|event| matches!(event.data, EventData::ConversationOpened(_)))
     }
 
-    /// The agent that control went to in the recorded event, where it is that.
+    /// The target of a recorded handoff.
     pub(super) fn handed_to(&self, sequence: u64) -> Option<String> {
         match self.data(sequence)? {
             EventData::AgentHandoff(handoff) => Some(handoff.to_agent_id.clone()),
@@ -111,7 +111,7 @@ impl<'a> Recorded<'a> {
         self.source.events.get(usize::try_from(sequence).ok()?)
     }
 
-    /// Compares what is about to be added with what was recorded in its place; tells the first difference.
+    /// Compares a new event with the recorded one; returns the first difference.
     pub(super) fn compare(
         &mut self,
         sequence: u64,
@@ -142,10 +142,10 @@ fn diverged(source: &Source<'_>, sequence: u64, difference: Divergence, point: &
     }
 }
 
-/// Repeats a run. `from` is the first event that is not copied: the decision holds the events from there on.
+/// Repeats a run. `from` is the first event that is not copied: the decision contains the events from there on.
 ///
-/// A run that has ended is repeated to its end, with no effect. One that has not is repeated as far as it came; then it
-/// waits for people and time of its own, and a node that needs an effect or a child fails.
+/// A run that has ended is repeated to its end, without effects. A run that has not ended is repeated as far as its log goes; then it waits
+/// for its own interrupts and timers, and a node that needs an effect or a child run fails.
 pub fn replay(
     definition: &Definition,
     genesis: SharedGenesis,
@@ -165,15 +165,15 @@ pub fn replay(
     let mut has_diverged = false;
     while !state.status.is_terminal() && !has_diverged {
         let sequence = state.next_sequence;
-        let Some(event) = usize::try_from(sequence).ok().and_then(|place| source.events.get(place)) else {
+        let Some(event) = usize::try_from(sequence).ok().and_then(|index| source.events.get(index)) else {
             break;
         };
         let step = next_step(definition, &state, source.events);
         let mut turn = Turn::new(definition, &mut state, event.timestamp, limits, children);
         turn.recorded = Some(Recorded { source, workflows: &workflows, diverged: false });
         match step {
-            // What is refused now was not refused then: the run stalls, and that is told below.
-            Some(Step::Take(input)) => drop(turn.take(*input)),
+            // A refused input was accepted in the source run. The replay adds no event then, which is reported below.
+            Some(Step::Input(input)) => drop(turn.process(*input)),
             Some(Step::InterruptDue(node)) => turn.interrupt_due(node),
             None => {}
         }
@@ -191,22 +191,22 @@ pub fn replay(
         .zip(source.events)
         .all(|(made, was)| made.kind() == was.kind() && made.node_id == was.node_id);
     if !same || u64::try_from(keep).is_ok_and(|keep| keep < from) {
-        // The history itself cannot be repeated by this program: it stands as it was copied.
+        // This program does not produce the copied events. The fork keeps them as they are.
         return from_copies(definition, &state.genesis, source, from, now, limits, children);
     }
     decision.events.drain(..keep);
-    // The log begins with what was recorded, which may be spelt a little differently than what was decided again.
+    // The log starts with the recorded events, whose encoding may differ slightly from that of the repeated events.
     let recorded = source.events.iter().take_while(|event| event.sequence < from);
     state.bytes = recorded.chain(&decision.events).map(size::of_event).fold(0, u64::saturating_add);
     if !state.status.is_terminal() {
-        let live = go_on(definition, &mut state, now, limits, children);
+        let live = continue_run(definition, &mut state, now, limits, children);
         decision.events.extend(live.events);
         decision.effects = live.effects;
     }
     (state, decision)
 }
 
-/// Goes on from the copied events, where repeating them gives others.
+/// Continues from the copied events, if repeating them gives other events.
 fn from_copies(
     definition: &Definition,
     genesis: &SharedGenesis,
@@ -218,18 +218,18 @@ fn from_copies(
 ) -> (RunState, Decision) {
     let mut state = RunState::new(definition, genesis.clone());
     for event in &source.copied(&genesis.run_id, from) {
-        // The events of a run are dense, so each is next.
+        // Sequence numbers have no gaps, so each event is the next one.
         let _ = state.apply(definition, event);
     }
     let mut turn = Turn::new(definition, &mut state, now, limits, children);
     turn.diverge(diverged(&source, from, Divergence::Output, ""));
-    turn.go_on();
+    turn.continue_run();
     turn.end_over_limit();
     let decision = turn.finish();
     (state, decision)
 }
 
-fn go_on(
+fn continue_run(
     definition: &Definition,
     state: &mut RunState,
     now: Timestamp,
@@ -237,7 +237,7 @@ fn go_on(
     children: &dyn Children,
 ) -> Decision {
     let mut turn = Turn::new(definition, state, now, limits, children);
-    turn.go_on();
+    turn.continue_run();
     turn.end_over_limit();
     turn.finish()
 }
@@ -250,7 +250,7 @@ mod tests {
     use crate::event::data::node::NodeSkipped;
 
     #[test]
-    fn what_is_copied_keeps_its_place_and_refers_to_its_own_run() {
+    fn copied_events_keep_their_sequence_and_refer_to_the_fork() {
         let event = |sequence: u64, cause: Option<&str>| Event {
             sequence,
             node_id: None,

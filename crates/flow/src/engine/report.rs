@@ -1,44 +1,43 @@
-//! What happens while the host does the work of a node, as it tells the engine.
+//! What the host reports to the engine while it executes the effect of a node.
 
 use serde_json::{Map, Value};
 
 use crate::event::data::value::{ChannelWritten, VariableChanged};
 use crate::event::{Event, EventData, EventKind, PayloadError};
 
-/// Something that happened while the host worked, to be recorded before what came of the work.
+/// A report, to be recorded before the result of the effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
-    /// What happened.
     pub report: Report,
     pub cause: Option<Cause>,
 }
 
-/// What the host can tell.
+/// The kinds of reports.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
-    /// An event that is recorded as it is.
+    /// An event that is recorded unchanged.
     Event {
-        /// What it says.
+        /// The payload.
         data: Box<EventData>,
-        /// The members of its payload that this version does not know.
+        /// Payload members that this version does not know.
         extra: Map<String, Value>,
     },
-    /// The work sets a variable. What was there before is the run's to say.
+    /// The node sets a variable. The engine adds the previous value.
     SetVariable { name: String, value: Value },
-    /// The work writes to a channel. How that is combined with what is there, and when it was written, is the run's to say.
+    /// The node writes to a channel. The engine applies the reducer and adds the time.
     WriteChannel { channel: String, value: Value },
-    /// The work waits for somebody, and this is the last that it tells: what it asks, as a configuration of `core.interrupt`. It may come from a
-    /// module, so it is checked when the node is suspended. The host is asked again with the answer, as a
+    /// The node asks a question, given as a configuration of `core.interrupt`, and waits. This is the last report of the effect. A module can
+    /// send it, so it is validated when the node is suspended. The host gets the answer in a new effect, as a
     /// [`Resumption`](super::Resumption).
     Ask(Map<String, Value>),
 }
 
-/// What caused something that happened while the host worked.
+/// The cause of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cause {
-    /// Something else that happened then: its place among them.
+    /// Another report of the same effect, by its index.
     Reported(usize),
-    /// Something outside, by its id.
+    /// Something external, by its id.
     Id(String),
 }
 
@@ -54,13 +53,13 @@ impl Reported {
         Report::Event { data: Box::new(data.into()), extra: Map::new() }.into()
     }
 
-    /// With its cause.
+    /// Sets the cause.
     #[must_use]
     pub fn because(self, cause: Cause) -> Self {
         Self { cause: Some(cause), ..self }
     }
 
-    /// The event, where it is one that is recorded as it is.
+    /// The event, if it is one that is recorded unchanged.
     pub const fn data(&self) -> Option<&EventData> {
         match &self.report {
             Report::Event { data, .. } => Some(data),
@@ -78,7 +77,7 @@ impl Reported {
         }
     }
 
-    /// Its members as JSON: what is kept of an effect, and what is held to the limits.
+    /// Its members as JSON, for storing the report with its effect and for checking limits.
     pub fn payload(&self) -> Map<String, Value> {
         let pair = |(name, of): (&str, &str), (value, is): (&str, &Value)| {
             Map::from_iter([(name.to_owned(), of.into()), (value.to_owned(), is.clone())])
@@ -95,10 +94,10 @@ impl Reported {
         }
     }
 
-    /// Reads what [`Reported::kind`] and [`Reported::payload`] gave.
+    /// Reads the result of [`Reported::kind`] and [`Reported::payload`].
     ///
     /// # Errors
-    /// When a member that the kind needs is missing, or one is of another type.
+    /// A required member is missing, or a member has another type.
     pub fn read(kind: EventKind, mut payload: Map<String, Value>) -> Result<Self, PayloadError> {
         let text = |payload: &Map<String, Value>, name: &'static str| {
             payload.get(name).and_then(Value::as_str).map(str::to_owned)
@@ -121,7 +120,7 @@ impl Reported {
         Ok(report.into())
     }
 
-    /// What the host told, from the event that was recorded of it.
+    /// The report from which an event was recorded.
     pub(super) fn recorded(event: &Event, cause: Option<Cause>) -> Self {
         let report = match &event.data {
             EventData::VariableChanged(VariableChanged { name, next, .. }) => {
@@ -136,8 +135,8 @@ impl Reported {
         Self { report, cause }
     }
 
-    /// Whether it changes what others see, so that it waits for the end of the work.
-    pub(super) const fn decides(&self) -> bool {
+    /// Whether it changes what others see. Such a report is recorded only at the end of the effect.
+    pub(super) const fn changes_run(&self) -> bool {
         match self.report {
             Report::Event { .. } => false,
             Report::SetVariable { .. } | Report::WriteChannel { .. } | Report::Ask(_) => true,
@@ -152,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_read_back_as_itself() {
+    fn a_report_is_read_from_its_kind_and_payload() {
         let usage = json!({"provider": "p", "model": "m", "inputTokens": 1, "outputTokens": 2, "newer": [1]});
         let rows = [
             (EventKind::VariableChanged, json!({"name": "a", "next": null})),
@@ -162,8 +161,8 @@ mod tests {
             (EventKind::Other("acme.thing".into()), json!({"a": 1})),
         ];
         for (kind, payload) in rows {
-            let told = Reported::read(kind.clone(), payload.as_object().unwrap().clone()).unwrap();
-            assert_eq!((told.kind(), Value::Object(told.payload())), (kind, payload));
+            let report = Reported::read(kind.clone(), payload.as_object().unwrap().clone()).unwrap();
+            assert_eq!((report.kind(), Value::Object(report.payload())), (kind, payload));
         }
         for (kind, member) in [(EventKind::VariableChanged, "name"), (EventKind::ChannelWritten, "channel")] {
             let error = Reported::read(kind.clone(), Map::new()).unwrap_err();

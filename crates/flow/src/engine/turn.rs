@@ -1,4 +1,4 @@
-//! One turn of a run: the state, and what was added so far.
+//! The processing of one input: the state, and the events and effects so far.
 
 use canon::time::Timestamp;
 use serde_json::{Map, Value};
@@ -16,24 +16,24 @@ use crate::meter::Meter;
 use crate::run::{ForkMode, RunStatus};
 use crate::state::RunState;
 
-/// One turn of a run.
+/// The processing of one input.
 pub(super) struct Turn<'a> {
     pub(super) definition: &'a Definition,
     pub(super) state: &'a mut RunState,
     pub(super) now: Timestamp,
     pub(super) limits: &'a Limits,
     pub(super) children: &'a dyn Children,
-    /// What the run that is repeated did, while it is repeated.
+    /// The log of the source run, during a replay.
     pub(super) recorded: Option<Recorded<'a>>,
-    /// Whether the run only waited for people before, and its time stood still.
+    /// Whether the run waited only for people before this input, so that its duration did not count.
     waited: bool,
     /// Counts the steps of conditions and expressions.
     pub(super) meter: Meter,
-    /// How many bytes the events of this decision take.
+    /// The size of the events of this decision, in bytes.
     pub(super) appended: u64,
     /// The first limit that was exceeded.
     pub(super) exceeded: Option<Exceeded>,
-    /// Whether the run is being ended: that is recorded whatever the limits are.
+    /// Whether the run is being ended. The events for that are recorded regardless of limits.
     pub(super) closing: bool,
     pub(super) decision: Decision,
 }
@@ -46,7 +46,7 @@ impl<'a> Turn<'a> {
         limits: &'a Limits,
         children: &'a dyn Children,
     ) -> Self {
-        // Clocks are set back now and then; what was recorded later did not happen earlier.
+        // A clock can be set back. Events must not be earlier than preceding events.
         let now = state.last_event_at.map_or(now, |last| now.max(last));
         let waited = state.waiting_since.is_some();
         let decision = Decision { before: state.status, ..Decision::default() };
@@ -66,17 +66,17 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Takes an input, and goes on until nothing more can happen, or a limit is exceeded.
-    pub(super) fn take(&mut self, input: Input) -> Result<(), Refusal> {
+    /// Processes an input until the run needs something external, or a limit is exceeded.
+    pub(super) fn process(&mut self, input: Input) -> Result<(), Refusal> {
         self.check_patterns(&input);
-        let taken = match self.exceeded {
-            None => self.follow(input),
+        let result = match self.exceeded {
+            None => self.dispatch_input(input),
             Some(_) => Ok(()),
         };
-        if self.end_over_limit() { Ok(()) } else { taken }
+        if self.end_over_limit() { Ok(()) } else { result }
     }
 
-    fn follow(&mut self, input: Input) -> Result<(), Refusal> {
+    fn dispatch_input(&mut self, input: Input) -> Result<(), Refusal> {
         match input {
             Input::Begin => self.begin(),
             Input::Create => self.create(),
@@ -84,11 +84,11 @@ impl<'a> Turn<'a> {
             Input::Fork => self.fork(),
             Input::TimerDue { timer } => self.timer_due(&timer),
             Input::RunDeadline => self.run_deadline(),
-            Input::ActivityTells { node_id, ordinal, told } => {
-                self.activity_tells(&node_id, ordinal, told)?;
+            Input::ActivityReports { node_id, ordinal, reports } => {
+                self.activity_reports(&node_id, ordinal, reports)?;
             }
-            Input::ActivityDone { node_id, ordinal, told, outcome } => {
-                self.activity_done(&node_id, ordinal, told, outcome);
+            Input::ActivityDone { node_id, ordinal, reports, outcome } => {
+                self.activity_done(&node_id, ordinal, reports, outcome);
             }
             Input::ChildEnded { run_id, status, variables, error } => {
                 self.child_ended(&run_id, status, &variables, error);
@@ -116,14 +116,14 @@ impl<'a> Turn<'a> {
     }
 
     pub(super) fn finish(mut self) -> Decision {
-        // The time that it waited does not count, so it has to be over later than was thought.
+        // The time in which the run waited does not count, so its deadline moves.
         if self.waited && self.state.waiting_since.is_none() && !self.is_halted() {
             self.set_deadline();
         }
         self.decision
     }
 
-    /// The node at a place.
+    /// The definition of a node.
     pub(super) fn node(&self, node: NodeIndex) -> &'a Node {
         &self.definition.nodes[node]
     }
@@ -133,7 +133,7 @@ impl<'a> Turn<'a> {
         self.definition.nodes[node].id.clone()
     }
 
-    /// Adds an event, and folds it in. Gives its sequence.
+    /// Adds an event and applies it. Returns its sequence number.
     pub(super) fn emit(
         &mut self,
         data: impl Into<EventData>,
@@ -141,11 +141,11 @@ impl<'a> Turn<'a> {
         cause: Option<u64>,
     ) -> u64 {
         let cause = self.id_of(cause);
-        self.emit_because(data, node, cause)
+        self.emit_with_cause(data, node, cause)
     }
 
-    /// The same with the id of its cause, which may be something outside.
-    pub(super) fn emit_because(
+    /// Like [`Turn::emit`], with the id of the cause, which can be external.
+    pub(super) fn emit_with_cause(
         &mut self,
         data: impl Into<EventData>,
         node: Option<NodeIndex>,
@@ -154,7 +154,7 @@ impl<'a> Turn<'a> {
         self.record(data.into(), Map::new(), node, cause)
     }
 
-    /// Adds an event that somebody else made, with the members that this version does not know.
+    /// Adds an event of the host, with members that this version does not know.
     pub(super) fn record(
         &mut self,
         data: EventData,
@@ -171,7 +171,7 @@ impl<'a> Turn<'a> {
         sequence.map(|sequence| event_id(&self.state.genesis.run_id, sequence))
     }
 
-    /// Tells where a run that is repeated goes another way than it did.
+    /// Detects where a replay differs from its source.
     fn compare(&mut self, data: &EventData, node: Option<NodeIndex>) {
         if let Some(recorded) = &mut self.recorded {
             let node_id = node.map(|node| &self.definition.nodes[node].id);
@@ -181,17 +181,17 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Records that a replay goes another way than what it repeats.
+    /// Records that a replay differs from its source.
     pub(super) fn diverge(&mut self, diverged: ReplayDiverged) {
         self.push(diverged.into(), Map::new(), None, None);
     }
 
-    /// What was recorded where the next event will be: an id is repeated, and not made anew.
+    /// The recorded event at the next sequence number. A replay uses its ids instead of deriving new ones.
     pub(super) fn recorded_data(&self) -> Option<&'a EventData> {
         self.recorded.as_ref()?.data(self.state.next_sequence)
     }
 
-    /// The artifact that was recorded where the next event will be.
+    /// The id of the artifact that is recorded at the next sequence number.
     pub(super) fn recorded_artifact(&self) -> Option<ArtifactId> {
         match self.recorded_data()? {
             EventData::ArtifactCreated(created) => Some(created.artifact_id.clone()),
@@ -232,14 +232,14 @@ impl<'a> Turn<'a> {
         parent.or_else(|| genesis.trigger.as_ref().map(|trigger| &trigger.message_id)).cloned()
     }
 
-    /// Asks the host for something, unless the run only repeats what was recorded.
+    /// Requests an effect from the host, except during a replay.
     pub(super) fn ask_host(&mut self, effect: Effect) {
         if self.recorded.is_none() && (self.exceeded.is_none() || self.closing) {
             self.decision.effects.push(effect);
         }
     }
 
-    /// Sets a variable: a node does, or somebody outside.
+    /// Sets a variable. Without a node, the change comes from outside the run.
     pub(super) fn set_variable(
         &mut self,
         node: Option<NodeIndex>,
@@ -256,20 +256,20 @@ impl<'a> Turn<'a> {
         self.emit(changed, node, cause)
     }
 
-    /// Whether nothing more may happen for now.
+    /// Whether the run cannot continue now: it is paused, has ended, or exceeded a limit.
     pub(super) fn is_halted(&self) -> bool {
         self.state.paused.is_some() || self.state.status.is_terminal() || self.exceeded.is_some()
     }
 
-    /// Whether a node may be told how its work went. Not while the run is paused: the next event after `run.paused` is
-    /// `run.resumed`. What comes meanwhile is let pass, and asked for again when the run goes on: a timer is due then, an effect is
-    /// answered by what was recorded of it, and a child by its end.
+    /// Whether the result of a node's step may be recorded. Not while the run is paused: the event after `run.paused` must be
+    /// `run.resumed`. A result that arrives meanwhile is ignored, and requested again on resume: a timer is then due, the recorded result of
+    /// an effect is returned, and the end of a child is reported again.
     pub(super) fn may_end(&self, node: NodeIndex) -> bool {
         use super::DrainPolicy;
         use crate::definition::NodeType;
         match self.state.paused {
             None => !self.state.status.is_terminal(),
-            // Logs of earlier versions have the end of the node there. They are repeated as they are.
+            // Logs of earlier versions contain the end of the node here. A replay repeats them.
             Some((_, DrainPolicy::DrainCurrentNode)) => {
                 self.recorded.is_some() && self.node(node).kind != NodeType::Dispatch
             }
@@ -277,19 +277,19 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Whether the run repeats another one beyond what was recorded of it: nothing may have an effect then.
-    pub(super) fn has_no_source(&self) -> bool {
+    /// Whether the run is a replay that has passed the end of its source. It must not have effects then.
+    pub(super) fn is_past_recording(&self) -> bool {
         let replays = self.state.genesis.fork.as_ref().is_some_and(|fork| fork.mode == ForkMode::Replay);
         replays && self.recorded.as_ref().is_none_or(|recorded| recorded.is_over(self.state.next_sequence))
     }
 
-    /// How long the run has taken so far, in milliseconds.
+    /// The duration of the run so far, in milliseconds.
     pub(super) fn elapsed(&self) -> u64 {
         self.now.since(self.state.started_at.unwrap_or(self.now))
     }
 }
 
-/// The members of an object; nothing of anything else.
+/// The members of an object; empty for any other value.
 pub(super) fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(members) => members,

@@ -315,7 +315,7 @@ impl World {
         let known = self.outcomes.get_mut(&activity.node_id).and_then(VecDeque::pop_front);
         if let Some(outcome) = known {
             let (node_id, ordinal) = (activity.node_id.clone(), activity.ordinal);
-            self.take(run_id, Input::ActivityDone { node_id, ordinal, told: Vec::new(), outcome }).unwrap();
+            self.take(run_id, Input::ActivityDone { node_id, ordinal, reports: Vec::new(), outcome }).unwrap();
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flow::definition::{Capabilities, Definition};
 use flow::engine::replay::{Source, replay};
 use flow::engine::{
-    Deliverable, DrainPolicy, GuideFailure, GuideResult, Input, ManifestSource, Refusal, Upstream,
+    Deliverable, DrainPolicy, GuideFailure, GuideResult, Input, ManifestSource, Refusal, UpstreamArtifact,
 };
 use flow::event::EventKind;
 use flow::failure::FailureCode;
@@ -365,7 +365,7 @@ fn the_host_is_told_everything_that_the_author_wrote_and_the_node_was_given() {
     assert_eq!(equipment.library, "lib");
     assert_eq!(guide.inputs["version"], "1.0.0");
     assert_eq!(guide.inputs["tone"], "warm", "what the node is given wins over what is written down");
-    let upstream: Vec<&Upstream> = guide.artifacts.iter().collect();
+    let upstream: Vec<&UpstreamArtifact> = guide.artifacts.iter().collect();
     assert_eq!(upstream.len(), 1, "those of nodes that lead here");
     assert_eq!(upstream[0].node_id, "notes");
 }

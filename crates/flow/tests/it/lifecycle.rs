@@ -69,7 +69,7 @@ fn a_run_is_paused_once_what_works_has_ended() {
                 let outcome = Ok(json!({"secretSha256": "00", "secretLength": 3}));
                 let (node_id, ordinal) = ("n".to_owned(), effect.ordinal);
                 let done =
-                    Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, told: Vec::new(), outcome };
+                    Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, reports: Vec::new(), outcome };
                 world.give("r", done).unwrap();
             }
             world.pass(100);
@@ -113,7 +113,7 @@ fn a_pause_that_drains_can_be_hastened_taken_back_or_overtaken() {
     let outcome = Err(RunError::new("broken", "it broke"));
     let ordinal = world.activities[0].ordinal;
     world
-        .give("r", Input::ActivityDone { node_id: NodeId::new("n"), ordinal, told: Vec::new(), outcome })
+        .give("r", Input::ActivityDone { node_id: NodeId::new("n"), ordinal, reports: Vec::new(), outcome })
         .unwrap();
     assert_eq!(world.status(), RunStatus::Failed);
 }
@@ -135,7 +135,7 @@ fn no_attempt_begins_in_a_run_that_is_about_to_be_paused() {
             world
                 .give(
                     "r",
-                    Input::ActivityDone { node_id: NodeId::new("e"), ordinal, told: Vec::new(), outcome },
+                    Input::ActivityDone { node_id: NodeId::new("e"), ordinal, reports: Vec::new(), outcome },
                 )
                 .unwrap();
         };
@@ -185,7 +185,7 @@ fn the_next_event_after_a_pause_is_its_end_whatever_comes_meanwhile() {
                 let done = |ordinal: u32| Input::ActivityDone {
                     node_id: NodeId::new("n"),
                     ordinal,
-                    told: Vec::new(),
+                    reports: Vec::new(),
                     outcome: Ok(outcome.clone()),
                 };
                 if let Some(effect) = &effect {
@@ -612,19 +612,19 @@ fn inputs_that_come_too_late_add_nothing() {
         Input::ActivityDone {
             node_id: NodeId::new("e"),
             ordinal: 0,
-            told: Vec::new(),
+            reports: Vec::new(),
             outcome: Ok(Value::Null),
         },
         Input::ActivityDone {
             node_id: NodeId::new("d"),
             ordinal: 0,
-            told: Vec::new(),
+            reports: Vec::new(),
             outcome: Ok(Value::Null),
         },
         Input::ActivityDone {
             node_id: NodeId::new("none"),
             ordinal: 0,
-            told: Vec::new(),
+            reports: Vec::new(),
             outcome: Ok(Value::Null),
         },
         Input::ChildEnded {

@@ -23,7 +23,7 @@ fn wrote(channel: &str, value: &Value) -> Reported {
 
 fn done(world: &mut World, told: Vec<Reported>) {
     let outcome = Ok(json!({"output": 1}));
-    world.give("r", Input::ActivityDone { node_id: NodeId::new("n"), ordinal: 0, told, outcome }).unwrap();
+    world.give("r", Input::ActivityDone { node_id: NodeId::new("n"), ordinal: 0, reports: told, outcome }).unwrap();
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn happen(world: &mut World, happening: &Happening) {
         Happening::Perform(works) => {
             let outcome =
                 if *works { Ok(json!({"count": 1})) } else { Err(RunError::new("broken", "it broke")) };
-            Input::ActivityDone { node_id: NodeId::new("effect"), ordinal: 0, told: Vec::new(), outcome }
+            Input::ActivityDone { node_id: NodeId::new("effect"), ordinal: 0, reports: Vec::new(), outcome }
         }
         Happening::ChildEnds(child, status) => {
             let Some((_, run_id)) = world.children().get(*child).cloned() else { return };

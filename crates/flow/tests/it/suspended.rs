@@ -18,13 +18,13 @@ pub(crate) fn waits(world: &mut World, node_id: &str, ordinal: u32, asked: Value
         told(EventKind::InterruptRequested, &asked),
     ];
     let outcome = Ok(json!({"kept by the host": true}));
-    world.give("r", Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, told, outcome }).unwrap();
+    world.give("r", Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, reports: told, outcome }).unwrap();
 }
 
 /// The host says what came of the work of a node.
 pub(crate) fn done(world: &mut World, node_id: &str, ordinal: u32, outcome: Result<Value, RunError>) {
     let told = Vec::new();
-    world.give("r", Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, told, outcome }).unwrap();
+    world.give("r", Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, reports: told, outcome }).unwrap();
 }
 
 fn custom() -> Value {

@@ -13,7 +13,7 @@ use crate::suspended::{done, waits};
 pub(crate) fn tells(world: &mut World, node_id: &str, text: &str) -> Result<Vec<Event>, Refusal> {
     let piece = json!({"nodeId": node_id, "runId": "r", "chunk": text, "isLast": false});
     let told = vec![told(EventKind::OutputChunk, &piece)];
-    world.give("r", Input::ActivityTells { node_id: NodeId::new(node_id), ordinal: 0, told })
+    world.give("r", Input::ActivityReports { node_id: NodeId::new(node_id), ordinal: 0, reports: told })
 }
 
 fn world() -> World {
@@ -58,7 +58,7 @@ fn too_much_at_once_is_not_recorded() {
     let piece =
         || told(EventKind::OutputChunk, &json!({"nodeId": "n", "runId": "r", "chunk": "a", "isLast": false}));
     let told = std::iter::repeat_with(piece).take(2001).collect();
-    let input = Input::ActivityTells { node_id: NodeId::new("n"), ordinal: 0, told };
+    let input = Input::ActivityReports { node_id: NodeId::new("n"), ordinal: 0, reports: told };
     assert!(matches!(world.give("r", input), Err(Refusal::Conflict { .. })));
     assert!(matches!(tells(&mut world, "n", &"a".repeat(5 << 20)), Err(Refusal::Conflict { .. })));
     assert_eq!(world.find(EventKind::OutputChunk).len(), 0);
@@ -72,7 +72,7 @@ fn what_models_cost_a_run_is_added_up_in_its_snapshot() {
         told(EventKind::ProviderUsage, &payload)
     };
     let told = vec![usage(3, 2), usage(5, 7)];
-    let input = Input::ActivityDone { node_id: NodeId::new("n"), ordinal: 0, told, outcome: Ok(json!({})) };
+    let input = Input::ActivityDone { node_id: NodeId::new("n"), ordinal: 0, reports: told, outcome: Ok(json!({})) };
     world.give("r", input).unwrap();
     let expected = json!({"tokens": {"input": 8, "output": 9}, "provider": "local", "model": "m"});
     assert_eq!(world.snapshot("r")["metrics"]["openwopCost"], expected);

@@ -80,11 +80,13 @@ pub(super) fn may_be_heavy(definition: &Definition, row: &RunRow) -> bool {
 pub(super) fn is_large_input(input: &Input) -> bool {
     match input {
         Input::Resolve { resume_value, .. } => is_large(resume_value),
-        Input::ActivityDone { told, outcome, .. } => {
+        Input::ActivityDone { reports, outcome, .. } => {
             outcome.as_ref().is_ok_and(is_large)
-                || told.iter().any(|told| told.payload().values().any(is_large))
+                || reports.iter().any(|report| report.payload().values().any(is_large))
         }
-        Input::ActivityTells { told, .. } => told.iter().any(|told| told.payload().values().any(is_large)),
+        Input::ActivityReports { reports, .. } => {
+            reports.iter().any(|report| report.payload().values().any(is_large))
+        }
         Input::ChildEnded { variables, .. } | Input::Assign { variables } => variables.values().any(is_large),
         // What a guided session hands over is bounded by its own log; the others bring nothing along.
         Input::GuideStarted { .. }

@@ -292,7 +292,7 @@ impl Runs {
         let input = Input::ActivityDone {
             node_id: activity.node_id.clone(),
             ordinal: activity.ordinal,
-            told,
+            reports: told,
             outcome: performed.outcome,
         };
         // In one commit with the events that follow from it.

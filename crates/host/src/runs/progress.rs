@@ -92,7 +92,7 @@ impl Listener for Telling<'_> {
         Box::pin(async move {
             let Activity { node_id, ordinal, .. } = self.activity;
             let input =
-                Input::ActivityTells { node_id: node_id.clone(), ordinal: *ordinal, told: told.clone() };
+                Input::ActivityReports { node_id: node_id.clone(), ordinal: *ordinal, reports: told.clone() };
             let answered =
                 self.runs.advance(self.run_id, input, Vec::new(), &Direct, |state| state.next_sequence);
             match Box::pin(answered).await {

@@ -1,10 +1,10 @@
-//! An agent that says what it is configured to say.
+//! The mock agent, which does what its configuration says.
 
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::super::ask::{Question, Unsure};
+use super::super::ask::{LowConfidence, Question};
 use super::super::bounds::MAX_REASONING_BYTES;
 use super::super::drain::Step;
 use super::super::turn::Turn;
@@ -17,12 +17,12 @@ use crate::event::data::agent::{
 use crate::failure::FailureCode;
 use crate::state::{Outcome, Resolution, RunError};
 
-/// How sure a decision has to be when nobody says.
+/// The default minimum confidence of a decision.
 const DEFAULT_THRESHOLD: f64 = 0.7;
 
-/// How sure a decision of an agent has to be: as the caller of the run says, or the pack of the agent, or the protocol.
+/// The minimum confidence of an agent's decision: from the options of the run, from the pack of the agent, or the default.
 ///
-/// It is asked for where the node is about to be suspended, or not. A run that is repeated does there what was recorded.
+/// Call it where the node may be suspended. A replay then does what was recorded.
 pub(super) fn threshold(turn: &Turn<'_>, agent_id: &str) -> f64 {
     if let Some(recorded) = &turn.recorded {
         return recorded.threshold(turn.state.next_sequence).unwrap_or(0.0);
@@ -36,7 +36,7 @@ pub(super) fn pinned(node: &Node) -> Option<&str> {
     node.agent.as_ref()?.get("agentId")?.as_str()
 }
 
-/// The id of the agent of a node: the one that its configuration or its pin names, or the host's own.
+/// The id of the agent of a node: the named one, or else one that is derived from the node.
 pub(super) fn agent_id(node: &Node, named: Option<&str>, role: &str) -> String {
     named.map_or_else(|| format!("host:{role}:{}", node.id), str::to_owned)
 }
@@ -47,13 +47,13 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, config: &MockAgentCo
     reason(turn, node, config, &agent_id);
     call_tools(turn, node, config, &agent_id);
     if let Some(handoff) = &config.mock_handoff {
-        let told = AgentHandoff {
+        let event = AgentHandoff {
             agent_id: Some(agent_id.clone()),
             context: handoff.context.clone(),
             reason: handoff.reason.clone().map(Cow::Owned),
             ..handoff::between(agent_id.clone(), handoff.to_agent_id.clone())
         };
-        turn.emit(told, Some(node), None);
+        turn.emit(event, Some(node), None);
     }
     let (decision, confidence, reasoning) = match (&config.mock_decision, &config.mock_confidence) {
         (Some(mock), _) => (mock.decision.clone(), mock.confidence.clone(), mock.reasoning.clone()),
@@ -71,16 +71,18 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, config: &MockAgentCo
     let threshold = threshold(turn, &agent_id);
     match confidence.as_ref().and_then(Value::as_f64) {
         Some(observed) if observed < threshold => {
-            let unsure = Unsure { agent_id, observed, threshold };
-            turn.raise(node, Question { cause: Some(cause), ..Question::low_confidence(unsure, &decision) });
+            let low_confidence = LowConfidence { agent_id, observed, threshold };
+            let question =
+                Question { cause: Some(cause), ..Question::low_confidence(low_confidence, &decision) };
+            turn.raise(node, question);
             Step::Waits
         }
         _ => Step::done(json!({"agentId": agent_id, "decision": decision})),
     }
 }
 
-/// An operator let the decision stand, or put another in its place.
-pub(super) fn ratified(resolution: &Resolution) -> Step {
+/// An operator accepted the decision, or replaced it.
+pub(super) fn reviewed(resolution: &Resolution) -> Step {
     if resolution.outcome == Outcome::Rejected {
         return Step::failed(RunError::of(FailureCode::InterruptRejected, "the decision was rejected"));
     }
@@ -93,14 +95,14 @@ pub(super) fn ratified(resolution: &Resolution) -> Step {
 fn reason(turn: &mut Turn<'_>, node: NodeIndex, config: &MockAgentConfig, agent_id: &str) {
     let verbosity = turn.state.genesis.configurable.get("reasoningVerbosity").and_then(Value::as_str);
     let verbosity = verbosity.unwrap_or("summary").to_owned();
-    let unspoken;
+    let default;
     let thoughts = match &config.mock_reasoning {
         None | Some(MockReasoning::Enabled(false)) => return,
         Some(MockReasoning::Thoughts(thoughts)) => thoughts,
         Some(MockReasoning::Enabled(true)) => {
             let summary = "A mock agent has no reasons.".to_owned();
-            unspoken = MockThoughts { summary, ..MockThoughts::default() };
-            &unspoken
+            default = MockThoughts { summary, ..MockThoughts::default() };
+            &default
         }
     };
     if verbosity == "off" {
@@ -108,33 +110,33 @@ fn reason(turn: &mut Turn<'_>, node: NodeIndex, config: &MockAgentConfig, agent_
     }
     let MockThoughts { stream_chunks: chunks, summary, token_count, trace } = thoughts;
     for (sequence, delta) in (0..).zip(chunks) {
-        let told = AgentReasoningDelta {
+        let event = AgentReasoningDelta {
             agent_id: agent_id.to_owned(),
             delta: delta.clone(),
             sequence,
             verbosity: verbosity.clone(),
         };
-        turn.emit(told, Some(node), None);
+        turn.emit(event, Some(node), None);
     }
     let trace = trace.as_ref().unwrap_or(summary);
-    // What was streamed is what was reasoned, to the letter.
+    // The complete reasoning is exactly what was streamed.
     let reasoning = match (chunks.is_empty(), verbosity.as_str()) {
         (false, _) => chunks.concat(),
-        (true, "summary") => beginning(trace).to_owned(),
+        (true, "summary") => truncated(trace).to_owned(),
         (true, _) => trace.clone(),
     };
-    let told = AgentReasoned {
+    let event = AgentReasoned {
         agent_id: agent_id.to_owned(),
         reasoning,
         summary: Some(summary.clone()),
         token_count: token_count.clone(),
         verbosity,
     };
-    turn.emit(told, Some(node), None);
+    turn.emit(event, Some(node), None);
 }
 
-/// As much of a text as a summary holds, between two characters.
-fn beginning(text: &str) -> &str {
+/// The part of a text that fits into a summary, cut between two characters.
+fn truncated(text: &str) -> &str {
     let mut end = text.len().min(MAX_REASONING_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -144,8 +146,8 @@ fn beginning(text: &str) -> &str {
 
 fn call_tools(turn: &mut Turn<'_>, node: NodeIndex, config: &MockAgentConfig, agent_id: &str) {
     let (iteration, attempt) = (turn.state.nodes[node].iteration, turn.state.nodes[node].attempt);
-    for (place, call) in config.mock_tool_calls.iter().enumerate() {
-        let call_id = ids::call_id(&turn.node(node).id, iteration, attempt, place);
+    for (index, call) in config.mock_tool_calls.iter().enumerate() {
+        let call_id = ids::call_id(&turn.node(node).id, iteration, attempt, index);
         let tool = &call.tool_id;
         let arguments = call.arguments.clone().unwrap_or_else(|| json!({}));
         let called = AgentToolCalled {
@@ -177,11 +179,11 @@ fn call_tools(turn: &mut Turn<'_>, node: NodeIndex, config: &MockAgentConfig, ag
     }
 }
 
-/// The error of a tool, with its code under both of its names.
+/// The error of a tool, with its code under both member names.
 fn tool_error(error: &MockToolError) -> Value {
-    let mut told = json!({"code": error.error, "error": error.error, "message": error.message});
+    let mut event = json!({"code": error.error, "error": error.error, "message": error.message});
     if let Some(details) = &error.details {
-        told["details"] = Value::Object(details.clone());
+        event["details"] = Value::Object(details.clone());
     }
-    told
+    event
 }

@@ -1,12 +1,12 @@
-//! Nodes whose work the host does.
+//! Nodes that the host executes.
 
 use serde_json::{Map, Value, json};
 
-use super::super::ask::Outside;
-use super::super::children::no_source;
+use super::super::ask::ExternalOrigin;
+use super::super::children::replay_source_missing;
 use super::super::drain::Step;
 use super::super::turn::Turn;
-use super::super::{Activity, ActivityRequest, Call, Cause, Effect, Report, Reported, Resumption, ids};
+use super::super::{Activity, ActivityRequest, Cause, Effect, NodeCall, Report, Reported, Resumption, ids};
 use super::{data, gates};
 use crate::channel::{self, ChannelView};
 use crate::definition::channel::Reducer;
@@ -17,55 +17,56 @@ use crate::id::EffectId;
 use crate::interrupt::InterruptKind;
 use crate::state::{Resolution, RunError};
 
-/// How often one node may wait for somebody in the middle of its work.
+/// The maximum number of interrupts of one node.
 const MAX_INTERRUPTS: u32 = 1000;
 
-/// Asks the host to do the work of a node. The node of the trigger that started the run has its message already.
+/// Requests the execution of a node. The node of the trigger that started the run outputs the message instead.
 pub(super) fn call(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, Value>) -> Step {
     let trigger = turn.state.genesis.trigger.as_ref();
     let given = trigger.filter(|trigger| trigger.node_id.as_ref() == Some(&turn.node(node).id));
     if let Some(given) = given {
         return Step::Done(given.data.clone());
     }
-    ask_host(turn, node, inputs, None)
+    request(turn, node, inputs, None)
 }
 
-/// Asks the host to go on with the work of a node that waited for somebody.
+/// Requests that the host continues a node that waited for an interrupt.
 pub(super) fn resume(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
     let inputs = match turn.inputs(node) {
         Ok(inputs) => inputs,
         Err(error) => return Step::failed(error),
     };
     let before = turn.state.nodes[node].ordinal().saturating_sub(1);
-    let resumption = Resumption { invocation: identity(turn, node, before), value: resolution.value.clone() };
-    ask_host(turn, node, inputs, Some(resumption))
+    let resumption =
+        Resumption { invocation: effect_id(turn, node, before), value: resolution.value.clone() };
+    request(turn, node, inputs, Some(resumption))
 }
 
-fn identity(turn: &Turn<'_>, node: NodeIndex, ordinal: u32) -> EffectId {
+fn effect_id(turn: &Turn<'_>, node: NodeIndex, ordinal: u32) -> EffectId {
     let subject = turn.node(node);
     ids::logical_invocation_id(&turn.state.genesis, &subject.id, ordinal, subject.type_id())
 }
 
-fn ask_host(
+fn request(
     turn: &mut Turn<'_>,
     node: NodeIndex,
     inputs: Map<String, Value>,
     resumption: Option<Resumption>,
 ) -> Step {
-    if turn.has_no_source() {
-        return Step::failed(no_source());
+    if turn.is_past_recording() {
+        return Step::failed(replay_source_missing());
     }
-    turn.copies_variables(node);
+    turn.charge_variables(node);
     let subject = turn.node(node);
     let (ordinal, attempt) = (turn.state.nodes[node].ordinal(), turn.state.nodes[node].attempt);
-    let logical_invocation_id = identity(turn, node, ordinal);
-    // Nobody but a module can ask for channels, and they may be large.
+    let logical_invocation_id = effect_id(turn, node, ordinal);
+    // Only modules can read channels, which may be large.
     let channels = if subject.kind == NodeType::Pack {
         ChannelView::of(turn.definition, &turn.state.channels, subject, turn.now)
     } else {
         ChannelView::default()
     };
-    let call = Call {
+    let call = NodeCall {
         type_id: subject.type_id().to_owned(),
         config: subject.raw_config.clone(),
         inputs,
@@ -90,18 +91,18 @@ fn ask_host(
     Step::Waits
 }
 
-/// Records what happened while the host worked, and then what came of it.
+/// Records the reports of an effect, and then its result.
 pub(super) fn done(
     turn: &mut Turn<'_>,
     node: NodeIndex,
-    told: Vec<Reported>,
+    reports: Vec<Reported>,
     outcome: Result<Value, RunError>,
 ) -> Step {
-    // All that it wrote is recorded, or nothing.
-    let refused = check_writes(turn, node, &told).err();
-    let is_log = |told: &Reported| matches!(told.data(), Some(EventData::LogAppended(_)));
-    let told = told.into_iter().filter(|told| refused.is_none() || is_log(told));
-    if let Some((asked, causation_id)) = record(turn, node, told) {
+    // Either all writes are recorded, or none.
+    let refused = check_writes(turn, node, &reports).err();
+    let is_log = |report: &Reported| matches!(report.data(), Some(EventData::LogAppended(_)));
+    let reports = reports.into_iter().filter(|report| refused.is_none() || is_log(report));
+    if let Some((asked, causation_id)) = record(turn, node, reports) {
         return suspend(turn, node, asked, causation_id);
     }
     if let Some(error) = refused {
@@ -110,26 +111,25 @@ pub(super) fn done(
     match outcome {
         Ok(Value::Object(outputs)) => Step::Done(outputs),
         Ok(value) => Step::done(json!({"output": value})),
-        Err(error) => Step::failed_once(error),
+        Err(error) => Step::failed_retryable(error),
     }
 }
 
-/// Records what happened while the host worked, up to where the work waits for somebody: for what, and what that follows from, is given
-/// back.
+/// Records the reports of an effect, up to a question. Returns the question and the id of its external cause.
 pub(super) fn record(
     turn: &mut Turn<'_>,
     node: NodeIndex,
-    told: impl IntoIterator<Item = Reported>,
+    reports: impl IntoIterator<Item = Reported>,
 ) -> Option<(Map<String, Value>, Option<String>)> {
     let mut sequences = Vec::new();
-    for Reported { report, cause } in told {
+    for Reported { report, cause } in reports {
         let sequence = match report {
             Report::Ask(asked) => {
-                let outside = match cause {
+                let external = match cause {
                     Some(Cause::Id(id)) => Some(id),
                     Some(Cause::Reported(_)) | None => None,
                 };
-                return Some((asked, outside));
+                return Some((asked, external));
             }
             Report::SetVariable { name, value } => turn.set_variable(Some(node), &name, &value, None),
             Report::WriteChannel { channel, value } => {
@@ -139,8 +139,8 @@ pub(super) fn record(
                 let run_id = &turn.state.genesis.run_id;
                 let cause = match cause {
                     None => None,
-                    Some(Cause::Reported(place)) => {
-                        sequences.get(place).map(|sequence| event_id(run_id, *sequence))
+                    Some(Cause::Reported(index)) => {
+                        sequences.get(index).map(|sequence| event_id(run_id, *sequence))
                     }
                     Some(Cause::Id(id)) => Some(id),
                 };
@@ -152,16 +152,16 @@ pub(super) fn record(
     None
 }
 
-/// Checks what the work of a node wrote to channels, on what is in them now.
-fn check_writes(turn: &Turn<'_>, node: NodeIndex, told: &[Reported]) -> Result<(), RunError> {
-    let writes = told.iter().filter_map(|told| match &told.report {
+/// Validates the channel writes of a node against the current channels.
+fn check_writes(turn: &Turn<'_>, node: NodeIndex, reports: &[Reported]) -> Result<(), RunError> {
+    let writes = reports.iter().filter_map(|reported| match &reported.report {
         Report::WriteChannel { channel, value } => Some((channel.as_str(), value)),
         Report::Event { .. } | Report::SetVariable { .. } | Report::Ask(_) => None,
     });
     channel::check_writes(turn.definition, &turn.state.channels, turn.node(node), writes, turn.now)
 }
 
-/// Suspends the node until somebody answers what its work asks.
+/// Suspends the node until its question is answered.
 fn suspend(
     turn: &mut Turn<'_>,
     node: NodeIndex,
@@ -170,30 +170,33 @@ fn suspend(
 ) -> Step {
     let refused = |message: String| Step::failed(RunError::of(FailureCode::ValidationError, message));
     if turn.state.nodes[node].interrupts >= MAX_INTERRUPTS {
-        return refused(format!("the work of a node may wait {MAX_INTERRUPTS} times"));
+        return refused(format!("the node has reached its limit of {MAX_INTERRUPTS} interrupts"));
     }
     let content_trust = asked.remove("contentTrust");
     asked.retain(|name, _| ["kind", "data", "resumeSchema", "timeoutMs"].contains(&name.as_str()));
     let kind = asked.get("kind").and_then(Value::as_str).unwrap_or_default();
-    let waits_for = |kind: InterruptKind| match kind {
+    let is_allowed = |kind: InterruptKind| match kind {
         InterruptKind::Approval
         | InterruptKind::Clarification
         | InterruptKind::ExternalEvent
         | InterruptKind::Custom => true,
-        // These belong to nodes of the engine's own.
+        // Only nodes of the engine use these.
         InterruptKind::ConversationStart
         | InterruptKind::ConversationExchange
         | InterruptKind::ConversationClose
         | InterruptKind::LowConfidence => false,
     };
     let kinds =
-        || InterruptKind::ALL.iter().copied().filter(|kind| waits_for(*kind)).map(InterruptKind::as_str);
+        || InterruptKind::ALL.iter().copied().filter(|kind| is_allowed(*kind)).map(InterruptKind::as_str);
     if !kinds().any(|known| known == kind) {
         let kinds: Vec<&str> = kinds().collect();
-        return refused(format!("what the work of a node waits for has `kind`, one of {}", kinds.join(", ")));
+        return refused(format!(
+            "the `kind` of an interrupt that a node requests must be one of {}",
+            kinds.join(", ")
+        ));
     }
     match config::interrupt(&asked) {
-        Err(path) => refused(format!("what the work of the node waits for is no interrupt, at `{path}`")),
-        Ok(config) => gates::ask(turn, node, &config, Outside { causation_id, content_trust }),
+        Err(path) => refused(format!("the node requested an invalid interrupt: the problem is at `{path}`")),
+        Ok(config) => gates::ask(turn, node, &config, ExternalOrigin { causation_id, content_trust }),
     }
 }

@@ -1,8 +1,8 @@
-//! Nodes by which a host is tested.
+//! Nodes for conformance tests of a host.
 
 use serde_json::{Map, Value, json};
 
-use super::super::children::no_source;
+use super::super::children::replay_source_missing;
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::super::{Activity, ActivityRequest, Effect, ids};
@@ -17,7 +17,7 @@ use crate::state::RunError;
 const NEVER_PROVIDED: &str = "conformance.never-provided";
 const NO_SUCH_MODEL: &str = "nonexistent-capability-9b3f";
 
-/// What may be told about cost; everything else under that name is dropped.
+/// The allowed attributes of costs. Others are dropped.
 pub(crate) const COST_ATTRIBUTES: [&str; 7] = [
     "openwop.cost.tokens.input",
     "openwop.cost.tokens.output",
@@ -28,22 +28,22 @@ pub(crate) const COST_ATTRIBUTES: [&str; 7] = [
     "openwop.cost.provider",
 ];
 
-/// Why a mock node fails on a host whose conformance seams are off.
-pub(super) fn not_served(type_id: &str) -> RunError {
+/// The error of a mock node on a host without conformance seams.
+pub(super) fn not_supported(type_id: &str) -> RunError {
     let message = format!(
-        "`{type_id}` is a mock for conformance suites, and the seams of this host are off; \
-         remove the node, or run the host with OPENWOP_TEST_SEAM_ENABLED=true"
+        "`{type_id}` is a mock for conformance suites, and the conformance seams of this host are disabled; \
+         remove the node, or start the host with OPENWOP_TEST_SEAM_ENABLED=true"
     );
     RunError::of(FailureCode::CapabilityNotProvided, message).with(json!({"capability": MOCK_AGENT}))
 }
 
-/// A capability that no host has.
+/// The error for a capability that no host has.
 pub(super) fn requires_missing() -> RunError {
     let message = format!("the host does not provide `{NEVER_PROVIDED}`");
     RunError::of(FailureCode::CapabilityNotProvided, message).with(json!({"capability": NEVER_PROVIDED}))
 }
 
-/// A model that no host has.
+/// The error for a model capability that no host has.
 pub(super) fn insufficient_model(turn: &mut Turn<'_>, node: NodeIndex) -> RunError {
     let insufficient = ModelCapabilityInsufficient {
         fallback_attempted: None,
@@ -53,26 +53,26 @@ pub(super) fn insufficient_model(turn: &mut Turn<'_>, node: NodeIndex) -> RunErr
         provider: "none".to_owned(),
     };
     turn.emit(insufficient, Some(node), None);
-    let message = format!("no model of the host can do `{NO_SUCH_MODEL}`");
+    let message = format!("no available model has the capability `{NO_SUCH_MODEL}`");
     RunError::of(FailureCode::CapabilityNotProvided, message)
         .with(json!({"missingCapabilities": [NO_SUCH_MODEL]}))
 }
 
-/// Asks the host for the digest of a secret.
+/// Requests the digest of a secret.
 pub(super) fn fingerprint(turn: &mut Turn<'_>, node: NodeIndex, config: &SecretEchoConfig) -> Step {
     effect(turn, node, ActivityRequest::SecretFingerprint { secret_id: config.secret_id.clone() }, "secrets")
 }
 
-/// Asks the host to count.
+/// Requests an increment of a counter.
 pub(super) fn count(turn: &mut Turn<'_>, node: NodeIndex) -> Step {
     let name = turn.node(node).id.to_string();
     effect(turn, node, ActivityRequest::Count { name }, "count")
 }
 
-/// Asks the host for an effect. A loop makes another effect of it; another attempt does not.
+/// Requests an effect. Each iteration of a loop has its own effect; retries share one.
 fn effect(turn: &mut Turn<'_>, node: NodeIndex, request: ActivityRequest, provider: &str) -> Step {
-    if turn.has_no_source() {
-        return Step::failed(no_source());
+    if turn.is_past_recording() {
+        return Step::failed(replay_source_missing());
     }
     let subject = turn.node(node);
     let ordinal = turn.state.nodes[node].iteration;
@@ -87,7 +87,7 @@ fn effect(turn: &mut Turn<'_>, node: NodeIndex, request: ActivityRequest, provid
     Step::Waits
 }
 
-pub(super) fn performed(turn: &mut Turn<'_>, node: NodeIndex, value: Value) -> Step {
+pub(super) fn effect_done(turn: &mut Turn<'_>, node: NodeIndex, value: Value) -> Step {
     let id = &turn.node(node).id;
     match (turn.node(node).kind, value) {
         (NodeType::SecretEcho, value) => {

@@ -16,7 +16,7 @@ use crate::event::data::value::ChannelWritten;
 use crate::failure::FailureCode;
 use crate::state::{NodeStatus, RunError};
 
-/// Gives what it is given, as outputs and as variables.
+/// Returns its inputs as outputs and as variables.
 pub(super) fn identity(
     turn: &mut Turn<'_>,
     node: NodeIndex,
@@ -52,7 +52,7 @@ pub(super) fn conditional(
     let result = match &config.expression {
         Some(text) => match Expression::parse(text) {
             Ok(expression) => {
-                // A name is an input of the node where it has one, and else a variable.
+                // A name refers to an input of the node, or else to a variable.
                 let scope = Scope {
                     source: Some((NodeStatus::Running.as_str(), inputs)),
                     variables: &turn.state.variables,
@@ -75,7 +75,7 @@ pub(super) fn conditional(
     Step::done(json!({"result": result, "branch": if result { "true" } else { "false" }, "output": result}))
 }
 
-/// Counts rounds: how often it was entered, the item of this round, and whether it was the last.
+/// Counts iterations: the index, the item of this iteration, and whether it was the last.
 pub(super) fn count(
     turn: &Turn<'_>,
     node: NodeIndex,
@@ -97,7 +97,7 @@ pub(super) fn count(
     Step::done(outputs)
 }
 
-/// Joins branches: its inputs, and what each branch gave, by node.
+/// Joins branches: its inputs, and the outputs of each branch by node id.
 pub(super) fn merge(turn: &Turn<'_>, node: NodeIndex, inputs: Map<String, Value>) -> Step {
     let incoming = turn.definition.graph.incoming[node].iter();
     let sources = incoming.map(|edge| turn.definition.edges[*edge].source);
@@ -124,14 +124,15 @@ pub(super) fn set_variable(
     }
     let given = inputs.get("value").or(config.value.as_ref());
     let Some(value) = given.or_else(|| inputs.get("input")).cloned() else {
-        let message = format!("variable `{name}`: give a value by the input or the configuration `value`");
+        let message =
+            format!("variable `{name}`: the input `value` or the configuration member `value` is required");
         return Step::failed(RunError::of(FailureCode::InputMissing, message));
     };
     turn.set_variable(Some(node), name, &value, None);
     Step::done(json!({"name": name, "value": value, "output": value}))
 }
 
-/// Reads a variable or a channel. One without a value gives no value.
+/// Reads a variable or a channel. If it has no value, neither does the output.
 pub(super) fn get_variable(turn: &Turn<'_>, node: NodeIndex, config: &GetVariableConfig) -> Step {
     let name = config.variable();
     let value = match turn.definition.channels.get(name) {
@@ -171,15 +172,15 @@ pub(super) fn channel_write(
     Step::done(json!({"channelName": name, "size": size}))
 }
 
-/// Writes to a channel where the workflow declares it, and lets it be where it does not.
+/// Writes to a channel if the workflow declares it.
 pub(super) fn write_if_declared(turn: &mut Turn<'_>, node: NodeIndex, name: &str, value: &Value) {
     if let Some(reducer) = turn.definition.channels.get(name).map(|channel| channel.reducer.clone()) {
-        // A channel that the author closed to this node stays closed; the conversation goes on without it.
+        // If the author restricted the writers of the channel, the write fails and the conversation continues without it.
         let _ = write(turn, node, name, value, &reducer);
     }
 }
 
-/// Writes to a channel. The reducer of a declared channel is the declared one.
+/// Writes to a channel. For a declared channel, the declared reducer applies.
 fn write(
     turn: &mut Turn<'_>,
     node: NodeIndex,
@@ -189,7 +190,7 @@ fn write(
 ) -> Result<(), RunError> {
     if let Some(channel) = turn.definition.channels.get(name) {
         if channel.schema.is_some() {
-            turn.validates(node, name, value);
+            turn.charge_validation(node, name, value);
         }
         let current = turn.state.channels.get(name);
         channel::check_write(name, channel, turn.node(node), value, current, turn.now)?;
@@ -198,7 +199,7 @@ fn write(
     Ok(())
 }
 
-/// Records a write that was checked, and gives its sequence.
+/// Records a validated write and returns its sequence number.
 pub(super) fn record(
     turn: &mut Turn<'_>,
     node: NodeIndex,
@@ -219,6 +220,6 @@ pub(super) fn record(
 }
 
 fn is_channel(name: &str) -> RunError {
-    let message = format!("`{name}` is a channel: write to it with `core.channelWrite`");
+    let message = format!("`{name}` is a channel; use `core.channelWrite` to write to it");
     RunError::of(FailureCode::ValidationError, message)
 }

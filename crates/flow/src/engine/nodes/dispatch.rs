@@ -1,4 +1,4 @@
-//! A node that runs the workers that the supervisor decided on, one after the other.
+//! A node that runs the workers that the supervisor chose, one after the other.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -18,15 +18,15 @@ use crate::interrupt::InterruptKind;
 use crate::run::RunStatus;
 use crate::state::{Resolution, RunError};
 
-/// How sure a decision has to be before workers act on it.
+/// The minimum confidence of a decision that is executed without asking.
 const CONFIDENCE_FLOOR: f64 = 0.5;
-/// The question that an unsure decision becomes.
+/// The question about a decision with low confidence.
 const PROCEED: &str = "proceed";
 
 pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, config: &DispatchConfig) -> Step {
     let Some((decision, sequence)) = turn.state.last_decision.clone() else {
         let message =
-            "no supervisor has decided anything; put `core.orchestrator.supervisor` before the dispatch";
+            "no supervisor has made a decision; put a `core.orchestrator.supervisor` before the dispatch";
         return Step::failed(RunError::of(FailureCode::NoPendingDecision, message));
     };
     match DecisionKind::recorded(&decision) {
@@ -34,7 +34,7 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, config: &DispatchCon
             Some(confidence) if confidence < CONFIDENCE_FLOOR => {
                 escalate(turn, node, &decision, confidence, sequence)
             }
-            Some(_) | None => begin(turn, node, config, &decision, sequence),
+            Some(_) | None => start_workers(turn, node, config, &decision, sequence),
         },
         DecisionKind::AskUser => ask(turn, node, config, &decision, sequence),
         DecisionKind::Terminate => {
@@ -47,7 +47,7 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, config: &DispatchCon
     }
 }
 
-/// Goes on with the answer of a person: about an unsure decision, or to a question.
+/// Continues with the answer of a person: about a decision with low confidence, or to a question of the supervisor.
 pub(super) fn answered(
     turn: &mut Turn<'_>,
     node: NodeIndex,
@@ -55,12 +55,12 @@ pub(super) fn answered(
     resolution: &Resolution,
 ) -> Step {
     let Some((decision, sequence)) = turn.state.last_decision.clone() else {
-        return Step::failed(RunError::of(FailureCode::NoPendingDecision, "the decision is gone"));
+        return Step::failed(RunError::of(FailureCode::NoPendingDecision, "the decision no longer exists"));
     };
     if DecisionKind::recorded(&decision) == DecisionKind::NextWorker {
         let answer = resolution.value.get("answers").and_then(|answers| answers.get(PROCEED));
         if answer.is_some_and(is_yes) {
-            return begin(turn, node, config, &decision, sequence);
+            return start_workers(turn, node, config, &decision, sequence);
         }
         return Step::done(json!({"kind": "declined", "answer": answer}));
     }
@@ -78,7 +78,7 @@ fn is_yes(answer: &Value) -> bool {
     }
 }
 
-/// A decision that is too unsure is put before a person, and nothing is started.
+/// Asks a person about a decision with low confidence. No worker is started.
 fn escalate(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, confidence: f64, sequence: u64) -> Step {
     let workers = workers(decision);
     let number = |number| Number::from_f64(number).unwrap_or_else(|| 0.into());
@@ -91,7 +91,10 @@ fn escalate(turn: &mut Turn<'_>, node: NodeIndex, decision: &Value, confidence: 
         worker_id: workers.first().cloned(),
     };
     let cause = turn.emit(escalated, Some(node), Some(sequence));
-    let question = format!("The supervisor is {confidence} sure that {} is next. Go on?", workers.join(", "));
+    let question = format!(
+        "The supervisor proposes {} next, with confidence {confidence}. Continue?",
+        workers.join(", ")
+    );
     let data = json!({"questions": [{"id": PROCEED, "question": question}]});
     clarify(turn, node, data, cause)
 }
@@ -115,7 +118,7 @@ fn ask(
     Step::Waits
 }
 
-/// Whether a question becomes a conversation. A host that has none asks one question; a run that is repeated does what was recorded.
+/// Whether a question becomes a conversation. If the host does not support conversations, it is a single question.
 fn converses(turn: &Turn<'_>, config: &DispatchConfig) -> bool {
     match config.ask_user_routing {
         AskUserRouting::Clarification => return false,
@@ -141,7 +144,8 @@ fn question_limit(turn: &mut Turn<'_>, node: NodeIndex) -> Option<Step> {
         return None;
     }
     let cause = turn.breach("clarification", limit.into(), u64::from(limit) + 1, Some(node));
-    let error = RunError::of(FailureCode::ClarificationLimitExceeded, format!("a run may ask {limit} times"));
+    let message = format!("the run reached its limit of {limit} questions");
+    let error = RunError::of(FailureCode::ClarificationLimitExceeded, message);
     turn.fail_run(&error, Some(node), Some(cause));
     Some(Step::Waits)
 }
@@ -151,7 +155,7 @@ pub(super) fn workers(decision: &Value) -> Vec<WorkflowId> {
     list.into_iter().flatten().filter_map(|id| Some(WorkflowId::new(id.as_str()?))).collect()
 }
 
-fn begin(
+fn start_workers(
     turn: &mut Turn<'_>,
     node: NodeIndex,
     config: &DispatchConfig,
@@ -160,32 +164,32 @@ fn begin(
 ) -> Step {
     let workers = workers(decision);
     let several = workers.len() > 1;
-    let at_once = match config.fan_out_policy {
+    let in_parallel = match config.fan_out_policy {
         FanOutPolicy::Parallel => several,
         FanOutPolicy::Reject if several => {
             let message =
-                "the dispatch takes one worker at a time; set `fanOutPolicy` to `sequential` or `parallel`";
+                "the dispatch starts one worker at a time; set `fanOutPolicy` to `sequential` or `parallel`";
             return Step::failed(RunError::of(FailureCode::FanOutUnsupported, message));
         }
         FanOutPolicy::Sequential | FanOutPolicy::Reject => false,
     };
     for worker in &workers {
         if let Some(error) = turn.refuse_child(worker) {
-            let began = step(turn, ChainPhase::DispatchBegan, worker, None);
+            let began = chain_event(turn, ChainPhase::DispatchBegan, worker, None);
             let began = turn.emit(began, Some(node), Some(sequence));
-            let failed = step(turn, ChainPhase::DispatchFailed, worker, None);
+            let failed = chain_event(turn, ChainPhase::DispatchFailed, worker, None);
             let failed = WorkflowChainEvent { error: Some(error.clone()), ..failed };
             turn.emit(failed, Some(node), Some(began));
             return Step::failed(error);
         }
     }
-    if at_once {
+    if in_parallel {
         fan_out::begin(turn, node, config, workers.len(), sequence);
     }
     advance(turn, node, config)
 }
 
-/// Starts the next worker, waits, or ends with the last.
+/// Starts the next worker, waits for the current one, or ends after the last.
 pub(in crate::engine) fn advance(turn: &mut Turn<'_>, node: NodeIndex, config: &DispatchConfig) -> Step {
     let Some((decision, sequence)) = turn.state.last_decision.clone() else { return Step::Waits };
     let workers = workers(&decision);
@@ -199,7 +203,7 @@ pub(in crate::engine) fn advance(turn: &mut Turn<'_>, node: NodeIndex, config: &
             return Step::Waits;
         }
         if child.status != RunStatus::Completed {
-            return Step::failed_once(child_failed(child, child.error.as_ref()));
+            return Step::failed_retryable(child_failed(child, child.error.as_ref()));
         }
     }
     match (workers.get(own.len()), own.last()) {
@@ -217,7 +221,7 @@ pub(in crate::engine) fn advance(turn: &mut Turn<'_>, node: NodeIndex, config: &
     }
 }
 
-/// Starts one worker. Gives whether it could be.
+/// Starts one worker. Returns whether it was started.
 pub(super) fn start(
     turn: &mut Turn<'_>,
     node: NodeIndex,
@@ -229,31 +233,31 @@ pub(super) fn start(
         let observed = turn.state.workers.saturating_add(1);
         if observed > limit {
             let cause = turn.breach("dispatch-iterations", limit, observed, Some(node));
-            let message = format!("the dispatch may start {limit} workers");
+            let message = format!("the dispatch reached its limit of {limit} workers");
             let error = RunError::of(FailureCode::DispatchLimitExceeded, message);
             turn.fail_run(&error, Some(node), Some(cause));
             return false;
         }
     }
-    let began = step(turn, ChainPhase::DispatchBegan, worker, None);
+    let began = chain_event(turn, ChainPhase::DispatchBegan, worker, None);
     let began = turn.emit(began, Some(node), Some(sequence));
-    turn.tell_handoff(node, worker, began);
-    let place = turn.start_child(node, worker, Some(sequence));
-    let run_id = turn.state.children[place].run_id.clone();
-    let succeeded = step(turn, ChainPhase::DispatchSucceeded, worker, Some(run_id));
+    turn.record_handoff(node, worker, began);
+    let index = turn.start_child(node, worker, Some(sequence));
+    let run_id = turn.state.children[index].run_id.clone();
+    let succeeded = chain_event(turn, ChainPhase::DispatchSucceeded, worker, Some(run_id));
     turn.emit(succeeded, Some(node), Some(began));
     true
 }
 
-/// Records how a worker ended, and takes over what it gives.
+/// Records the end of a worker, and copies its outputs.
 pub(in crate::engine) fn child_ended(
     turn: &mut Turn<'_>,
     node: NodeIndex,
-    place: usize,
+    index: usize,
     variables: &Map<String, Value>,
     error: Option<RunError>,
 ) {
-    let child = &turn.state.children[place];
+    let child = &turn.state.children[index];
     let (worker, run_id, cause) = (child.workflow_id.clone(), child.run_id.clone(), child.chain);
     let phase = match child.status {
         RunStatus::Completed => ChainPhase::ChildCompleted,
@@ -268,18 +272,18 @@ pub(in crate::engine) fn child_ended(
         | RunStatus::WaitingExternal
         | RunStatus::Cancelling => ChainPhase::ChildFailed,
     };
-    let ended = WorkflowChainEvent { error, ..step(turn, phase, &worker, Some(run_id.clone())) };
+    let ended = WorkflowChainEvent { error, ..chain_event(turn, phase, &worker, Some(run_id.clone())) };
     let cause = turn.emit(ended, Some(node), Some(cause));
-    let names = turn.harvest(node, place, variables);
+    let names = turn.harvest(node, index, variables);
     if phase == ChainPhase::ChildCompleted && !mapping::outputs(turn.node(node), worker.as_str()).is_empty() {
-        let harvested = step(turn, ChainPhase::OutputHarvested, &worker, Some(run_id));
+        let harvested = chain_event(turn, ChainPhase::OutputHarvested, &worker, Some(run_id));
         let harvested = WorkflowChainEvent { harvested_keys: Some(names), ..harvested };
         turn.emit(harvested, Some(node), Some(cause));
     }
 }
 
-/// A step of the handoff to a worker.
-pub(super) fn step(
+/// An event of the handoff to a worker.
+pub(super) fn chain_event(
     turn: &Turn<'_>,
     phase: ChainPhase,
     worker: &WorkflowId,

@@ -1,4 +1,4 @@
-//! Nodes that say what their workflow is to clients of MCP.
+//! Nodes that expose their workflow to MCP clients.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use crate::failure::FailureCode;
 use crate::interrupt::InterruptKind;
 use crate::state::{Resolution, RunError};
 
-/// Whoever serves the workflow has read the node before there was a run; here it only says what it is.
+/// The MCP server has read the node from the definition, before there was a run. Here the node only outputs what it exposes.
 pub(super) fn execute(
     turn: &mut Turn<'_>,
     node: NodeIndex,
@@ -25,7 +25,7 @@ pub(super) fn execute(
             Step::done(json!({"roots": config.roots, "count": config.roots.len()}))
         }
         ExposedConfig::Elicitation(_) => elicit(turn, node, &inputs),
-        // What a client wants of a model is the host's work, as any other call of one.
+        // A sampling request of a client is a model call of the host.
         ExposedConfig::Sampling(_) => {
             if let Some(request) = turn.state.genesis.inputs.get("request") {
                 inputs.entry("request").or_insert_with(|| request.clone());
@@ -44,12 +44,12 @@ pub(super) fn execute(
     }
 }
 
-/// Asks a person what a client sent a form for. The form came from outside: what it asks is shown, and decides nothing.
+/// Asks a person to fill in the form of a client. The form is untrusted: it is shown to the person and has no other effect.
 fn elicit(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> Step {
     let request = inputs.get("request").or_else(|| turn.state.genesis.inputs.get("request"));
     let form = match request {
         Some(request) => Form::read(request),
-        None => Err("there is no `request`; it is an input of the run".to_owned()),
+        None => Err("the run has no input `request`".to_owned()),
     };
     match form {
         Ok(form) => {
@@ -58,11 +58,11 @@ fn elicit(turn: &mut Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>) -> 
             turn.raise(node, Question { resume_schema, ..Question::new(InterruptKind::Clarification, data) });
             Step::Waits
         }
-        Err(message) => Step::failed_once(RunError::of(FailureCode::NodeFailed, message)),
+        Err(message) => Step::failed_retryable(RunError::of(FailureCode::NodeFailed, message)),
     }
 }
 
-/// What the person did, as the protocol of elicitations has it.
+/// The answer in the form of the elicitation protocol.
 pub(super) fn elicited(resolution: &Resolution) -> Step {
     let member = |name: &str| resolution.value.get(name).cloned().unwrap_or_default();
     Step::done(json!({"action": member("action"), "content": member("content")}))

@@ -1,11 +1,11 @@
-//! Several workers at once, and how they are joined.
+//! Starts several workers in parallel, and joins them.
 
 use serde_json::{Value, json};
 
 use super::super::Effect;
 use super::super::drain::Step;
 use super::super::turn::Turn;
-use super::dispatch::{start, step};
+use super::dispatch::{chain_event, start};
 use crate::definition::NodeIndex;
 use crate::definition::config::{DispatchConfig, FanOutPolicy, JoinMode, JoinPolicy, OnWorkerFailure};
 use crate::event::EventData;
@@ -15,7 +15,7 @@ use crate::id::{RunId, WorkflowId};
 use crate::run::RunStatus;
 use crate::state::RunError;
 
-/// How the workers stand.
+/// The numbers of workers by status.
 #[derive(Default)]
 struct Tally {
     completed: usize,
@@ -24,7 +24,7 @@ struct Tally {
     open: usize,
 }
 
-/// How many workers have to complete, where that is what counts.
+/// The number of workers that must complete, if the mode has one.
 fn needed(policy: JoinPolicy) -> Option<usize> {
     match policy.mode {
         JoinMode::Quorum => Some(usize::try_from(policy.quorum.unwrap_or(1)).unwrap_or(usize::MAX)),
@@ -42,21 +42,21 @@ pub(super) fn begin(
     sequence: u64,
 ) {
     let fan_out = DispatchFanOut {
-        child_count: counted(count),
+        child_count: as_u64(count),
         fan_out_policy: FanOutPolicy::Parallel.as_str().into(),
         join_mode: config.join_policy.unwrap_or_default().mode,
-        max_concurrency: counted(width(turn, config)),
+        max_concurrency: as_u64(max_concurrency(turn, config)),
     };
     turn.emit(fan_out, Some(node), Some(sequence));
 }
 
-/// How many workers may run at once.
-fn width(turn: &Turn<'_>, config: &DispatchConfig) -> usize {
+/// The maximum number of concurrent workers.
+fn max_concurrency(turn: &Turn<'_>, config: &DispatchConfig) -> usize {
     let limit = u64::from(turn.limits.max_fan_out);
     usize::try_from(config.max_concurrency.unwrap_or(limit).min(limit)).unwrap_or(usize::MAX).max(1)
 }
 
-/// Joins the workers where they can be joined, and starts those that wait for a place.
+/// Joins the workers if possible. Otherwise starts more workers, up to the limit.
 pub(super) fn advance(
     turn: &mut Turn<'_>,
     node: NodeIndex,
@@ -90,7 +90,7 @@ pub(super) fn advance(
     } else if unreachable {
         JoinOutcome::Failed
     } else {
-        let free = width(turn, config).saturating_sub(tally.open);
+        let free = max_concurrency(turn, config).saturating_sub(tally.open);
         for worker in workers.iter().skip(own.len()).take(free) {
             if !start(turn, node, config, worker, sequence) {
                 break;
@@ -102,13 +102,13 @@ pub(super) fn advance(
 }
 
 fn tally(turn: &Turn<'_>, own: &[usize]) -> Tally {
-    own.iter().fold(Tally::default(), |mut tally, place| {
-        let child = &turn.state.children[*place];
+    own.iter().fold(Tally::default(), |mut tally, index| {
+        let child = &turn.state.children[*index];
         match child.status {
             _ if child.ended.is_none() => tally.open += 1,
             RunStatus::Completed => tally.completed += 1,
             RunStatus::Cancelled => tally.cancelled += 1,
-            // Only a terminal status ends a child; in the log of another program, any other one counts as a failure.
+            // Only a terminal status ends a child. In the log of another program, any other status counts as a failure.
             RunStatus::Failed
             | RunStatus::Pending
             | RunStatus::Running
@@ -122,20 +122,20 @@ fn tally(turn: &Turn<'_>, own: &[usize]) -> Tally {
     })
 }
 
-/// Ends the workers that run still, and records how all of them ended.
+/// Cancels the running workers, and records the result of all of them.
 fn join(turn: &mut Turn<'_>, node: NodeIndex, outcome: JoinOutcome, own: &[usize], sequence: u64) -> Step {
-    // The order in which they were seen to end is what decides whose value stays, now and whenever the log is read.
+    // The order in which the parent saw them end decides whose variables remain. It is recorded, so it is the same in every replay.
     let mut ended: Vec<usize> =
-        own.iter().copied().filter(|place| turn.state.children[*place].ended.is_some()).collect();
-    ended.sort_by_key(|place| turn.state.children[*place].ended);
+        own.iter().copied().filter(|index| turn.state.children[*index].ended.is_some()).collect();
+    ended.sort_by_key(|index| turn.state.children[*index].ended);
     let merge_order: Vec<RunId> =
-        ended.iter().map(|place| turn.state.children[*place].run_id.clone()).collect();
-    for place in own {
-        let child = &turn.state.children[*place];
+        ended.iter().map(|index| turn.state.children[*index].run_id.clone()).collect();
+    for index in own {
+        let child = &turn.state.children[*index];
         if child.ended.is_none() {
             let (run_id, worker, cause) = (child.run_id.clone(), child.workflow_id.clone(), child.chain);
-            turn.tell_child(node, *place, RunStatus::Cancelled);
-            let cancelled = step(turn, ChainPhase::ChildCancelled, &worker, Some(run_id.clone()));
+            turn.record_child_status(node, *index, RunStatus::Cancelled);
+            let cancelled = chain_event(turn, ChainPhase::ChildCancelled, &worker, Some(run_id.clone()));
             turn.emit(cancelled, Some(node), Some(cause));
             turn.ask_host(Effect::CancelChild { run_id });
         }
@@ -143,8 +143,8 @@ fn join(turn: &mut Turn<'_>, node: NodeIndex, outcome: JoinOutcome, own: &[usize
     let tally = tally(turn, own);
     let children: Vec<Value> = own
         .iter()
-        .map(|place| {
-            let child = &turn.state.children[*place];
+        .map(|index| {
+            let child = &turn.state.children[*index];
             let mut shown = json!({
                 "workflowId": child.workflow_id, "childRunId": child.run_id, "childStatus": child.status.as_str(),
             });
@@ -155,9 +155,9 @@ fn join(turn: &mut Turn<'_>, node: NodeIndex, outcome: JoinOutcome, own: &[usize
         })
         .collect();
     let joined = DispatchJoin {
-        cancelled_count: counted(tally.cancelled),
-        completed_count: counted(tally.completed),
-        failed_count: counted(tally.failed),
+        cancelled_count: as_u64(tally.cancelled),
+        completed_count: as_u64(tally.completed),
+        failed_count: as_u64(tally.failed),
         join_outcome: outcome,
         merge_order,
     };
@@ -168,12 +168,12 @@ fn join(turn: &mut Turn<'_>, node: NodeIndex, outcome: JoinOutcome, own: &[usize
     outputs["children"] = children.into();
     if outcome == JoinOutcome::Failed {
         let message = "too many workers did not complete";
-        return Step::failed_once(RunError::of(FailureCode::DispatchJoinFailed, message).with(outputs));
+        return Step::failed_retryable(RunError::of(FailureCode::DispatchJoinFailed, message).with(outputs));
     }
     Step::done(outputs)
 }
 
-/// A number of workers in an event.
-fn counted(workers: usize) -> u64 {
+/// A number of workers, as events record it.
+fn as_u64(workers: usize) -> u64 {
     u64::try_from(workers).unwrap_or(u64::MAX)
 }

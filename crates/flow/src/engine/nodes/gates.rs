@@ -1,8 +1,8 @@
-//! Nodes that wait for a person, or for something from outside.
+//! Nodes that wait for a person or an external event.
 
 use serde_json::{Map, Value, json};
 
-use super::super::ask::{Outside, Question, Why};
+use super::super::ask::{ExternalOrigin, Question, SuspendReason};
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use crate::definition::NodeIndex;
@@ -14,8 +14,13 @@ use crate::interrupt::InterruptKind;
 use crate::mask;
 use crate::state::{Outcome, Resolution, RunError};
 
-/// Asks what a configuration of `core.interrupt` says.
-pub(super) fn ask(turn: &mut Turn<'_>, node: NodeIndex, config: &InterruptConfig, outside: Outside) -> Step {
+/// Asks the question of a `core.interrupt` configuration.
+pub(super) fn ask(
+    turn: &mut Turn<'_>,
+    node: NodeIndex,
+    config: &InterruptConfig,
+    origin: ExternalOrigin,
+) -> Step {
     let kind = config.kind;
     let mut data = config.data.clone().unwrap_or_else(|| json!({}));
     if kind == InterruptKind::Approval {
@@ -24,9 +29,9 @@ pub(super) fn ask(turn: &mut Turn<'_>, node: NodeIndex, config: &InterruptConfig
     let mut question = Question::new(kind, data);
     question.resume_schema = config.resume_schema.clone();
     question.timeout_ms = timeout(config.timeout_ms, 1.0);
-    question.outside = outside;
+    question.origin = origin;
     if kind == InterruptKind::ConversationExchange {
-        question.why = Why::reason("conversation-input");
+        question.why = SuspendReason::reason("conversation-input");
     }
     turn.raise(node, question);
     Step::Waits
@@ -46,7 +51,7 @@ pub(super) fn approval(
     Step::Waits
 }
 
-/// Whoever approves sees what: the inputs of the gate, unless its author put something in their place.
+/// Shows the inputs of the gate to the approvers, unless its author configured `artifactData`.
 fn show_inputs(turn: &Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>, data: &mut Value) {
     let shown = mask::inputs(turn.definition, node, inputs);
     if data.get("artifactData").is_none() && !shown.is_empty() {
@@ -54,7 +59,7 @@ fn show_inputs(turn: &Turn<'_>, node: NodeIndex, inputs: &Map<String, Value>, da
     }
 }
 
-/// What the protocol asks of an approval and the author need not say.
+/// Adds members that the protocol requires and the author may omit.
 fn complete_approval(turn: &Turn<'_>, node: NodeIndex, data: &mut Value) {
     let Value::Object(members) = data else { return };
     let node = turn.node(node);
@@ -109,13 +114,13 @@ pub(super) fn governance(
     Step::Waits
 }
 
-/// A time that is waited for; nothing for none.
+/// A timeout in milliseconds; `None` if there is none.
 fn timeout(value: Option<f64>, unit: f64) -> Option<u64> {
     let milliseconds = value.filter(|number| *number > 0.0)? * unit;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "it is positive, and the cast saturates"
+        reason = "the value is positive, and the cast saturates"
     )]
     let milliseconds = milliseconds as u64;
     Some(milliseconds.min(super::MAX_DELAY_MS))
@@ -135,18 +140,18 @@ pub(super) fn answered(turn: &Turn<'_>, node: NodeIndex, resolution: &Resolution
     }
 }
 
-/// What follows from the decision at a gate. A gate that did not open lets nothing through, unless the author
-/// drew a way for that.
+/// What follows from the decision at a gate. After a rejection the node fails, unless the author provided an edge for this case: one with
+/// a condition, or one that loops back.
 fn decided(turn: &Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
     let action = resolution.value.get("action").and_then(Value::as_str).unwrap_or("accept");
     let graph = &turn.definition.graph;
     let edges = &graph.outgoing[node];
-    let has_way =
+    let has_edge =
         edges.iter().any(|edge| graph.loops_back[*edge] || turn.definition.edges[*edge].condition.is_some());
     let passes = match (resolution.outcome, action) {
-        (Outcome::Accepted, "refine") => has_way || edges.is_empty(),
+        (Outcome::Accepted, "refine") => has_edge || edges.is_empty(),
         (Outcome::Accepted, _) => true,
-        (Outcome::Rejected | Outcome::TimedOut, _) => has_way,
+        (Outcome::Rejected | Outcome::TimedOut, _) => has_edge,
     };
     if passes {
         let mut outputs = json!({});
@@ -155,19 +160,19 @@ fn decided(turn: &Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
                 outputs[name.as_str()] = value.clone();
             }
         }
-        // Whatever the answer says of itself: who decided is what was recorded.
+        // These members are set last, so that an answer cannot forge who decided.
         outputs["output"] = resolution.value.clone();
         outputs["decidedBy"] = resolution.by.as_str().into();
         outputs["approved"] = (resolution.outcome == Outcome::Accepted && action != "refine").into();
         return Step::done(outputs);
     }
     let timed_out = resolution.outcome == Outcome::TimedOut;
-    let message = if timed_out { "nobody approved in time" } else { "the approval was refused" };
+    let message = if timed_out { "the approval timed out" } else { "the approval was rejected" };
     let reason = if timed_out { "timeout" } else { action };
     Step::failed(RunError::of(FailureCode::InterruptRejected, message).with(json!({"reason": reason})))
 }
 
-/// A node that was resumed gives the answer.
+/// The answer becomes the output of the node.
 fn resumed(resolution: &Resolution) -> Step {
     let mut outputs = json!({"output": resolution.value});
     if let Some(answers) = resolution.value.get("answers") {

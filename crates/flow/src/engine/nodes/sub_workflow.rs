@@ -21,22 +21,22 @@ pub(in crate::engine) fn execute(turn: &mut Turn<'_>, node: NodeIndex, config: &
     Step::Waits
 }
 
-/// What follows from the end of the child, as it is recorded.
-pub(in crate::engine) fn ended(turn: &Turn<'_>, config: &SubWorkflowConfig, place: usize) -> Step {
-    ended_with(turn, config, place, turn.state.children[place].error.clone())
+/// What follows from the recorded end of the child.
+pub(in crate::engine) fn ended(turn: &Turn<'_>, config: &SubWorkflowConfig, index: usize) -> Step {
+    ended_with(turn, config, index, turn.state.children[index].error.clone())
 }
 
 /// What follows from the end of the child.
 pub(in crate::engine) fn ended_with(
     turn: &Turn<'_>,
     config: &SubWorkflowConfig,
-    place: usize,
+    index: usize,
     error: Option<RunError>,
 ) -> Step {
-    let child = &turn.state.children[place];
+    let child = &turn.state.children[index];
     if child.status != RunStatus::Completed {
         match config.on_child_failure {
-            OnChildFailure::FailParent => return Step::failed_once(child_failed(child, error.as_ref())),
+            OnChildFailure::FailParent => return Step::failed_retryable(child_failed(child, error.as_ref())),
             OnChildFailure::Absorb => {}
         }
     }

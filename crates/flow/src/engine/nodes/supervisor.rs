@@ -1,8 +1,8 @@
-//! The supervisor: which workers are next.
+//! The supervisor, which decides which workers run next.
 
 use serde_json::{Value, json};
 
-use super::super::ask::{Question, Unsure};
+use super::super::ask::{LowConfidence, Question};
 use super::super::drain::Step;
 use super::super::turn::Turn;
 use super::agent;
@@ -20,16 +20,16 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, config: &SupervisorC
     match confidence {
         Some(observed) if observed.is_finite() && observed < threshold => {
             let held = config.mock_pending_decision.clone().unwrap_or(decision);
-            let unsure = Unsure { agent_id, observed, threshold };
-            turn.raise(node, Question::low_confidence(unsure, &held));
+            let low_confidence = LowConfidence { agent_id, observed, threshold };
+            turn.raise(node, Question::low_confidence(low_confidence, &held));
             Step::Waits
         }
         Some(_) | None => decide(turn, node, config, &decision),
     }
 }
 
-/// An operator let the decision stand, or put another in its place.
-pub(super) fn ratified(
+/// An operator accepted the decision, or replaced it.
+pub(super) fn reviewed(
     turn: &mut Turn<'_>,
     node: NodeIndex,
     config: &SupervisorConfig,
@@ -43,7 +43,7 @@ pub(super) fn ratified(
     decide(turn, node, config, &other.or(held).unwrap_or_else(|| json!({"kind": "terminate"})))
 }
 
-/// The decision of this tick: that of the plan, and the end once the plan is through.
+/// The next decision of the plan, or `terminate` at its end.
 fn next(turn: &Turn<'_>, config: &SupervisorConfig) -> Value {
     let plan = config.mock_dispatch_plan.as_ref().or(config.mock_decisions.as_ref());
     let tick = usize::try_from(turn.state.decisions).unwrap_or(usize::MAX);
@@ -59,8 +59,10 @@ fn decide(turn: &mut Turn<'_>, node: NodeIndex, config: &SupervisorConfig, decis
     let (limit, iteration) = (turn.max_decisions(), turn.state.decisions.saturating_add(1));
     if iteration > limit {
         let cause = turn.breach("loop-iterations", limit, iteration, Some(node));
-        let error =
-            RunError::of(FailureCode::LoopLimitExceeded, format!("the supervisor may decide {limit} times"));
+        let error = RunError::of(
+            FailureCode::LoopLimitExceeded,
+            format!("the supervisor reached its limit of {limit} decisions"),
+        );
         turn.fail_run(&error, Some(node), Some(cause));
         return Step::Waits;
     }

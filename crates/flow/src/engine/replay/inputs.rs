@@ -1,4 +1,4 @@
-//! From a recorded event back to the input that it came from.
+//! Reconstructs inputs from recorded events.
 
 use serde_json::{Map, Value, json};
 
@@ -10,15 +10,14 @@ use crate::id::{Principal, RunId};
 use crate::interrupt::Via;
 use crate::state::{NodeStatus, RunError, RunState};
 
-/// What came from outside.
+/// What happened to the run.
 pub(super) enum Step {
-    /// An input.
-    Take(Box<Input>),
+    Input(Box<Input>),
     /// The deadline of a node's interrupt.
     InterruptDue(NodeIndex),
 }
 
-/// What came from outside where the next event was recorded; nothing where that is no event that an append begins with.
+/// What caused the append that starts with the next recorded event; `None` if no append starts with such an event.
 pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Event]) -> Option<Step> {
     let rest = events.get(usize::try_from(state.next_sequence).ok()?..)?;
     let event = rest.first()?;
@@ -41,7 +40,7 @@ pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Eve
         (EventData::RunResumed(resumed), None) => {
             Input::Resume { reason: resumed.reason.as_deref().map(str::to_owned) }
         }
-        // A run whose patterns were too large ended before anything else could happen.
+        // A run whose patterns exceed the limit fails before anything else can happen.
         (EventData::CapBreached(breached), None) if breached.kind == "pattern-bytes" => Input::Recover,
         (EventData::CapBreached(_), None) => Input::RunDeadline,
         (EventData::InterruptResolved(resolved), None) if resolved.reason.is_some() => {
@@ -55,7 +54,7 @@ pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Eve
             | EventData::NodeRetried(_),
             None,
         ) if is_guided => guided(rest)?,
-        (EventData::NodeDispatched(dispatched), None) => child_told(definition, node?, dispatched, rest)?,
+        (EventData::NodeDispatched(dispatched), None) => child_input(definition, node?, dispatched, rest)?,
         (EventData::InterruptResolved(resolved), None) => {
             let (value, by) = (resolved.resume_value.clone(), resolved.resolved_by.clone());
             resolve(definition, node?, value, by, true)
@@ -87,18 +86,20 @@ pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Eve
             resolve(definition, node?, fields.get("resumeValue").cloned()?, by, false)
         }
         (EventData::VariableChanged(changed), None) => {
-            worked(definition, state, node?, Ok(changed.next.clone().unwrap_or_default()))
+            effect_result(definition, state, node?, Ok(changed.next.clone().unwrap_or_default()))
         }
         (EventData::NodeCompleted(completed), None) => {
             let outputs = completed.outputs.clone().unwrap_or_default();
-            worked(definition, state, node?, Ok(Value::Object(outputs)))
+            effect_result(definition, state, node?, Ok(Value::Object(outputs)))
         }
-        (EventData::NodeFailed(failed), None) => worked(definition, state, node?, Err(failed.error.clone())),
+        (EventData::NodeFailed(failed), None) => {
+            effect_result(definition, state, node?, Err(failed.error.clone()))
+        }
         (EventData::NodeRetried(retried), None) => {
-            worked(definition, state, node?, Err(retried.last_error.clone()))
+            effect_result(definition, state, node?, Err(retried.last_error.clone()))
         }
 
-        // These never come first in an append: they follow from what came from outside.
+        // No append starts with these events: they follow from an earlier event of the same append.
         (
             EventData::RunCompleted(_)
             | EventData::RunFailed(_)
@@ -143,7 +144,7 @@ pub(super) fn next_step(definition: &Definition, state: &RunState, events: &[Eve
             None,
         ) => return None,
     };
-    Some(Step::Take(Box::new(input)))
+    Some(Step::Input(Box::new(input)))
 }
 
 fn assign(rest: &[Event]) -> Input {
@@ -166,14 +167,14 @@ fn cancel(rest: &[Event]) -> Option<Input> {
     })
 }
 
-/// The answer that a person gave.
+/// The answer of a person.
 fn resolve(definition: &Definition, node: NodeIndex, value: Value, by: String, closes: bool) -> Input {
     let by = Principal::new(by);
-    // Whoever answered then had what the gate asks for.
+    // The answer was accepted, so the person had the required grants.
     let grants = if let NodeConfig::GovernanceGate(config) = &definition.nodes[node].config {
-        let asked =
+        let required =
             [config.required_role.as_deref(), config.required_scope.as_deref(), config.overriding_role()];
-        asked.into_iter().flatten().map(str::to_owned).collect()
+        required.into_iter().flatten().map(str::to_owned).collect()
     } else {
         Vec::new()
     };
@@ -189,7 +190,7 @@ fn timer_due(definition: &Definition, state: &RunState, node: NodeIndex) -> Inpu
 }
 
 /// The end of a delay or an effect.
-fn worked(
+fn effect_result(
     definition: &Definition,
     state: &RunState,
     node: NodeIndex,
@@ -199,20 +200,20 @@ fn worked(
     if subject.kind == NodeType::Delay {
         return timer_due(definition, state, node);
     }
-    Input::ActivityDone { node_id: subject.id.clone(), ordinal: at.ordinal(), told: Vec::new(), outcome }
+    Input::ActivityDone { node_id: subject.id.clone(), ordinal: at.ordinal(), reports: Vec::new(), outcome }
 }
 
-/// Whether a node waits for the host to do its work.
+/// Whether a node waits for the host to execute it.
 fn is_called(definition: &Definition, state: &RunState, node: NodeIndex) -> bool {
     let at = &state.nodes[node];
     definition.nodes[node].kind.is_called() && at.status == NodeStatus::Running && at.retry_at.is_none()
 }
 
-/// What the host made of a node, from all that was recorded of it.
+/// The reports and the result of a node's effect, from its recorded events.
 fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Event]) -> Option<Input> {
     let subject = &definition.nodes[node];
     let (first, at) = rest.first().map(|event| (event.sequence, event.timestamp))?;
-    // What is recorded at once is recorded at one time; what came later came from another input.
+    // The events of one append have the same time. Later events come from another input.
     let of_node = |event: &&Event| {
         event.node_id.as_ref() == Some(&subject.id)
             && event.timestamp == at
@@ -220,21 +221,21 @@ fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Ev
     };
     let cause_of =
         |event: &Event| event.causation_id.as_deref().map(|id| cause(id, first, &state.genesis.run_id));
-    let told = rest.iter().take_while(of_node).take_while(|event| !is_end(event));
-    let mut told: Vec<_> = told.map(|event| Reported::recorded(event, cause_of(event))).collect();
+    let reports = rest.iter().take_while(of_node).take_while(|event| !is_end(event));
+    let mut reports: Vec<_> = reports.map(|event| Reported::recorded(event, cause_of(event))).collect();
     let (node_id, ordinal) = (subject.id.clone(), state.nodes[node].ordinal());
-    let Some(end) = rest.get(told.len()).filter(|event| of_node(event) && is_end(event)) else {
-        // The work went on, and something else happened meanwhile.
-        return (!told.is_empty()).then_some(Input::ActivityTells { node_id, ordinal, told });
+    let Some(end) = rest.get(reports.len()).filter(|event| of_node(event) && is_end(event)) else {
+        // Progress of an effect that continued.
+        return (!reports.is_empty()).then_some(Input::ActivityReports { node_id, ordinal, reports });
     };
     if let EventData::NodeSuspended(suspended) = &end.data {
-        let asked = rest.get(told.len() + 1);
+        let asked = rest.get(reports.len() + 1);
         let asked = asked.filter(|event| matches!(event.data, EventData::InterruptRequested(_)))?;
         let mut payload = asked.payload();
         if let Some(trust) = &suspended.content_trust {
             payload.insert("contentTrust".to_owned(), trust.clone());
         }
-        told.push(Reported { report: Report::Ask(payload), cause: cause_of(asked) });
+        reports.push(Reported { report: Report::Ask(payload), cause: cause_of(asked) });
     }
     let outcome = match &end.data {
         EventData::NodeFailed(failed) => Err(failed.error.clone()),
@@ -244,10 +245,10 @@ fn called(definition: &Definition, state: &RunState, node: NodeIndex, rest: &[Ev
         }
         _ => Ok(json!({})),
     };
-    Some(Input::ActivityDone { node_id, ordinal, told, outcome })
+    Some(Input::ActivityDone { node_id, ordinal, reports, outcome })
 }
 
-/// Whether an event is the end of what the host did for a node.
+/// Whether an event ends the effect of a node.
 const fn is_end(event: &Event) -> bool {
     matches!(
         event.data,
@@ -258,18 +259,18 @@ const fn is_end(event: &Event) -> bool {
     )
 }
 
-/// What caused an event: another one of the same append, whose first is `first`; an earlier one, which has another id in the run that
-/// repeats it; or something outside.
+/// The cause of an event: another event of the same append, which starts at `first`; an earlier event, which has another id in the
+/// replay; or something external.
 fn cause(id: &str, first: u64, run_id: &RunId) -> Cause {
     let sequence = id.strip_prefix("evt_").and_then(|id| id.rsplit_once('_')?.1.parse::<u64>().ok());
     let Some(sequence) = sequence else { return Cause::Id(id.to_owned()) };
     match sequence.checked_sub(first).map(usize::try_from) {
-        Some(Ok(place)) => Cause::Reported(place),
+        Some(Ok(index)) => Cause::Reported(index),
         _ => Cause::Id(event_id(run_id, sequence)),
     }
 }
 
-/// The beginning or the end of a guided session, from what the node made of it.
+/// The start or the end of a guided session, from the events of its node.
 fn guided(rest: &[Event]) -> Option<Input> {
     let event = rest.first()?;
     let node_id = event.node_id.clone()?;
@@ -299,8 +300,8 @@ fn guided(rest: &[Event]) -> Option<Input> {
     Some(Input::GuideEnded { node_id, session_id, outcome: outcome? })
 }
 
-/// That a child waits or goes on, or its end, with as much of its variables as was taken over.
-fn child_told(
+/// The new status or the end of a child, with the variables that were copied from it.
+fn child_input(
     definition: &Definition,
     node: NodeIndex,
     dispatched: &NodeDispatched,
@@ -312,8 +313,8 @@ fn child_told(
     }
     let mapping = mapping::outputs(&definition.nodes[node], dispatched.child_workflow_id.as_str());
     let (mut variables, mut error) = (Map::new(), None);
-    let told_at = rest.first()?.node_id.as_ref();
-    for event in rest[1..].iter().take_while(|other| other.node_id.as_ref() == told_at) {
+    let node_id = rest.first()?.node_id.as_ref();
+    for event in rest[1..].iter().take_while(|other| other.node_id.as_ref() == node_id) {
         match &event.data {
             EventData::WorkflowChainEvent(chain) => error = error.or_else(|| chain.error.clone()),
             EventData::VariableChanged(changed) => {
@@ -331,7 +332,7 @@ fn child_told(
     Some(Input::ChildEnded { run_id, status, variables, error })
 }
 
-/// Why a child failed, from what the node made of it.
+/// The error of a child, from the events of its node.
 fn child_error(data: &EventData) -> Option<RunError> {
     let of_failure = |error: &RunError| error.details.as_ref()?.get("childError").map(RunError::from_json);
     match data {

@@ -16,7 +16,7 @@
 use ai::tools::Bounds;
 use ai::trust::{self, Trust};
 use flow::definition::{Node, PortValue};
-use flow::engine::{Call, Cause, Reported};
+use flow::engine::{Cause, NodeCall, Reported};
 use flow::event::EventData;
 use flow::event::data::agent::AgentDecided;
 use flow::failure::FailureCode;
@@ -102,7 +102,7 @@ pub(in super::super) async fn perform(
 struct Plan<'a> {
     agent: &'a Agent,
     /// As a node that asks for a text would be told.
-    call: Call,
+    call: NodeCall,
     tools: Vec<Declared>,
 }
 
@@ -140,7 +140,7 @@ fn plan<'a>(
     }
     let inputs = Map::new();
     let pin = call.agent.clone().or_else(|| Some(json!({"agentId": agent_id})));
-    let call = Call { type_id: CALL_PROMPT.to_owned(), config, inputs, agent: pin, ..call.clone() };
+    let call = NodeCall { type_id: CALL_PROMPT.to_owned(), config, inputs, agent: pin, ..call.clone() };
     Ok(Plan { agent, call, tools })
 }
 

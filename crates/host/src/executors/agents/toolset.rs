@@ -16,7 +16,7 @@ use ai::tools::{
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flow::definition::CalledType;
-use flow::engine::Call;
+use flow::engine::NodeCall;
 use flow::failure::FailureCode;
 use flow::id::{EffectId, Tenant};
 use flow::state::RunError;
@@ -272,7 +272,7 @@ impl<'b> Toolset<'b> {
         let Value::Object(inputs) = due.arguments.clone() else {
             return Err(RunError::of(FailureCode::ValidationError, "the arguments are no object"));
         };
-        let call = Call {
+        let call = NodeCall {
             type_id: called.as_str().to_owned(),
             config: config.clone(),
             inputs,
