@@ -1,4 +1,4 @@
-//! What agents say, and in which order: the agent that pretends, and the supervisor.
+//! The events of agents and their order: the mock agent and the supervisor.
 
 use flow::definition::{Capabilities, Definition, NodeType};
 use flow::engine::bounds::MAX_REASONING_BYTES;
@@ -20,12 +20,12 @@ fn mock_with(config: Value, configurable: Value) -> World {
     world
 }
 
-fn said(world: &World) -> Vec<&str> {
+fn kinds_of_agent_events(world: &World) -> Vec<&str> {
     world.kinds().into_iter().filter(|kind| kind.starts_with("agent.")).collect()
 }
 
 #[test]
-fn a_mock_agent_says_things_in_their_order_and_nothing_that_it_was_not_told() {
+fn a_mock_agent_records_configured_events_in_order() {
     let tool = |id: &str| json!({"toolId": id, "arguments": {"x": 1}, "result": 1, "durationMs": 3});
     let all = json!({
         "mockReasoning": {"summary": "s", "streamChunks": ["a", "b"]}, "mockToolCalls": [tool("one"), tool("two")],
@@ -43,7 +43,7 @@ fn a_mock_agent_says_things_in_their_order_and_nothing_that_it_was_not_told() {
         "agent.handoff",
         "agent.decided",
     ];
-    assert_eq!(said(&mock(all.clone())), order);
+    assert_eq!(kinds_of_agent_events(&mock(all.clone())), order);
     let each: [(&str, &[&str]); 4] = [
         ("mockReasoning", &["agent.reasoning.delta", "agent.reasoning.delta", "agent.reasoned"]),
         (
@@ -56,14 +56,18 @@ fn a_mock_agent_says_things_in_their_order_and_nothing_that_it_was_not_told() {
     for (member, expected) in each {
         let mut config = json!({});
         config[member] = all[member].clone();
-        assert_eq!(said(&mock(config)), expected, "{member}");
+        assert_eq!(kinds_of_agent_events(&mock(config)), expected, "{member}");
     }
-    assert_eq!(said(&mock(json!({}))), Vec::<&str>::new());
-    assert_eq!(said(&mock(json!({"mockConfidence": 0.9}))), ["agent.decided"], "a decision of its own");
+    assert_eq!(kinds_of_agent_events(&mock(json!({}))), Vec::<&str>::new());
+    assert_eq!(
+        kinds_of_agent_events(&mock(json!({"mockConfidence": 0.9}))),
+        ["agent.decided"],
+        "a decision of its own"
+    );
 }
 
 #[test]
-fn what_a_mock_agent_decides_is_told_with_its_reasons_and_its_own_confidence_alone() {
+fn a_mock_decision_is_recorded_with_its_reasoning_and_confidence() {
     let decided = |config: Value| {
         let world = mock(config);
         (world.find(EventKind::AgentDecided)[0].payload().clone(), world.status())
@@ -74,7 +78,7 @@ fn what_a_mock_agent_decides_is_told_with_its_reasons_and_its_own_confidence_alo
             json!({"mockDecision": {"decision": "go", "confidence": 0.9, "reasoning": "why"}}),
             json!({"agentId": agent, "decision": "go", "confidence": 0.9, "reasoning": "why"}),
         ),
-        // The shorthand is for agents that decide nothing else.
+        // The shorthand applies only to agents without another decision.
         (
             json!({"mockDecision": {"decision": "go"}, "mockConfidence": 0.1}),
             json!({"agentId": agent, "decision": "go"}),
@@ -85,13 +89,13 @@ fn what_a_mock_agent_decides_is_told_with_its_reasons_and_its_own_confidence_alo
         ),
     ];
     for (config, expected) in cases {
-        let (told, status) = decided(config.clone());
-        assert_eq!((Value::Object(told), status), (expected, RunStatus::Completed), "{config}");
+        let (decision, status) = decided(config.clone());
+        assert_eq!((Value::Object(decision), status), (expected, RunStatus::Completed), "{config}");
     }
 }
 
 #[test]
-fn the_whole_trace_is_told_where_the_caller_wants_it_and_its_beginning_otherwise() {
+fn verbosity_decides_whether_the_complete_reasoning_is_recorded() {
     let long = "ä".repeat(MAX_REASONING_BYTES);
     let whole = |chunks: &[&str]| json!({"mockReasoning": {"summary": "s", "trace": long, "tokenCount": 7, "streamChunks": chunks}});
     let summary = &long[..MAX_REASONING_BYTES];
@@ -104,14 +108,14 @@ fn the_whole_trace_is_told_where_the_caller_wants_it_and_its_beginning_otherwise
     ] {
         let configurable = verbosity.map_or(json!({}), |wanted| json!({"reasoningVerbosity": wanted}));
         let world = mock_with(config, configurable);
-        let told = &world.find(EventKind::AgentReasoned)[0].payload();
-        assert!(told["reasoning"] == expected, "{verbosity:?}");
-        assert_eq!((&told["summary"], &told["tokenCount"]), (&json!("s"), &json!(7)));
+        let payload = &world.find(EventKind::AgentReasoned)[0].payload();
+        assert!(payload["reasoning"] == expected, "{verbosity:?}");
+        assert_eq!((&payload["summary"], &payload["tokenCount"]), (&json!("s"), &json!(7)));
     }
 }
 
 #[test]
-fn a_call_of_a_tool_and_its_return_belong_together() {
+fn a_tool_call_and_its_result_have_the_same_id() {
     let error = json!({"error": "forbidden", "message": "no", "details": {"who": "you"}});
     let failing = json!({"toolId": "t", "error": error});
     let world = mock(json!({"mockToolCalls": [{"toolId": "t", "result": {"r": 1}}, failing]}));
@@ -137,7 +141,7 @@ fn a_call_of_a_tool_and_its_return_belong_together() {
 }
 
 #[test]
-fn an_agent_has_the_name_of_its_configuration_its_pin_or_its_node() {
+fn the_agent_id_comes_from_the_configuration_the_pin_or_the_node() {
     let document = |config: Value, pin: Option<&str>| {
         let mut document = workflow("conformance-a", &[("m", "core.conformance.mock-agent", config)], &[]);
         if let Some(pin) = pin {
@@ -162,7 +166,7 @@ fn an_agent_has_the_name_of_its_configuration_its_pin_or_its_node() {
 }
 
 #[test]
-fn what_is_streamed_is_numbered_and_is_what_was_reasoned() {
+fn streamed_reasoning_is_numbered_and_adds_up_to_the_recorded_one() {
     let chunks = ["Because ", "", "of ", "ä"];
     let world = mock(json!({"mockReasoning": {"summary": "short", "streamChunks": chunks}}));
     let deltas = world.find(EventKind::AgentReasoningDelta);
@@ -175,11 +179,11 @@ fn what_is_streamed_is_numbered_and_is_what_was_reasoned() {
 }
 
 #[test]
-fn reasons_are_kept_quiet_where_the_caller_wants_none() {
+fn no_reasoning_is_recorded_if_the_caller_turns_it_off() {
     let config =
         json!({"mockReasoning": {"summary": "s", "streamChunks": ["a"]}, "mockDecision": {"decision": 1}});
     let world = mock_with(config, json!({"reasoningVerbosity": "off"}));
-    assert_eq!(said(&world), ["agent.decided"]);
+    assert_eq!(kinds_of_agent_events(&world), ["agent.decided"]);
 }
 
 #[test]
@@ -216,7 +220,7 @@ fn a_decision_below_the_threshold_waits_for_a_person_and_one_at_it_does_not() {
 }
 
 #[test]
-fn a_supervisor_that_is_unsure_decides_nothing_until_somebody_ratifies() {
+fn a_supervisor_with_low_confidence_decides_nothing_until_a_person_accepts() {
     let pending = json!({"kind": "terminate", "reason": "held"});
     let config = json!({"mockConfidence": 0.1, "mockPendingDecision": pending});
     let mut world = World::new(&[workflow("w", &[("s", "core.orchestrator.supervisor", config)], &[])]);
@@ -228,7 +232,7 @@ fn a_supervisor_that_is_unsure_decides_nothing_until_somebody_ratifies() {
 }
 
 #[test]
-fn nodes_that_only_pass_things_on_say_nothing_as_agents() {
+fn data_nodes_record_no_agent_events() {
     let mut document =
         workflow("w", &[("a", "core.identity", json!({})), ("b", "core.noop", json!({}))], &[("a", "b")]);
     for (place, agent_id) in [(0, "agents.one"), (1, "agents.two")] {
@@ -236,7 +240,7 @@ fn nodes_that_only_pass_things_on_say_nothing_as_agents() {
     }
     let mut world = World::new(&[document]);
     world.create("w");
-    assert_eq!((world.status(), said(&world).len()), (RunStatus::Completed, 0));
+    assert_eq!((world.status(), kinds_of_agent_events(&world).len()), (RunStatus::Completed, 0));
 }
 
 #[test]
@@ -281,9 +285,9 @@ fn the_configuration_of_a_mock_agent_is_closed() {
     }
 }
 
-/// House finding 10: the id of a workflow switched mocks on, on any host.
+/// House finding 10: the id of a workflow enabled mocks on any host.
 #[test]
-fn mock_nodes_are_served_where_seams_are_enabled_and_by_no_name_of_a_workflow() {
+fn mock_nodes_require_enabled_seams_regardless_of_the_workflow_id() {
     let supervisor = ("core.orchestrator.supervisor", json!({"mockConfidence": 0.5}));
     let mocks = NodeType::all().filter(|kind| kind.is_mock()).map(|kind| (kind.as_str(), json!({})));
     let mocks: Vec<_> = mocks.chain([supervisor]).collect();
@@ -304,9 +308,9 @@ fn mock_nodes_are_served_where_seams_are_enabled_and_by_no_name_of_a_workflow() 
     }
 }
 
-/// House finding 10: a mock node that an earlier version registered is read, and fails where seams are off.
+/// House finding 10: a mock node that an earlier version registered can be read, and fails if seams are disabled.
 #[test]
-fn a_mock_node_of_before_fails_on_a_host_without_seams() {
+fn a_stored_mock_node_fails_on_a_host_without_seams() {
     for (type_id, config) in [
         ("core.conformance.mock-agent", json!({})),
         ("core.orchestrator.supervisor", json!({"mockConfidence": 0.5, "mockDispatchPlan": []})),

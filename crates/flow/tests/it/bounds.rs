@@ -1,4 +1,4 @@
-//! Values that grow, names that are taken, and answers that claim too much.
+//! Limits of values, duplicate names, and forged answers.
 
 use flow::definition::problem::MAX_MESSAGE_BYTES;
 use flow::definition::{Capabilities, Definition};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::driver::{World, workflow};
 
-/// A loop in which a node is given what the other gave, so often, and that one puts it inside of what it gives.
+/// A loop in which one node gets the output of the other `copies` times, and the other nests it in its own output.
 fn snowball(copies: usize) -> World {
     let mut document = workflow(
         "w",
@@ -23,7 +23,7 @@ fn snowball(copies: usize) -> World {
     for copy in 0..copies {
         document["nodes"][0]["inputs"][format!("copy{copy}")] = port.clone();
     }
-    // A large piece, so that a few rounds are enough.
+    // A large value, so that a few iterations suffice.
     let snow = if copies > 1 { "x".repeat(MAX_VALUE_BYTES / 32) } else { String::new() };
     document["nodes"][0]["inputs"]["snow"] = json!({"type": "static", "value": snow});
     document["settings"] = json!({"maxLoopbackIterations": 100_000});
@@ -31,10 +31,10 @@ fn snowball(copies: usize) -> World {
 }
 
 #[test]
-fn a_value_that_grows_with_every_round_ends_at_a_bound() {
+fn a_value_that_grows_with_every_iteration_reaches_the_limit() {
     for (copies, word) in [(1, "levels deep"), (2, "bytes")] {
         let mut world = snowball(copies);
-        // All rounds are one decision.
+        // All iterations happen in one decision.
         world.limits = Limits { max_append_bytes: u64::MAX, ..Limits::default() };
         world.create("w");
         assert_eq!(world.status(), RunStatus::Failed, "{copies}");
@@ -52,7 +52,7 @@ fn nested(levels: usize) -> Value {
 }
 
 #[test]
-fn an_answer_that_the_log_could_not_be_read_with_is_refused() {
+fn an_answer_that_is_too_deeply_nested_for_the_log_is_refused() {
     let gate = || {
         let mut world = World::new(&[workflow(
             "w",
@@ -81,7 +81,7 @@ fn an_answer_that_the_log_could_not_be_read_with_is_refused() {
 }
 
 #[test]
-fn a_run_that_waits_for_a_person_says_so_though_another_source_was_not_enough() {
+fn a_run_that_waits_for_a_person_has_a_waiting_status_although_another_source_ended() {
     let mut document = workflow(
         "w",
         &[
@@ -103,7 +103,7 @@ fn a_run_that_waits_for_a_person_says_so_though_another_source_was_not_enough() 
 }
 
 #[test]
-fn who_decided_is_who_decided_whatever_the_answer_says() {
+fn an_answer_cannot_forge_who_decided() {
     let mut world = World::new(&[workflow("w", &[("gate", "core.approvalGate", json!({}))], &[])]);
     world.create("w");
     let claim = json!({"action": "accept", "decidedBy": "the boss", "output": "forged"});
@@ -113,7 +113,7 @@ fn who_decided_is_who_decided_whatever_the_answer_says() {
 }
 
 #[test]
-fn an_override_that_names_no_role_asks_for_that_of_the_gate() {
+fn an_override_without_a_role_requires_the_role_of_the_gate() {
     let cases = [
         (json!({"requiredRole": "approver", "override": {}}), true),
         (json!({"requiredRole": "owner", "override": {}}), false),
@@ -125,7 +125,7 @@ fn an_override_that_names_no_role_asks_for_that_of_the_gate() {
         let kind = "core.openwop.governance.approvalGate";
         let mut world = World::new(&[workflow("w", &[("gate", kind, config.clone())], &[])]);
         world.create("w");
-        // The driver's callers have the role `approver`, and no other.
+        // The callers of the driver have only the role `approver`.
         let answer = world.resolve("gate", json!({"action": "override", "reason": "late"}));
         assert_eq!(answer.is_ok(), taken, "{config}");
     }
@@ -141,7 +141,7 @@ fn two_interrupts_have_two_keys() {
 }
 
 #[test]
-fn what_is_wrong_is_told_in_a_few_lines_however_large_it_is() {
+fn problem_messages_are_truncated() {
     let large = json!({"kind": "x".repeat(100_000)});
     let document = workflow("w", &[("a", "core.interrupt", large)], &[]);
     for problem in Definition::check(&document, &Capabilities::OURS).unwrap_err() {
@@ -150,7 +150,7 @@ fn what_is_wrong_is_told_in_a_few_lines_however_large_it_is() {
 }
 
 #[test]
-fn what_is_asked_and_what_answers_are_is_checked_when_the_workflow_is() {
+fn schemas_of_questions_and_answers_are_checked_at_registration() {
     let backtracks = json!({"type": "string", "pattern": "^(a+)+\\1$"});
     let event = |data: Value| json!({"kind": "external-event", "data": data});
     let question = |schema: &Value| json!({"questions": [{"id": "q", "question": "?", "schema": schema}]});
@@ -187,13 +187,13 @@ fn what_is_asked_and_what_answers_are_is_checked_when_the_workflow_is() {
     }
 }
 
-fn too_much(refused: Refusal) -> u64 {
+fn limit_in(refused: Refusal) -> u64 {
     let Refusal::BadAnswer { details, semantic: true, .. } = refused else { panic!("{refused:?}") };
     details["limit"].as_u64().unwrap()
 }
 
 #[test]
-fn a_conversation_votes_and_pauses_end_at_a_bound_and_what_decides_is_still_taken() {
+fn conversations_votes_and_pauses_are_limited_but_decisions_are_still_accepted() {
     let talk = workflow("w", &[("n", "core.conversationGate", json!({"prompt": "Hello"}))], &[]);
     let mut world = World::new(&[talk]);
     world.create("w");
@@ -205,7 +205,7 @@ fn a_conversation_votes_and_pauses_end_at_a_bound_and_what_decides_is_still_take
         }
         assert!(world.run().state.rounds.bytes <= MAX_ROUND_BYTES + (2 << 20));
     };
-    assert_eq!(too_much(refused), MAX_ROUND_BYTES);
+    assert_eq!(limit_in(refused), MAX_ROUND_BYTES);
     world.resolve("n", json!({"action": "close"})).unwrap();
     assert_eq!(world.status(), RunStatus::Completed);
 
@@ -228,8 +228,8 @@ fn a_conversation_votes_and_pauses_end_at_a_bound_and_what_decides_is_still_take
         via: Via::Key,
     };
     assert_eq!(give(accept("a")), Ok(RunStatus::WaitingApproval));
-    assert_eq!(too_much(give(accept("a")).unwrap_err()), MAX_ROUNDS);
+    assert_eq!(limit_in(give(accept("a")).unwrap_err()), MAX_ROUNDS);
     let pause = Input::Pause { reason: None, policy: flow::engine::DrainPolicy::Immediate };
-    assert_eq!(too_much(give(pause).unwrap_err()), MAX_ROUNDS);
+    assert_eq!(limit_in(give(pause).unwrap_err()), MAX_ROUNDS);
     assert_eq!(give(accept("b")), Ok(RunStatus::Completed));
 }

@@ -1,4 +1,4 @@
-//! What one decision may compute and record (findings H3 and H4).
+//! Limits on the computation and the events of one decision (findings H3 and H4).
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::driver::{World, workflow};
 
-/// Gives a condition to the first edge.
+/// Sets the condition of the first edge.
 fn with_condition(mut document: Value, condition: Value) -> Value {
     document["edges"][0]["condition"] = condition;
     document
 }
 
-/// A chain of nodes that pass one value on.
+/// A chain of nodes that pass on one value.
 fn chain(nodes: usize, variable: &Value) -> Value {
     let ids: Vec<String> = (0..nodes).map(|place| format!("n{place}")).collect();
     let nodes: Vec<_> = ids.iter().map(|id| (id.as_str(), "core.identity", json!({}))).collect();
@@ -35,9 +35,9 @@ fn error(world: &World) -> Value {
     world.snapshot("r")["error"].clone()
 }
 
-/// Insists that a run failed at a limit, with both values in the log and in the snapshot.
+/// Asserts that a run failed at a limit, with both values in the log and in the snapshot.
 #[track_caller]
-fn exceeded(world: &World, kind: &str, code: &str, limit: u64) {
+fn assert_exceeded(world: &World, kind: &str, code: &str, limit: u64) {
     assert_eq!(
         (world.status(), &error(world)["code"]),
         (RunStatus::Failed, &json!(code)),
@@ -56,9 +56,9 @@ fn exceeded(world: &World, kind: &str, code: &str, limit: u64) {
     );
 }
 
-/// Finding H3: the outcome of a decision that would take too long is the same everywhere.
+/// Finding H3: the result of a decision that takes too long is the same on every machine.
 #[test]
-fn a_decision_that_takes_too_many_steps_fails_its_run() {
+fn a_decision_that_exceeds_its_step_limit_fails_the_run() {
     let two = [("a", "core.noop", json!({})), ("b", "core.noop", json!({}))];
     let plain = || workflow("w", &two, &[("a", "b")]);
     let list = json!(vec![7; 2000]);
@@ -98,14 +98,14 @@ fn a_decision_that_takes_too_many_steps_fails_its_run() {
         let mut world = World::new(std::slice::from_ref(&document));
         world.limits = limits;
         world.create("w");
-        exceeded(&world, "decision-steps", "decision_budget_exceeded", 1_000_000);
+        assert_exceeded(&world, "decision-steps", "decision_budget_exceeded", 1_000_000);
         let mut roomy = World::new(&[document]);
         roomy.create("w");
         assert_ne!(error(&roomy)["code"], "decision_budget_exceeded", "{name}");
     }
 }
 
-/// Finding H3: what is looked at whenever a log is read is bounded for the run as a whole.
+/// Finding H3: the steps that reading a log repeats are limited for the whole run.
 #[test]
 fn a_run_whose_log_takes_too_many_steps_to_read_fails() {
     let nodes = [("a", "core.delay", json!({"ms": 10})), ("b", "core.noop", json!({}))];
@@ -119,17 +119,17 @@ fn a_run_whose_log_takes_too_many_steps_to_read_fails() {
     for _ in 0..20 {
         world.pass(10);
     }
-    exceeded(&world, "run-steps", "decision_budget_exceeded", 50_000);
+    assert_exceeded(&world, "run-steps", "decision_budget_exceeded", 50_000);
 }
 
-/// Finding H4a: the sum of what a decision records is bounded, and what is too much is never put together.
+/// Finding H4a: the total size of the events of a decision is limited, and larger ones are never built.
 #[test]
-fn a_decision_that_records_too_much_fails_its_run_within_the_limit() {
+fn a_decision_that_exceeds_the_append_limit_fails_the_run_within_the_limit() {
     for nodes in [30, 300] {
         let mut world = World::new(&[chain(nodes, &json!("x".repeat(10_000)))]);
         world.limits = Limits { max_append_bytes: 100_000, ..Limits::default() };
         world.create("w");
-        exceeded(&world, "append-bytes", "append_limit_exceeded", 100_000);
+        assert_exceeded(&world, "append-bytes", "append_limit_exceeded", 100_000);
         let run = &world.runs["r"];
         let bytes: usize = run.events.iter().map(|event| wire::encode(&RunId::new("r"), event).len()).sum();
         assert!(bytes < 110_000, "{nodes} nodes: {bytes} bytes");
@@ -141,12 +141,12 @@ fn a_decision_that_records_too_much_fails_its_run_within_the_limit() {
     assert_eq!(roomy.status(), RunStatus::Completed);
 }
 
-/// Finding H4a: the outputs of a run are measured before they are put together.
+/// Finding H4a: the outputs of a run are measured before they are copied.
 #[test]
 fn a_run_whose_outputs_are_too_large_to_record_fails() {
     let mut document = chain(8, &json!("x".repeat(10_000)));
     for (place, node) in document["nodes"].as_array_mut().unwrap().iter_mut().enumerate() {
-        // Each in a decision of its own.
+        // Each node in a decision of its own.
         node["typeId"] = "core.conformance.side-effect".into();
         node["config"] = json!({"name": format!("c{place}")});
     }
@@ -157,10 +157,10 @@ fn a_run_whose_outputs_are_too_large_to_record_fails() {
         world.outcomes.entry(NodeId::new(format!("n{place}"))).or_default().push_back(Ok(value));
     }
     world.create("w");
-    exceeded(&world, "append-bytes", "append_limit_exceeded", 50_000);
+    assert_exceeded(&world, "append-bytes", "append_limit_exceeded", 50_000);
 }
 
-/// Finding H4a: the log of a run is bounded as a whole. Its end is recorded all the same.
+/// Finding H4a: the size of the log of a run is limited. The events that end the run are still recorded.
 #[test]
 fn a_run_whose_log_is_too_large_fails_and_can_be_cancelled() {
     let nodes = [("d", "core.delay", json!({"ms": 10})), ("n", "core.identity", json!({}))];
@@ -174,8 +174,8 @@ fn a_run_whose_log_is_too_large_fails_and_can_be_cancelled() {
     for _ in 0..20 {
         world.pass(10);
     }
-    exceeded(&world, "run-bytes", "run_size_exceeded", 200_000);
-    // A run that an earlier version let grow can still be ended by hand.
+    assert_exceeded(&world, "run-bytes", "run_size_exceeded", 200_000);
+    // A run that exceeded the limit in an earlier version can still be cancelled.
     let mut world = World::new(&[document]);
     world.create("w");
     for _ in 0..5 {
@@ -187,9 +187,9 @@ fn a_run_whose_log_is_too_large_fails_and_can_be_cancelled() {
     assert_eq!(world.status(), RunStatus::Cancelled);
 }
 
-/// What a run that fails at a limit asked for in the same decision is not made.
+/// A decision that fails the run at a limit does not request its other effects.
 #[test]
-fn effects_of_a_decision_that_exceeds_a_limit_are_not_made() {
+fn effects_of_a_decision_that_exceeds_a_limit_are_not_requested() {
     let mut document = chain(30, &json!("x".repeat(10_000)));
     document["nodes"][0]["typeId"] = "core.conformance.side-effect".into();
     document["nodes"][0]["config"] = json!({"name": "c"});
@@ -205,14 +205,14 @@ fn effects_of_a_decision_that_exceeds_a_limit_are_not_made() {
     assert_eq!(state.status, RunStatus::Failed);
     let made = decision.effects.iter().filter(|effect| !matches!(effect, Effect::ClearTimer { .. }));
     assert_eq!(made.collect::<Vec<_>>(), Vec::<&Effect>::new());
-    // And the log folds to the same state.
+    // The log folds to the same state.
     let folded = RunState::fold(&definition, state.genesis.clone(), &decision.events).unwrap();
     assert_eq!(folded, state);
 }
 
-/// Finding H4b: the patterns of a definition are bounded together, before any of them is compiled.
+/// Finding H4b: the patterns of a definition are limited in total, before any of them is compiled.
 #[test]
-fn patterns_that_take_too_much_together_are_refused() {
+fn patterns_that_exceed_the_limit_in_total_are_refused() {
     let nodes = [("a", "core.noop", json!({})), ("b", "core.noop", json!({}))];
     let document = |edges: usize| {
         let mut document = workflow("w", &nodes, &vec![("a", "b"); edges]);
@@ -225,7 +225,7 @@ fn patterns_that_take_too_much_together_are_refused() {
     assert!(Definition::check(&document(20), &Capabilities::OURS).is_ok());
     let refused = Definition::check(&document(2000), &Capabilities::OURS).unwrap_err();
     assert!(refused[0].to_string().contains("the limit is 67108864"), "{refused:?}");
-    // What an earlier version took is read without its patterns, and its runs fail with both values.
+    // A definition that an earlier version accepted is read without its patterns, and its runs fail with both values.
     let definition = Definition::load(&document(2000), 1 << 20).unwrap();
     let genesis = World::new(&[workflow("w", &nodes, &[])]).genesis("r", "w", json!({}), json!({}));
     let mut state = RunState::new(&definition, Arc::new(genesis));

@@ -1,4 +1,4 @@
-//! Every event names what led to it.
+//! Every event names its cause.
 
 use flow::event::{Event, EventKind, event_id};
 use flow::id::{NodeId, RunId};
@@ -8,28 +8,28 @@ use serde_json::json;
 
 use crate::driver::{World, workflow};
 
-/// Asserts that an event of a kind, counted from 0, was caused by another one of the same log.
-fn caused(world: &World, effect: (EventKind, usize), cause: (EventKind, usize)) {
+/// Asserts that the n-th event of a kind was caused by another event of the same log.
+fn assert_caused(world: &World, effect: (EventKind, usize), cause: (EventKind, usize)) {
     let nth = |(kind, place): &(EventKind, usize)| world.find(kind.clone())[*place].clone();
-    let (told, because): (Event, Event) = (nth(&effect), nth(&cause));
+    let (event, because): (Event, Event) = (nth(&effect), nth(&cause));
     let expected = event_id(&RunId::new("r"), because.sequence);
-    assert_eq!(told.causation_id.as_deref(), Some(expected.as_str()), "{effect:?} by {cause:?}");
+    assert_eq!(event.causation_id.as_deref(), Some(expected.as_str()), "{effect:?} by {cause:?}");
 }
 
 #[test]
-fn a_node_goes_on_because_of_the_answer() {
+fn the_answer_causes_a_node_to_continue() {
     let mut world = World::new(&[workflow("w", &[("n", "core.approvalGate", json!({}))], &[])]);
     world.create("w");
     world.resolve("n", json!({"action": "accept"})).unwrap();
     let answered = (EventKind::InterruptResolved, 0);
-    caused(&world, answered.clone(), (EventKind::InterruptRequested, 0));
+    assert_caused(&world, answered.clone(), (EventKind::InterruptRequested, 0));
     for effect in [EventKind::ApprovalReceived, EventKind::NodeResumed, EventKind::NodeCompleted] {
-        caused(&world, (effect, 0), answered.clone());
+        assert_caused(&world, (effect, 0), answered.clone());
     }
 }
 
 #[test]
-fn workers_begin_and_a_dispatch_ends_because_of_the_decision() {
+fn the_decision_causes_workers_to_start_and_the_dispatch_to_end() {
     let plan = json!([{"kind": "next-worker", "nextWorkerIds": ["child"]}, {"kind": "terminate"}]);
     let nodes = [
         ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan})),
@@ -41,7 +41,7 @@ fn workers_begin_and_a_dispatch_ends_because_of_the_decision() {
         world.create("w");
         assert_eq!(world.status(), status);
         let decided = (EventKind::OrchestratorDecided, 0);
-        caused(&world, (EventKind::NodeDispatched, 0), decided.clone());
+        assert_caused(&world, (EventKind::NodeDispatched, 0), decided.clone());
         let ends =
             world.run().events.iter().filter(|event| event.node_id.as_ref().map(NodeId::as_str) == Some("d"));
         let ended =
@@ -52,7 +52,7 @@ fn workers_begin_and_a_dispatch_ends_because_of_the_decision() {
 }
 
 #[test]
-fn a_child_begins_because_its_parent_called_it() {
+fn the_dispatch_of_the_parent_causes_the_start_of_a_child() {
     let parent = workflow("w", &[("call", "core.subWorkflow", json!({"workflowId": "child"}))], &[]);
     let mut world = World::new(&[parent, workflow("child", &[("n", "core.noop", json!({}))], &[])]);
     world.create("w");
@@ -68,7 +68,7 @@ fn a_child_begins_because_its_parent_called_it() {
 }
 
 #[test]
-fn another_attempt_and_the_end_of_a_run_are_because_of_a_failure() {
+fn a_failure_causes_retries_and_the_end_of_the_run() {
     let mut document = workflow("w", &[("e", "core.conformance.side-effect", json!({}))], &[]);
     document["settings"]["maxRetries"] = 1.into();
     let mut world = World::new(&[document]);
@@ -77,7 +77,7 @@ fn another_attempt_and_the_end_of_a_run_are_because_of_a_failure() {
     world.create("w");
     world.pass(60_000);
     assert_eq!(world.find(EventKind::NodeRetried)[0].payload()["lastError"]["code"], "broken");
-    caused(&world, (EventKind::NodeRetried, 0), (EventKind::NodeStarted, 0));
-    caused(&world, (EventKind::NodeStarted, 1), (EventKind::NodeRetried, 0));
-    caused(&world, (EventKind::RunFailed, 0), (EventKind::NodeFailed, 0));
+    assert_caused(&world, (EventKind::NodeRetried, 0), (EventKind::NodeStarted, 0));
+    assert_caused(&world, (EventKind::NodeStarted, 1), (EventKind::NodeRetried, 0));
+    assert_caused(&world, (EventKind::RunFailed, 0), (EventKind::NodeFailed, 0));
 }

@@ -1,4 +1,4 @@
-//! Checkpoints: a state that was saved and restored is the state that the log folds to.
+//! Checkpoints: a restored state equals the fold of the log.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use serde_json::json;
 use crate::driver::{World, workflow};
 use crate::golden;
 
-/// The state after it was saved and restored.
+/// The state after saving and restoring it.
 pub(crate) fn restored(definition: &Definition, state: &RunState) -> RunState {
     RunState::restore(definition, state.genesis.clone(), &state.checkpoint()).unwrap()
 }
 
 #[test]
-fn folding_a_checkpoint_and_the_rest_is_folding_all() {
+fn a_checkpoint_plus_the_remaining_events_equals_the_complete_fold() {
     for name in golden::names() {
         let kept = golden::read(&name);
         let genesis = Arc::new(kept.genesis);
@@ -38,10 +38,10 @@ fn folding_a_checkpoint_and_the_rest_is_folding_all() {
     }
 }
 
-/// A change of the state or of its fold changes these digests. Then change the number in [`VERSION`] and run with `UPDATE_GOLDEN=1`: a
-/// checkpoint that the program wrote before the change is not read after it.
+/// A change of the state or of its fold changes these digests. Then change the number in [`VERSION`] and run with `UPDATE_GOLDEN=1`, so that
+/// the program ignores checkpoints that were written before the change.
 #[test]
-fn a_change_of_the_state_is_a_change_of_the_version() {
+fn a_change_of_the_state_requires_a_new_version() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/checkpoints.txt");
     let (number, _) = VERSION.split_once('/').unwrap();
     let mut fresh = format!("format {number}\n");
@@ -64,7 +64,7 @@ fn a_change_of_the_state_is_a_change_of_the_version() {
 }
 
 #[test]
-fn a_checkpoint_that_does_not_fit_is_refused() {
+fn an_invalid_checkpoint_is_refused() {
     let document = |id: &str| workflow(id, &[("gate", "core.approvalGate", json!({}))], &[]);
     let mut world = World::new(&[document("w"), document("other")]);
     world.create("w");

@@ -1,4 +1,4 @@
-//! Which documents are workflows.
+//! Which documents are valid workflows.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ fn fixtures() -> Option<PathBuf> {
     None
 }
 
-/// What needs models, packs, prompts, memory or peers.
+/// The fixtures that require models, packs, prompts, memory or peers.
 const REFUSED: [&str; 21] = [
     "conformance-a2a-task-roundtrip core.a2a.invoke",
     "conformance-agent-channel-dispatch /nodes/0/agent/channel: channels of agents are not served here",
@@ -53,7 +53,7 @@ fn workflow() -> Value {
 }
 
 #[test]
-fn every_conformance_workflow_is_taken_unless_it_needs_what_is_not_served() {
+fn conformance_workflows_are_valid_unless_they_require_unsupported_capabilities() {
     let Some(folder) = fixtures() else { return };
     let mut refused = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -62,7 +62,7 @@ fn every_conformance_workflow_is_taken_unless_it_needs_what_is_not_served() {
             continue;
         }
         let document: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        // Suites are served by hosts whose seams are enabled.
+        // Hosts with enabled seams run these suites.
         match Definition::check(&document, &Capabilities { mock_agent: true, ..Capabilities::OURS }) {
             Ok(definition) => assert_eq!(*definition.document, document),
             Err(problems) => {
@@ -76,7 +76,7 @@ fn every_conformance_workflow_is_taken_unless_it_needs_what_is_not_served() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn problems_are_reported_with_their_location() {
     type Change = fn(&mut Value);
     let cases: [(&str, Change, &str); 24] = [
         ("no object", |w| *w = json!([]), ": a workflow is a JSON object"),
@@ -88,7 +88,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ),
         ("no nodes", |w| w["nodes"] = json!([]), "/nodes: 1 to 10000 items, and there are 0"),
         ("nodes that are no list", |w| w["nodes"] = json!({}), "/nodes: expected a list"),
-        ("a node that is none", |w| w["nodes"][1] = json!(7), "/nodes/1: expected an object"),
+        ("a node that is not an object", |w| w["nodes"][1] = json!(7), "/nodes/1: expected an object"),
         ("an id twice", |w| w["nodes"][1]["id"] = json!("a"), "/nodes/1/id: another node has this id"),
         (
             "an unknown type",
@@ -129,7 +129,7 @@ fn what_is_wrong_is_told_with_its_place() {
             "/edges/0/condition: `type` is one of expression, equals, notEquals, contains, regex",
         ),
         (
-            "an expression that is none",
+            "an invalid expression",
             |w| w["edges"][0]["condition"] = json!({"type": "expression", "expression": "a =="}),
             "/edges/0/condition: expected a value at byte 4",
         ),
@@ -167,7 +167,7 @@ fn what_is_wrong_is_told_with_its_place() {
             "/triggers/0/nodeId: no node has this id",
         ),
         (
-            "a schema that is none",
+            "an invalid schema",
             |w| w["configurableSchema"] = json!({"type": 5}),
             "/configurableSchema: no JSON Schema of 2020-12: ",
         ),
@@ -190,13 +190,14 @@ fn what_is_wrong_is_told_with_its_place() {
         let mut document = workflow();
         change(&mut document);
         let problems = Definition::check(&document, &Capabilities::OURS).unwrap_err();
-        let told = problems.iter().map(ToString::to_string).any(|problem| problem.starts_with(expected));
-        assert!(told, "{name}: {problems:?}");
+        let is_reported =
+            problems.iter().map(ToString::to_string).any(|problem| problem.starts_with(expected));
+        assert!(is_reported, "{name}: {problems:?}");
     }
 }
 
 #[test]
-fn types_behind_a_gate_are_refused_where_it_is_closed() {
+fn types_without_their_capability_are_refused() {
     let none = Capabilities {
         conversation: false,
         orchestrator: false,
@@ -235,17 +236,17 @@ fn types_behind_a_gate_are_refused_where_it_is_closed() {
         document["nodes"][0]["typeId"] = json!(type_id);
         document["nodes"][0]["config"] = config;
         let problems = Definition::check(&document, &none).unwrap_err();
-        let told = problems.iter().any(|problem| {
+        let is_reported = problems.iter().any(|problem| {
             problem.required_capability == Some(capability)
                 && problem.offending_type_id.as_deref() == Some(type_id)
                 && problem.node_id.as_ref().map(NodeId::as_str) == Some("a")
         });
-        assert!(told, "{type_id}: {problems:?}");
+        assert!(is_reported, "{type_id}: {problems:?}");
     }
 }
 
 #[test]
-fn every_type_that_the_protocol_reserves_is_served() {
+fn every_reserved_type_is_supported() {
     let known: Vec<String> = flow::definition::NodeType::all().map(|kind| kind.to_string()).collect();
     for reserved in [
         "core.start",
@@ -274,7 +275,7 @@ fn every_type_that_the_protocol_reserves_is_served() {
 }
 
 #[test]
-fn loops_are_found_and_the_rest_is_in_order() {
+fn loops_are_detected_and_the_rest_is_in_topological_order() {
     let mut document = workflow();
     document["edges"] = json!([
         {"id": "e", "sourceNodeId": "a", "targetNodeId": "b"},

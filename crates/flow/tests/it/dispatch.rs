@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::driver::{World, workflow};
 
-/// A supervisor that names some workers at once, and then ends. The test tells how they end.
+/// A supervisor that names some workers at once, and then terminates. The test decides how they end.
 fn world(workers: &[&str], config: Value) -> World {
     let plan = json!([{"kind": "next-worker", "nextWorkerIds": workers}, {"kind": "terminate"}]);
     let nodes = [
@@ -29,9 +29,9 @@ fn child(world: &World, workflow_id: &str) -> RunId {
 }
 
 #[test]
-fn how_several_workers_are_joined() {
+fn join_modes_of_parallel_workers() {
     use RunStatus::{Cancelled, Completed, Failed, Running};
-    // The ends in the order in which they are seen; the outcome of the join, how many were cancelled, and the run.
+    // The ends in the order in which the parent sees them; the join outcome, the number of cancelled workers, and the status of the run.
     type Ends<'a> = &'a [(&'a str, RunStatus)];
     let all: Ends<'_> = &[("b", Completed), ("a", Completed), ("c", Completed)];
     let cases: [(Value, Ends<'_>, &str, usize, RunStatus); 14] = [
@@ -104,7 +104,7 @@ fn how_several_workers_are_joined() {
 }
 
 #[test]
-fn workers_wait_for_a_place_and_none_is_dropped() {
+fn workers_above_the_concurrency_limit_wait_and_all_are_started() {
     let config = json!({"fanOutPolicy": "parallel", "maxConcurrency": 2});
     let mut world = world(&["a", "b", "c", "d"], config);
     assert_eq!(world.started, ["a", "b"]);
@@ -117,7 +117,7 @@ fn workers_wait_for_a_place_and_none_is_dropped() {
 }
 
 #[test]
-fn the_last_to_end_decides_what_stays() {
+fn the_last_worker_to_end_sets_the_final_value() {
     let config = json!({"fanOutPolicy": "parallel", "outputMapping": {"result": "x"}});
     let mut world = world(&["a", "b"], config);
     world.end_child(child(&world, "b").as_str(), RunStatus::Completed, json!({"x": "of b"}));
@@ -126,7 +126,7 @@ fn the_last_to_end_decides_what_stays() {
 }
 
 #[test]
-fn a_worker_that_does_not_complete_gives_nothing() {
+fn a_worker_that_does_not_complete_sets_no_variables() {
     for status in [RunStatus::Failed, RunStatus::Cancelled] {
         let mut world = world(&["a"], json!({"outputMapping": {"result": "x"}}));
         world.end_child(child(&world, "a").as_str(), status, json!({"x": 1}));
@@ -136,7 +136,7 @@ fn a_worker_that_does_not_complete_gives_nothing() {
 }
 
 #[test]
-fn workers_that_are_not_started() {
+fn workers_that_cannot_be_started_fail_the_dispatch() {
     let cases = [
         (json!({"fanOutPolicy": "reject"}), vec!["a", "b"], "fan_out_unsupported"),
         (json!({"iterationCap": 1}), vec!["a", "b"], "dispatch_limit_exceeded"),
@@ -148,7 +148,7 @@ fn workers_that_are_not_started() {
         }
         assert_eq!(world.snapshot("r")["error"]["code"], code);
     }
-    let plan = json!([{"kind": "next-worker", "nextWorkerIds": ["nobody"]}]);
+    let plan = json!([{"kind": "next-worker", "nextWorkerIds": ["unknown"]}]);
     let supervisor = ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan}));
     let dispatch = ("d", "core.dispatch", json!({}));
     for (nodes, edges, code) in [
@@ -162,7 +162,7 @@ fn workers_that_are_not_started() {
 }
 
 #[test]
-fn a_question_of_the_supervisor_goes_to_a_person() {
+fn a_question_of_the_supervisor_becomes_an_interrupt() {
     let plan = json!([{"kind": "ask-user", "prompt": "Which one?"}]);
     let (said, answered) = (json!({"content": "this"}), json!({"answers": {"answer": "this"}}));
     for (routing, converses, answer, kind) in [
@@ -185,13 +185,13 @@ fn a_question_of_the_supervisor_goes_to_a_person() {
         assert_eq!(
             world.find(EventKind::OrchestratorDecided).len(),
             2,
-            "the supervisor goes on after the answer"
+            "the supervisor continues after the answer"
         );
     }
 }
 
 #[test]
-fn a_supervisor_that_only_asks_is_stopped() {
+fn the_questions_of_a_supervisor_are_limited() {
     let plan: Vec<Value> = (0..9).map(|_| json!({"kind": "ask-user", "prompt": "And now?"})).collect();
     let nodes = [
         ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan})),
@@ -209,7 +209,7 @@ fn a_supervisor_that_only_asks_is_stopped() {
 }
 
 #[test]
-fn what_becomes_of_a_sub_workflow_that_fails() {
+fn policies_for_failed_sub_workflows() {
     for (policy, status) in [("fail-parent", RunStatus::Failed), ("absorb", RunStatus::Completed)] {
         let nodes = [(
             "n",
@@ -227,7 +227,7 @@ fn what_becomes_of_a_sub_workflow_that_fails() {
 }
 
 #[test]
-fn a_child_gives_what_it_has_and_ends_with_its_parent_unless_it_is_not_to() {
+fn a_child_sets_mapped_variables_and_is_cancelled_with_its_parent_by_default() {
     let mut child = workflow("child", &[("d", "core.delay", json!({"ms": 10}))], &[]);
     child["variables"] = json!([{"name": "has", "type": "number", "defaultValue": 1}]);
     let mapping = json!({"kept": "has not", "got": "has"});
@@ -261,7 +261,7 @@ fn a_child_gives_what_it_has_and_ends_with_its_parent_unless_it_is_not_to() {
 }
 
 #[test]
-fn a_second_attempt_of_a_sub_workflow_is_another_child() {
+fn a_retry_of_a_sub_workflow_starts_another_child() {
     let nodes = [("n", "core.subWorkflow", json!({"workflowId": "child"}))];
     let mut document = workflow("w", &nodes, &[]);
     document["settings"]["maxRetries"] = 1.into();

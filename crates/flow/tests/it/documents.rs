@@ -1,4 +1,4 @@
-//! The pages about runs say what the code does.
+//! The documentation pages about runs match the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ fn page(name: &str) -> PathBuf {
 }
 
 #[test]
-fn the_table_of_node_types_is_fresh() {
+fn the_table_of_node_types_is_up_to_date() {
     let path = page("run-workflow.md");
     let found = fs::read_to_string(&path).unwrap();
     let mut fresh = found.clone();
@@ -53,7 +53,7 @@ fn interrupts() -> String {
     table
 }
 
-/// The members of an object, those that are required with a star.
+/// The members of an object; required ones have a star.
 fn members(schema: &Value) -> String {
     let empty = Vec::new();
     let required: Vec<&str> =
@@ -136,7 +136,7 @@ fn range(schema: &Value, least: &str, most: &str) -> String {
 }
 
 #[test]
-fn every_kind_of_event_and_every_member_that_was_recorded_has_its_line() {
+fn every_event_kind_and_recorded_member_is_documented() {
     let text = fs::read_to_string(page("run-events.md")).unwrap();
     let rows: BTreeMap<&str, &str> = text
         .lines()

@@ -1,4 +1,4 @@
-//! A host in memory: it carries out effects, keeps a clock that tests move, and checks every decision.
+//! A host in memory: it executes effects, has a clock that tests advance, and checks every decision.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::schemas;
 
-/// A run, as a host keeps it.
+/// A run as a host stores it.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) definition: Arc<Definition>,
@@ -27,44 +27,44 @@ pub(crate) struct Run {
     pub(crate) events: Vec<Event>,
 }
 
-/// All runs, and the time.
+/// All runs, and the clock.
 pub(crate) struct World {
     pub(crate) definitions: BTreeMap<WorkflowId, Arc<Definition>>,
     pub(crate) runs: BTreeMap<RunId, Run>,
     pub(crate) now: Timestamp,
     pub(crate) limits: Limits,
     pub(crate) timers: BTreeSet<(Timestamp, RunId, TimerKey)>,
-    /// What effects give; those of nodes that are not here wait for [`World::perform`].
+    /// The results of effects by node. Effects of other nodes wait for [`World::perform`].
     pub(crate) outcomes: BTreeMap<NodeId, VecDeque<Result<Value, RunError>>>,
-    /// How often each effect was asked for, by its identity.
+    /// How often each effect was requested, by id.
     pub(crate) asked: BTreeMap<EffectId, u32>,
-    /// What was asked of the host, in order.
+    /// The requested effects, in order.
     pub(crate) activities: Vec<Activity>,
-    /// The agents that are installed: the schema of what each is handed, and of what it gives back.
+    /// The installed agents: the schemas of their inputs and outputs.
     pub(crate) agents: BTreeMap<String, (Value, Value)>,
-    /// The workflows whose runs do not begin by themselves: their end is told by the test.
+    /// The workflows whose runs are not started. Tests report their end.
     pub(crate) by_hand: BTreeSet<WorkflowId>,
-    /// Whether conversations are served.
+    /// Whether conversations are supported.
     pub(crate) converses: bool,
-    /// Whether mock nodes are.
+    /// Whether mock nodes are supported.
     pub(crate) mocks: bool,
     pub(crate) started: Vec<WorkflowId>,
     pub(crate) cancelled: Vec<RunId>,
-    /// The guided sessions that were asked for, in order, and those that nobody waits for any more.
+    /// The requested guided sessions in order, and those that are no longer awaited.
     pub(crate) guides: Vec<Guide>,
     pub(crate) ended_guides: Vec<String>,
     queue: VecDeque<(RunId, Effect)>,
 }
 
-/// What is around the runs of a world.
-pub(crate) struct Around<'w> {
+/// The environment of the runs of a world.
+pub(crate) struct Environment<'w> {
     pub(crate) definitions: &'w BTreeMap<WorkflowId, Arc<Definition>>,
     pub(crate) agents: &'w BTreeMap<String, (Value, Value)>,
     pub(crate) converses: bool,
     pub(crate) mocks: bool,
 }
 
-impl Children for Around<'_> {
+impl Children for Environment<'_> {
     fn exists(&self, workflow_id: &WorkflowId) -> bool {
         self.definitions.contains_key(workflow_id)
     }
@@ -97,12 +97,12 @@ fn fits(schema: Option<&Value>, value: &Value) -> Result<(), String> {
     }
 }
 
-/// The state of a run as it is reported to its parent.
+/// The status of a run as reported to its parent.
 fn for_parent(status: RunStatus) -> RunStatus {
     if status.is_waiting() { status } else { RunStatus::Running }
 }
 
-/// A type of node that a pack brings.
+/// A node type of a pack.
 pub(crate) const PACK_TYPE: &str = "vendor.acme.ask";
 
 pub(crate) const START: Timestamp = Timestamp(1_793_000_000_000);
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// Adds a run without any event.
+    /// Adds a run without events.
     pub(crate) fn put(&mut self, genesis: Genesis) {
         let definition = self.definitions[&genesis.workflow_id].clone();
         let genesis = Arc::new(genesis);
@@ -192,8 +192,8 @@ impl World {
         self.run()
     }
 
-    pub(crate) fn around(&self) -> Around<'_> {
-        Around {
+    pub(crate) fn environment(&self) -> Environment<'_> {
+        Environment {
             definitions: &self.definitions,
             agents: &self.agents,
             converses: self.converses,
@@ -205,18 +205,18 @@ impl World {
         &self.runs["r"]
     }
 
-    /// Gives an input to a run, and carries out what follows, in all runs.
+    /// Passes an input to a run, and executes the effects that follow in all runs.
     pub(crate) fn give(&mut self, run_id: &str, input: Input) -> Result<Vec<Event>, Refusal> {
         let events = self.take(run_id, input)?;
         while let Some((run_id, effect)) = self.queue.pop_front() {
-            self.carry_out(&run_id, effect);
+            self.execute(&run_id, effect);
         }
         Ok(events)
     }
 
     fn take(&mut self, run_id: &str, input: Input) -> Result<Vec<Event>, Refusal> {
         let (limits, now) = (self.limits, self.now);
-        let around = Around {
+        let environment = Environment {
             definitions: &self.definitions,
             agents: &self.agents,
             converses: self.converses,
@@ -224,7 +224,7 @@ impl World {
         };
         let run = self.runs.get_mut(run_id).unwrap();
         let before = run.state.clone();
-        let decided = decide(&run.definition, &mut run.state, input, now, &limits, &around);
+        let decided = decide(&run.definition, &mut run.state, input, now, &limits, &environment);
         if decided.is_err() {
             assert_eq!(run.state, before, "a refusal changes nothing");
         }
@@ -232,7 +232,7 @@ impl World {
         Ok(self.append(run_id, decision))
     }
 
-    /// Adds the events of a decision, checks them, and queues its effects.
+    /// Appends the events of a decision, checks them, and queues its effects.
     pub(crate) fn append(&mut self, run_id: &str, decision: Decision) -> Vec<Event> {
         let run = self.runs.get_mut(run_id).unwrap();
         let was_over = run.events.last().is_some_and(|event| event.kind().is_terminal());
@@ -254,22 +254,22 @@ impl World {
             && !was_over
             && let Some(parent) = parent
         {
-            self.tell_parent(parent.run_id.as_str(), run_id);
+            self.report_end(parent.run_id.as_str(), run_id);
         } else if let Some(parent) = self.runs[run_id].genesis.parent.clone()
             && for_parent(decision.before) != for_parent(status)
         {
-            self.tell_waiting(parent.run_id.as_str(), run_id);
+            self.report_waiting(parent.run_id.as_str(), run_id);
         }
         self.queue.extend(decision.effects.into_iter().map(|effect| (RunId::new(run_id), effect)));
         decision.events
     }
 
-    fn tell_waiting(&mut self, parent: &str, child: &str) {
+    fn report_waiting(&mut self, parent: &str, child: &str) {
         let status = for_parent(self.runs[child].state.status);
         self.take(parent, Input::ChildWaits { run_id: RunId::new(child), status }).unwrap();
     }
 
-    fn tell_parent(&mut self, parent: &str, child: &str) {
+    fn report_end(&mut self, parent: &str, child: &str) {
         let child = &self.runs[child];
         let input = Input::ChildEnded {
             run_id: child.genesis.run_id.clone(),
@@ -280,7 +280,7 @@ impl World {
         self.take(parent, input).unwrap();
     }
 
-    fn carry_out(&mut self, run_id: &RunId, effect: Effect) {
+    fn execute(&mut self, run_id: &RunId, effect: Effect) {
         match effect {
             Effect::SetTimer { timer, at } => {
                 self.timers.insert((at, run_id.clone(), timer));
@@ -315,7 +315,8 @@ impl World {
         let known = self.outcomes.get_mut(&activity.node_id).and_then(VecDeque::pop_front);
         if let Some(outcome) = known {
             let (node_id, ordinal) = (activity.node_id.clone(), activity.ordinal);
-            self.take(run_id, Input::ActivityDone { node_id, ordinal, reports: Vec::new(), outcome }).unwrap();
+            self.take(run_id, Input::ActivityDone { node_id, ordinal, reports: Vec::new(), outcome })
+                .unwrap();
         }
     }
 
@@ -323,9 +324,9 @@ impl World {
         self.started.push(start.workflow_id.clone());
         if let Some(child) = self.runs.get(&start.run_id) {
             if child.state.status.is_terminal() {
-                self.tell_parent(start.parent.run_id.as_str(), start.run_id.as_str());
+                self.report_end(start.parent.run_id.as_str(), start.run_id.as_str());
             } else {
-                self.tell_waiting(start.parent.run_id.as_str(), start.run_id.as_str());
+                self.report_waiting(start.parent.run_id.as_str(), start.run_id.as_str());
             }
             return;
         }
@@ -339,7 +340,7 @@ impl World {
         }
     }
 
-    /// Moves the clock, and wakes whatever is due on the way, at its time.
+    /// Advances the clock, and fires every due timer at its time.
     pub(crate) fn pass(&mut self, milliseconds: u64) {
         let until = self.now.plus(milliseconds);
         while let Some((at, run_id, timer)) = self.timers.first().cloned().filter(|(at, _, _)| *at <= until) {
@@ -351,7 +352,7 @@ impl World {
         self.now = until;
     }
 
-    /// Tells a parent how a child ended, by hand.
+    /// Reports the end of a child to its parent.
     pub(crate) fn end_child(&mut self, child: &str, status: RunStatus, variables: Value) {
         let error = (status == RunStatus::Failed).then(|| RunError::new("broken", "it broke"));
         let variables = variables.as_object().unwrap().clone();
@@ -386,7 +387,7 @@ impl World {
         self.run().state.status
     }
 
-    /// The kinds of events of a run, with their nodes: `node.started a`.
+    /// The kinds of a run's events, with their nodes: `node.started a`.
     pub(crate) fn shape(&self, run_id: &str) -> Vec<String> {
         shape(&self.runs[run_id].events)
     }
@@ -399,7 +400,7 @@ impl World {
         self.run().events.iter().filter(|event| event.kind() == kind).collect()
     }
 
-    /// The children of `r`, by their workflow, in the order in which they were started.
+    /// The children of `r` with their workflows, in the order in which they were started.
     pub(crate) fn children(&self) -> Vec<(WorkflowId, RunId)> {
         let children = self.run().state.children.iter();
         children.map(|child| (child.workflow_id.clone(), child.run_id.clone())).collect()
@@ -414,7 +415,7 @@ pub(crate) fn shape(events: &[Event]) -> Vec<String> {
     events.iter().map(line).collect()
 }
 
-/// The laws of every snapshot.
+/// Checks the invariants of snapshots.
 fn check_shown(shown: &Value, status: RunStatus) {
     let error = shown.get("error");
     assert_eq!(error.is_some(), status == RunStatus::Failed, "an error is what a run failed with");
@@ -434,7 +435,7 @@ fn check_shown(shown: &Value, status: RunStatus) {
     );
 }
 
-/// A snapshot that is read into types loses nothing but what the process does not use.
+/// Checks that a snapshot is read into types without loss, except for members that the program does not use.
 fn check_view(shown: &Value) {
     const UNUSED: [&str; 4] = ["agent", "engineVersion", "eventLogSchemaVersion", "runOrchestrator"];
     let view = RunView::read(shown.to_string().as_bytes()).unwrap();
@@ -443,7 +444,7 @@ fn check_view(shown: &Value) {
     assert_eq!(serde_json::to_value(&view).unwrap(), Value::Object(expected));
 }
 
-/// The laws of every log.
+/// Checks the invariants of logs.
 fn check_log(events: &[Event]) {
     let mut begun = BTreeSet::new();
     let mut asked = BTreeSet::new();
@@ -511,12 +512,12 @@ pub(crate) fn workflow(id: &str, nodes: &[(&str, &str, Value)], edges: &[(&str, 
     })
 }
 
-/// What the host tells, from its members.
-pub(crate) fn told(kind: EventKind, payload: &Value) -> Reported {
+/// A report of the host, from its kind and payload.
+pub(crate) fn report(kind: EventKind, payload: &Value) -> Reported {
     Reported::read(kind, payload.as_object().unwrap().clone()).unwrap()
 }
 
-/// Puts another value in the place of a member, as another version might have written it.
+/// Replaces a payload member, as if another version had written it.
 pub(crate) fn rewrite(event: &mut Event, member: &str, value: Value) {
     let mut payload = event.payload();
     payload.insert(member.to_owned(), value);

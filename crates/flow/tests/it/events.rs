@@ -1,4 +1,4 @@
-//! Events as types: every kind with the members that it needs and those that it may have.
+//! Typed events: every kind with its required and optional members.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use flow::event::{Event, EventData, EventKind, wire};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Every kind with a value for each member that it needs, and for each that it may have.
+/// Every kind, with values for its required and its optional members.
 pub(crate) fn kinds() -> Vec<(EventKind, Value, Value)> {
     vec![
         (
@@ -291,7 +291,7 @@ pub(crate) fn kinds() -> Vec<(EventKind, Value, Value)> {
     ]
 }
 
-/// A payload of a kind: what it needs, and of what it may have the members whose bits are set.
+/// A payload of a kind: the required members, and the optional members whose bits are set.
 pub(crate) fn payload(kind: &EventKind, bits: u32) -> Map<String, Value> {
     let (_, needed, more) = kinds().into_iter().find(|(known, ..)| known == kind).unwrap();
     let mut payload = needed.as_object().unwrap().clone();
@@ -306,7 +306,7 @@ pub(crate) fn event(sequence: u64, kind: EventKind, payload: Map<String, Value>)
     Event { sequence, node_id: None, data, extra, timestamp, causation_id: None }
 }
 
-/// The text of an event as it was written before events had types: every object sorted by its names.
+/// The text of an event in the form before events had types: every object sorted by name.
 fn sorted(event: &Event, payload: &Map<String, Value>) -> String {
     let document = json!({
         "eventId": "evt_r_0", "payload": payload, "runId": "r", "sequence": event.sequence,
@@ -323,12 +323,12 @@ fn every_kind_is_in_the_table_once() {
     assert_eq!(kinds().len(), written.len());
 }
 
-/// House finding 8: an event that lacked a member was folded to nothing, and nobody was told.
+/// House finding 8: an event without a required member was silently ignored.
 #[test]
-fn a_member_that_a_kind_needs_is_named_where_it_is_missing() {
+fn a_missing_required_member_is_named_in_the_error() {
     for (kind, needed, _) in kinds() {
         for (member, value) in needed.as_object().unwrap() {
-            // What is null where there is nothing to name may be missing as well.
+            // These members may be null, and therefore also missing.
             if value.is_null() {
                 continue;
             }
@@ -341,7 +341,7 @@ fn a_member_that_a_kind_needs_is_named_where_it_is_missing() {
 }
 
 #[test]
-fn a_member_of_another_type_is_named_too() {
+fn a_member_of_another_type_is_named_in_the_error() {
     for (kind, needed, more) in kinds() {
         let members = needed.as_object().unwrap().iter().chain(more.as_object().unwrap());
         for (member, value) in
@@ -376,15 +376,14 @@ fn json_values() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// What is written is what was written before events had types, to the byte; it is read back as itself, and it is as large as the
-    /// limits take it to be.
+    /// The bytes of an event are the same as before events had types, decoding restores the event, and its computed size is its length.
     #[test]
     fn events_are_read_back_and_written_as_before(
         kind in 0..EventKind::WRITTEN.len(), bits in any::<u32>(), value in json_values(), newer in json_values(),
     ) {
         let kind = EventKind::WRITTEN[kind].clone();
         let mut members = payload(&kind, bits);
-        // What users brought in is anything, and a newer version may say more than this one knows.
+        // Values of users can be anything, and a newer version may add members.
         for member in members.values_mut().filter(|member| **member == json!({"any": [1, null]})) {
             *member = value.clone();
         }

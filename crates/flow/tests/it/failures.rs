@@ -1,4 +1,4 @@
-//! Every code of a failure is produced, and has a page that begins with its name.
+//! Every failure code is produced, and has a page that starts with its name.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::driver::{World, workflow};
 
-/// One node, and what is done to its run.
+/// The error of a run with one node after an action.
 fn failed(
     nodes: &[(&str, &str, Value)],
     edges: &[(&str, &str)],
@@ -33,7 +33,7 @@ fn guided() -> (&'static str, &'static str, Value) {
     ("n", "interlock.guided", json!({"workflow": "review"}))
 }
 
-/// What a host says of a session that came to nothing.
+/// Reports that a guided session failed.
 fn refuse(world: &mut World, code: FailureCode) {
     let session_id = world.guides[0].session_id.clone();
     let error = RunError::of(code, "the host could not");
@@ -96,7 +96,7 @@ fn every_code_is_produced() {
         ),
         failed(&[("d", "core.dispatch", json!({}))], &[], none, still),
         failed(&supervised(json!([two]), json!({"fanOutPolicy": "reject"})), &round, none, still),
-        failed(&[("n", "core.subWorkflow", json!({"workflowId": "nobody"}))], &[], none, still),
+        failed(&[("n", "core.subWorkflow", json!({"workflowId": "unknown"}))], &[], none, still),
         failed(&[("n", "core.subWorkflow", json!({"workflowId": "child"}))], &[], none, still),
         failed(&supervised(json!([two]), absorbing), &round, none, still),
         failed(&[("n", "core.approvalGate", json!({}))], &[], none, |world| {
@@ -128,8 +128,8 @@ fn every_code_is_produced() {
         failed(&[guided()], &[], none, |world| refuse(world, FailureCode::GuidedSessionLost)),
     ]
     .into();
-    // The first is told by the tests of replays, the third by those of the host, the last two by those of handoffs; no version writes
-    // an event that would lead to the second.
+    // The tests of replays cover the first, those of the host the third, those of handoffs the last two. No version writes an event
+    // that leads to the second.
     let elsewhere = [
         FailureCode::ReplaySourceMissing,
         FailureCode::NodeFailed,

@@ -1,4 +1,4 @@
-//! Every conformance workflow that needs no host and no model, run to its stated outcome.
+//! Every conformance workflow that requires no host and no model, run to its specified outcome.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn documents() -> Option<BTreeMap<String, Value>> {
     Some(documents.collect())
 }
 
-/// The fixtures that need a model, a pack, prompts or memory: this crate has none of them.
+/// The fixtures that require a model, a pack, prompts or memory, which this crate does not have.
 const ELSEWHERE: [&str; 8] = [
     "conformance-a2a-task-roundtrip",
     "conformance-agent-channel-dispatch",
@@ -53,7 +53,7 @@ fn world() -> Option<World> {
 
 type Check = fn(&mut World);
 
-/// Those that complete by themselves, with the time that they need.
+/// Fixtures that complete without input, with the time that they take.
 #[test]
 fn fixtures_that_complete() {
     let nothing: Check = |_| {};
@@ -239,7 +239,7 @@ fn fixtures_that_complete() {
     }
 }
 
-/// Those that fail, with the code of their error.
+/// Fixtures that fail, with their error code.
 #[test]
 fn fixtures_that_fail() {
     let cases = [
@@ -283,7 +283,7 @@ fn fixtures_that_fail() {
     }
 }
 
-/// Those that wait: the state, the node, an answer, and the state after it.
+/// Fixtures that wait: the status, the node, an answer, and the status after it.
 #[test]
 fn fixtures_that_wait() {
     use RunStatus::{Completed, Failed, WaitingApproval, WaitingExternal, WaitingInput};
@@ -419,7 +419,7 @@ fn a_quorum_of_three() {
             let added = world.resolve("gate", json!({"action": action, "voter": voter})).unwrap();
             assert!(
                 added.iter().any(|event| event.kind() == EventKind::ApprovalReceived),
-                "each vote is told"
+                "each vote is recorded"
             );
         }
         assert_eq!(world.status(), after, "{votes:?}");
@@ -430,7 +430,7 @@ fn a_quorum_of_three() {
 }
 
 #[test]
-fn the_end_of_a_parent_is_the_end_of_its_child() {
+fn cancelling_a_parent_cancels_its_child() {
     let Some(mut world) = world() else { return };
     world.create("conformance-interrupt-parent-child-cancel");
     let (_, child) = world.children()[0].clone();
@@ -463,7 +463,7 @@ fn a_cancelled_delay() {
 }
 
 #[test]
-fn a_child_keeps_what_it_was_given_when_it_began() {
+fn a_child_keeps_its_initial_inputs() {
     let Some(mut world) = world() else { return };
     world.create("conformance-subworkflow-mid-run-mutation");
     let (_, child) = world.children()[0].clone();

@@ -1,9 +1,8 @@
-//! Recorded logs: what was written once is read for ever.
+//! Recorded logs: every log that was ever written stays readable.
 //!
-//! `tests/golden/logs/<name>` holds one run: the definition and the genesis, the log as the bytes that were stored, and the
-//! snapshot that they fold to. With `UPDATE_GOLDEN=1` the folders are written anew. A change that makes this necessary
-//! is a change of the format: keep the old folder beside the new one, under a name of its own in [`KEPT`], because the logs of
-//! older versions stay on the disks of those who ran them.
+//! `tests/golden/logs/<name>` contains one run: the definition, the genesis, the stored bytes of the log, and the snapshot of the folded
+//! state. `UPDATE_GOLDEN=1` writes the folders again. A change that requires this changes the format: keep the old folder
+//! under another name in [`KEPT`], because users have logs of older versions.
 
 mod scenarios;
 
@@ -25,9 +24,9 @@ use serde_json::Value;
 use self::scenarios::{CHILDREN, SCENARIOS, Scenario};
 use crate::driver::World;
 
-/// Folders of logs that this version would write otherwise, and still reads.
+/// Folders of logs that this version would write differently, but still reads.
 const KEPT: &[&str] = &[
-    // Parents were not told that a child waits for somebody.
+    // Parents did not record that a child waits for a person.
     "cancel-cascade-untold",
 ];
 
@@ -35,7 +34,7 @@ fn folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/logs").join(name)
 }
 
-/// A run as it is kept.
+/// A recorded run.
 pub(crate) struct Kept {
     pub(crate) definition: Definition,
     pub(crate) genesis: Genesis,
@@ -44,7 +43,7 @@ pub(crate) struct Kept {
     snapshot: Value,
 }
 
-/// The folders of recorded logs, in order.
+/// The sorted folders of recorded logs.
 pub(crate) fn names() -> BTreeSet<String> {
     let entries = std::fs::read_dir(folder("")).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -67,7 +66,7 @@ pub(crate) fn read(name: &str) -> Kept {
     }
 }
 
-/// The runs that a scenario leaves, by folder.
+/// The runs of a scenario, by folder.
 fn played(scenario: &Scenario) -> Vec<(&'static str, World, RunId)> {
     let play = || {
         let mut world = (scenario.world)();
@@ -90,7 +89,7 @@ fn lines(run_id: &RunId, events: &[Event]) -> String {
     })
 }
 
-/// What a reader sees at the moment of the last event.
+/// The snapshot at the time of the last event.
 fn shown(definition: &Definition, genesis: &Genesis, events: &[Event]) -> Value {
     let state = RunState::fold(definition, Arc::new(genesis.clone()), events).unwrap();
     snapshot(definition, &state, events.last().unwrap().timestamp)
@@ -101,7 +100,7 @@ fn pretty(value: &Value) -> String {
 }
 
 #[test]
-fn a_run_decides_what_it_decided_when_it_was_recorded() {
+fn the_engine_makes_the_recorded_decisions_again() {
     for scenario in SCENARIOS {
         for (name, world, run_id) in played(scenario) {
             let run = &world.runs[&run_id];
@@ -128,7 +127,7 @@ fn a_run_decides_what_it_decided_when_it_was_recorded() {
 }
 
 #[test]
-fn a_recorded_log_folds_to_what_it_folded_to() {
+fn a_recorded_log_folds_to_the_recorded_snapshot() {
     for name in names() {
         let kept = read(&name);
         assert_eq!(
@@ -141,7 +140,7 @@ fn a_recorded_log_folds_to_what_it_folded_to() {
 }
 
 #[test]
-fn a_recorded_run_is_decided_again_from_the_inputs_that_its_log_tells() {
+fn a_recorded_run_is_replayed_from_its_log() {
     let scenarios = SCENARIOS.iter().map(|scenario| scenario.name);
     for name in scenarios.chain(CHILDREN.iter().map(|(_, name, _)| *name)).chain(KEPT.iter().copied()) {
         let kept = read(name);
@@ -160,10 +159,10 @@ fn a_recorded_run_is_decided_again_from_the_inputs_that_its_log_tells() {
     }
 }
 
-/// Earlier versions derived the id of a child without the shard of its parent. Whatever is in a log counts: for a replay, for recovery and
-/// for a branch. Only a child that no log names yet gets an id in the shard of its parent.
+/// Earlier versions derived the id of a child without the shard of its parent. Ids in a log are kept: in a replay, in recovery and in a
+/// branch. Only a child that is not in the log gets an id in the shard of its parent.
 #[test]
-fn a_child_that_an_earlier_version_named_keeps_its_id() {
+fn a_child_keeps_the_id_that_an_earlier_version_derived() {
     const PARENT: &str = "run_01a2b3c4d5e67ab0123456789abcdef0";
     let mut kept = read("sub-workflow");
     kept.lines =

@@ -1,4 +1,4 @@
-//! Nodes that guide an agent: what the run records, and what it asks of the host.
+//! Guided nodes: the recorded events and the requested effects.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 
 use crate::driver::{World, shape, workflow};
 
-/// A run at its guided node, with a session that was asked for and is not there yet.
-fn asked() -> World {
+/// A run at its guided node, with a requested session that does not exist yet.
+fn requested() -> World {
     with(json!({"workflow": "project.review"}))
 }
 
@@ -33,9 +33,9 @@ fn with(config: Value) -> World {
     world
 }
 
-/// The same, and the session is there.
+/// Like [`requested`], with an existing session.
 fn waiting() -> World {
-    let mut world = asked();
+    let mut world = requested();
     start(&mut world);
     world
 }
@@ -71,8 +71,8 @@ fn failure(is_retryable: bool) -> GuideFailure {
 }
 
 #[test]
-fn a_session_begins_and_ends_and_the_node_gives_what_came_of_it() {
-    let mut world = asked();
+fn a_session_starts_and_ends_and_its_result_becomes_the_outputs() {
+    let mut world = requested();
     assert_eq!(world.status(), RunStatus::Running);
     start(&mut world);
     assert_eq!(world.status(), RunStatus::WaitingExternal);
@@ -110,7 +110,7 @@ fn a_session_begins_and_ends_and_the_node_gives_what_came_of_it() {
 }
 
 #[test]
-fn what_is_told_twice_too_late_or_of_another_session_changes_nothing() {
+fn repeated_late_and_foreign_reports_of_sessions_change_nothing() {
     type Play = fn(&mut World);
     let cases: [(&str, Play, Play); 7] = [
         ("started twice", |world| start(world), |world| start(world)),
@@ -160,7 +160,7 @@ fn what_is_told_twice_too_late_or_of_another_session_changes_nothing() {
             |world| end(world, Ok(result())),
         ),
         (
-            "a session of a node that guides nobody",
+            "a session of a node that is not guided",
             |_| {},
             |world| {
                 let input = Input::GuideStarted { node_id: NodeId::new("end"), session_id: session(world) };
@@ -169,7 +169,7 @@ fn what_is_told_twice_too_late_or_of_another_session_changes_nothing() {
         ),
     ];
     for (name, before, late) in cases {
-        let mut world = asked();
+        let mut world = requested();
         before(&mut world);
         let (events, state) = (world.run().events.len(), world.run().state.clone());
         late(&mut world);
@@ -179,7 +179,7 @@ fn what_is_told_twice_too_late_or_of_another_session_changes_nothing() {
 }
 
 #[test]
-fn nobody_answers_in_place_of_the_session() {
+fn the_interrupt_of_a_guided_node_cannot_be_answered() {
     let mut world = waiting();
     let refused = world.resolve("guide", json!({"sessionId": session(&world)})).unwrap_err();
     assert_eq!(refused, Refusal::Guided { session_id: session(&world) });
@@ -188,7 +188,7 @@ fn nobody_answers_in_place_of_the_session() {
 }
 
 #[test]
-fn whatever_ends_the_wait_tells_the_host_that_nobody_waits() {
+fn the_host_stops_waiting_for_a_session_when_its_node_does() {
     type Play = fn(&mut World);
     let cases: [(&str, Value, Play, RunStatus, bool); 5] = [
         (
@@ -218,7 +218,7 @@ fn whatever_ends_the_wait_tells_the_host_that_nobody_waits() {
             false,
         ),
     ];
-    for (name, more, play, status, is_told) in cases {
+    for (name, more, play, status, is_ended) in cases {
         let mut config = json!({"workflow": "project.review"});
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let mut world = with(config);
@@ -226,13 +226,13 @@ fn whatever_ends_the_wait_tells_the_host_that_nobody_waits() {
         let session_id = session(&world);
         play(&mut world);
         assert_eq!(world.status(), status, "{name}");
-        let told: Vec<String> = if is_told { vec![session_id] } else { Vec::new() };
-        assert_eq!(world.ended_guides, told, "{name}");
+        let expected: Vec<String> = if is_ended { vec![session_id] } else { Vec::new() };
+        assert_eq!(world.ended_guides, expected, "{name}");
     }
 }
 
 #[test]
-fn a_run_whose_time_is_over_lets_its_session_go() {
+fn a_run_that_times_out_ends_its_session() {
     let mut document = workflow("w", &[("guide", "interlock.guided", json!({"workflow": "x"}))], &[]);
     document["settings"] = json!({"timeout": 500});
     let mut world = World::new(&[document]);
@@ -245,8 +245,8 @@ fn a_run_whose_time_is_over_lets_its_session_go() {
 }
 
 #[test]
-fn a_run_that_is_cancelled_while_the_agent_is_equipped_lets_the_session_go() {
-    let mut world = asked();
+fn a_run_that_is_cancelled_while_the_workspace_is_prepared_ends_the_session() {
+    let mut world = requested();
     world.give("r", Input::Cancel { reason: None, by: Principal::new("x"), parent_run_id: None }).unwrap();
     assert_eq!(world.ended_guides, [session(&world)]);
     let events = world.run().events.len();
@@ -255,7 +255,7 @@ fn a_run_that_is_cancelled_while_the_agent_is_equipped_lets_the_session_go() {
 }
 
 #[test]
-fn another_attempt_is_another_session() {
+fn a_retry_starts_another_session() {
     let mut document = workflow("w", &[("guide", "interlock.guided", json!({"workflow": "x"}))], &[]);
     document["settings"] = json!({"maxRetries": 1});
     let mut world = World::new(&[document]);
@@ -274,7 +274,7 @@ fn another_attempt_is_another_session() {
 }
 
 #[test]
-fn another_round_is_another_session() {
+fn another_iteration_starts_another_session() {
     let document = workflow(
         "w",
         &[("guide", "interlock.guided", json!({"workflow": "x"})), ("again", "core.noop", json!({}))],
@@ -295,8 +295,8 @@ fn another_round_is_another_session() {
 }
 
 #[test]
-fn what_was_under_way_is_asked_for_again_with_the_same_session() {
-    let mut world = asked();
+fn a_restart_requests_the_same_session_again() {
+    let mut world = requested();
     world.give("r", Input::Recover).unwrap();
     assert_eq!(world.guides.len(), 2);
     assert_eq!(world.guides[0], world.guides[1], "not there yet: asked for as it was");
@@ -312,12 +312,12 @@ fn what_was_under_way_is_asked_for_again_with_the_same_session() {
 }
 
 #[test]
-fn a_pause_lets_beginning_and_end_pass_and_asks_again_afterwards() {
+fn a_pause_ignores_the_start_and_end_of_a_session_and_resume_requests_it_again() {
     for policy in [DrainPolicy::Immediate, DrainPolicy::DrainCurrentNode] {
-        let mut world = asked();
+        let mut world = requested();
         world.give("r", Input::Pause { reason: None, policy }).unwrap();
         start(&mut world);
-        // An agent that is being equipped is work; one that is guided is waited for.
+        // Preparing a workspace counts as execution, waiting for a session does not.
         let begun = usize::from(policy == DrainPolicy::DrainCurrentNode);
         assert_eq!(world.find(EventKind::NodeSuspended).len(), begun);
         assert_eq!(world.status(), RunStatus::Paused);
@@ -336,7 +336,7 @@ fn a_pause_lets_beginning_and_end_pass_and_asks_again_afterwards() {
 }
 
 #[test]
-fn the_host_is_told_everything_that_the_author_wrote_and_the_node_was_given() {
+fn the_guide_effect_contains_the_configuration_and_the_inputs() {
     let config = json!({
         "workflow": "project.review", "goal": "Review", "library": "lib", "manifest": "agent.yaml",
         "preferences": {"autonomy": "full_auto_never_stop", "riskPolicy": "balanced"},
@@ -371,11 +371,11 @@ fn the_host_is_told_everything_that_the_author_wrote_and_the_node_was_given() {
 }
 
 #[test]
-fn configurations_that_are_refused() {
+fn invalid_configurations_are_refused() {
     let cases = [
         ("no workflow", json!({}), "workflow"),
         ("an unknown member", json!({"workflow": "x", "manifst": "a"}), "manifst"),
-        ("an autonomy that is none", json!({"workflow": "x", "preferences": {"autonomy": "wild"}}), "wild"),
+        ("an unknown autonomy", json!({"workflow": "x", "preferences": {"autonomy": "wild"}}), "wild"),
         ("a manifest without a library", json!({"workflow": "x", "manifest": "a.yaml"}), "library"),
         ("a library without a manifest", json!({"workflow": "x", "library": "a"}), "manifest"),
         ("a manifest that is a number", json!({"workflow": "x", "manifest": 1, "library": "a"}), "1"),
@@ -396,12 +396,12 @@ fn fork(world: &World, from: usize, mode: ForkMode) -> flow::run::Genesis {
 }
 
 #[test]
-fn a_replay_repeats_what_was_recorded_and_asks_for_no_session() {
+fn a_replay_repeats_the_record_and_requests_no_session() {
     let mut ended = waiting();
     end(&mut ended, Ok(result()));
     let mut failed = waiting();
     end(&mut failed, Err(failure(false)));
-    let mut never = asked();
+    let mut never = requested();
     end(&mut never, Err(failure(false)));
     let mut late = with(json!({"workflow": "x", "timeoutMs": 10}));
     start(&mut late);
@@ -430,7 +430,7 @@ fn a_replay_repeats_what_was_recorded_and_asks_for_no_session() {
 }
 
 #[test]
-fn a_replay_of_a_run_that_waits_fails_where_its_source_still_waits() {
+fn a_replay_of_a_waiting_run_fails_where_its_source_still_waits() {
     let world = waiting();
     let genesis = Arc::new(fork(&world, 0, ForkMode::Replay));
     let source = Source { run_id: &RunId::new("r"), events: &world.run().events };
@@ -443,7 +443,7 @@ fn a_replay_of_a_run_that_waits_fails_where_its_source_still_waits() {
 }
 
 #[test]
-fn a_branch_shares_the_session_that_was_there_and_starts_its_own_otherwise() {
+fn a_branch_shares_an_existing_session_and_otherwise_starts_its_own() {
     let mut world = waiting();
     end(&mut world, Ok(result()));
     let recorded = session(&world);

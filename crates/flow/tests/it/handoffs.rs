@@ -1,4 +1,4 @@
-//! Control that goes from agent to agent, and what they are handed and give back.
+//! Handoffs between agents, and the schemas of their inputs and outputs.
 
 use flow::definition::{Capabilities, Definition};
 use flow::event::{EventKind, event_id};
@@ -33,10 +33,10 @@ fn worker(id: &str) -> Value {
 }
 
 #[test]
-fn a_dispatch_tells_a_handoff_where_the_agent_of_the_worker_is_another_one() {
+fn a_dispatch_records_a_handoff_if_the_worker_has_another_agent() {
     let supervisor = "host:supervisor:s";
     let cases = [
-        ("nobody is pinned", supervised(json!({})), worker("a"), worker("b"), vec![]),
+        ("no agent is pinned", supervised(json!({})), worker("a"), worker("b"), vec![]),
         (
             "a worker by its first node, a worker by what it requires",
             supervised(json!({})),
@@ -70,7 +70,7 @@ fn a_dispatch_tells_a_handoff_where_the_agent_of_the_worker_is_another_one() {
         let mut world = World::new(&[document, a, b]);
         world.create("w");
         assert_eq!(world.status(), RunStatus::Completed, "{name}");
-        let told: Vec<(String, String)> = world
+        let handoffs: Vec<(String, String)> = world
             .find(EventKind::AgentHandoff)
             .iter()
             .map(|event| {
@@ -83,12 +83,12 @@ fn a_dispatch_tells_a_handoff_where_the_agent_of_the_worker_is_another_one() {
             .collect();
         let expected: Vec<(String, String)> =
             expected.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned())).collect();
-        assert_eq!(told, expected, "{name}");
+        assert_eq!(handoffs, expected, "{name}");
     }
 }
 
 #[test]
-fn a_handoff_stands_between_the_beginning_of_a_dispatch_and_its_child() {
+fn a_handoff_is_recorded_between_the_start_of_a_dispatch_and_its_child() {
     let mut world = World::new(&[supervised(json!({})), pinned(worker("a"), 0, "agents.one"), worker("b")]);
     world.create("w");
     let [handoff] = world.find(EventKind::AgentHandoff)[..] else { panic!("one handoff") };
@@ -103,7 +103,7 @@ fn a_handoff_stands_between_the_beginning_of_a_dispatch_and_its_child() {
     );
 }
 
-/// A world with one agent, which is handed `{text}` and gives back `{extracted}`.
+/// A world with one agent whose input is `{text}` and whose output is `{extracted}`.
 fn strict(document: Value) -> World {
     let mut world = World::new(&[required(document, "agents.strict")]);
     let task = json!({"required": ["text"], "additionalProperties": false, "properties": {"text": {"type": "string"}}});
@@ -117,11 +117,11 @@ fn error(world: &World) -> (String, Option<NodeId>) {
     (failed.payload()["error"]["code"].as_str().unwrap().to_owned(), failed.node_id.clone())
 }
 
-/// House finding 10: `scenario` is an input like any other on a host without seams, whatever the workflow is called.
+/// House finding 10: on a host without seams, `scenario` is an ordinary input, whatever the id of the workflow is.
 #[test]
-fn a_task_that_breaks_the_schema_of_the_agent_fails_the_run_before_any_node_begins() {
+fn a_task_that_violates_the_schema_of_the_agent_fails_the_run_before_any_node_starts() {
     let two = [("b", "core.noop", json!({})), ("c", "core.noop", json!({}))];
-    // A way for failures does not make the agent see what it must not see.
+    // A successor that handles failures must not start, because the agent must not see the task.
     let mut document = workflow("conformance-w", &two, &[("b", "c")]);
     document["edges"][0]["triggerRule"] = "any_failed".into();
     for inputs in [json!({}), json!({"text": 1}), json!({"text": "x", "scenario": "x"})] {
@@ -142,7 +142,7 @@ fn a_task_that_breaks_the_schema_of_the_agent_fails_the_run_before_any_node_begi
 }
 
 #[test]
-fn a_return_that_breaks_the_schema_of_the_agent_is_never_recorded() {
+fn a_return_value_that_violates_the_schema_of_the_agent_is_not_recorded() {
     let ends = |value: Value| {
         let mut document =
             workflow("w", &[("n", "core.noop", json!({})), ("end", "core.end", json!({}))], &[("n", "end")]);
@@ -164,7 +164,7 @@ fn a_return_that_breaks_the_schema_of_the_agent_is_never_recorded() {
 }
 
 #[test]
-fn a_scenario_of_conformance_is_no_part_of_the_task_and_may_try_the_return() {
+fn a_conformance_scenario_is_not_part_of_the_task_and_can_test_the_return_value() {
     let cases = [
         (json!({"text": "x", "scenario": "valid-task"}), None),
         (json!({"scenario": "invalid-task"}), Some("handoff_task_schema_violation")),
@@ -181,14 +181,14 @@ fn a_scenario_of_conformance_is_no_part_of_the_task_and_may_try_the_return() {
 }
 
 #[test]
-fn an_agent_that_is_not_installed_takes_anything() {
+fn an_agent_that_is_not_installed_accepts_anything() {
     let mut world = World::new(&[required(worker("w"), "agents.elsewhere")]);
     world.create_with("w", json!({"any": 1}), json!({}));
     assert_eq!(world.status(), RunStatus::Completed);
 }
 
 #[test]
-fn a_worker_that_is_handed_the_wrong_task_fails_its_dispatch() {
+fn a_worker_with_an_invalid_task_fails_its_dispatch() {
     let mut world = World::new(&[supervised(json!({})), required(worker("a"), "agents.never"), worker("b")]);
     world.agents.insert("agents.never".into(), (json!(false), json!(true)));
     world.create("w");
@@ -202,7 +202,7 @@ fn a_worker_that_is_handed_the_wrong_task_fails_its_dispatch() {
 }
 
 #[test]
-fn an_agent_that_has_no_name_is_refused_at_registration() {
+fn an_agent_without_an_id_is_refused_at_registration() {
     for wrong in [json!(1), json!("ab"), json!("x".repeat(257)), json!(null)] {
         let mut document = worker("w");
         document["metadata"]["requiresAgentId"] = wrong.clone();

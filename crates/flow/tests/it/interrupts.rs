@@ -1,4 +1,4 @@
-//! Answers: those that are taken, those that are not, and none at all.
+//! Valid answers, invalid answers, and missing answers.
 
 use flow::engine::{Input, Refusal};
 use flow::event::EventKind;
@@ -129,7 +129,7 @@ fn answers_and_what_follows() {
 }
 
 #[test]
-fn what_a_run_waits_for_is_told_by_its_status() {
+fn the_status_of_a_run_shows_what_it_waits_for() {
     use RunStatus::{WaitingApproval, WaitingExternal, WaitingInput};
     let asked = |kind: &str, data: Value| json!({"kind": kind, "data": data});
     let cases = [
@@ -168,7 +168,7 @@ fn what_a_run_waits_for_is_told_by_its_status() {
 }
 
 #[test]
-fn a_rejection_is_a_veto_unless_a_majority_was_asked_for() {
+fn one_rejection_is_a_veto_unless_the_policy_is_majority() {
     use RunStatus::{Failed, WaitingApproval};
     for (policy, required, after) in [
         (json!(null), 2, vec![Failed]),
@@ -183,8 +183,8 @@ fn a_rejection_is_a_veto_unless_a_majority_was_asked_for() {
         let mut world = one("core.approvalGate", config);
         for (voter, status) in after.into_iter().enumerate() {
             let vote = json!({"action": "reject", "voter": voter.to_string()});
-            let told = world.resolve("n", vote).unwrap();
-            let vote = told.iter().find(|event| event.kind() == EventKind::ApprovalReceived).unwrap();
+            let events = world.resolve("n", vote).unwrap();
+            let vote = events.iter().find(|event| event.kind() == EventKind::ApprovalReceived).unwrap();
             assert_eq!(vote.payload()["decidedBy"], voter.to_string(), "a vote has its voter");
             assert!(vote.payload()["decidedAt"].is_string() && vote.payload()["action"] == "reject");
             assert_eq!(world.status(), status, "{policy} of {required} after {voter}");
@@ -192,12 +192,12 @@ fn a_rejection_is_a_veto_unless_a_majority_was_asked_for() {
     }
 }
 
-/// Finding H1: the vote of a token and the vote of a key are two votes only where two principals cast them.
+/// Finding H1: the votes of a token and of a key count as two only if two principals cast them.
 #[test]
 fn one_principal_has_one_vote_however_it_is_cast() {
     let key = |by: &'static str| (by, Via::Key, None);
     let token = |by: &'static str| (by, Via::Token, None);
-    // What is cast in this order at gates that want two, and whether they open with the last one.
+    // The votes in order at gates that require two approvals, and whether the last one closes them.
     let cases = [
         ("two keys", vec![key("ann"), key("ben")], true),
         ("a key twice", vec![key("ann"), key("ann")], false),
@@ -227,8 +227,8 @@ fn one_principal_has_one_vote_however_it_is_cast() {
                 if let Some(voter) = voter {
                     answer["voter"] = (*voter).into();
                 }
-                let told = world.resolve_as("r", "n", answer, by, *via).unwrap();
-                let vote = told.iter().find_map(|event| {
+                let events = world.resolve_as("r", "n", answer, by, *via).unwrap();
+                let vote = events.iter().find_map(|event| {
                     let payload = event.payload();
                     payload.get("decidedBy").or_else(|| payload.get("principal")).cloned()
                 });
@@ -240,9 +240,9 @@ fn one_principal_has_one_vote_however_it_is_cast() {
     }
 }
 
-/// Finding H1: where one vote is enough an anonymous token still decides, and its rejection is still a veto.
+/// Finding H1: if one vote suffices, an anonymous token still decides, and its rejection is still a veto.
 #[test]
-fn an_anonymous_token_decides_where_one_vote_is_enough() {
+fn an_anonymous_token_decides_if_one_vote_suffices() {
     for (required, action, status) in [
         (1, "accept", RunStatus::Completed),
         (1, "reject", RunStatus::Failed),
@@ -254,9 +254,9 @@ fn an_anonymous_token_decides_where_one_vote_is_enough() {
     }
 }
 
-/// Finding H1: a body that names somebody on the list opens nothing to a token of somebody who is not.
+/// Finding H1: a listed name in the body does not help the token of a person who is not listed.
 #[test]
-fn a_token_votes_as_its_holder_where_a_gate_has_a_list() {
+fn a_token_votes_as_its_holder_at_a_gate_with_a_list() {
     let mut world = one("core.approvalGate", json!({"approversList": ["ann"]}));
     let as_ann = json!({"action": "accept", "voter": "ann"});
     let refused = world.resolve_as("r", "n", as_ann.clone(), "ben", Via::Token);
@@ -266,7 +266,7 @@ fn a_token_votes_as_its_holder_where_a_gate_has_a_list() {
 }
 
 #[test]
-fn a_decision_that_is_exactly_sure_enough_stands() {
+fn a_decision_at_the_threshold_is_accepted() {
     for (confidence, threshold, stands) in [
         (json!(0.7), None, true),
         (json!(0.69), None, false),
@@ -286,10 +286,10 @@ fn a_decision_that_is_exactly_sure_enough_stands() {
         let decided = !world.find(EventKind::OrchestratorDecided).is_empty();
         assert_eq!((decided, world.status() == RunStatus::Completed), (stands, stands), "{confidence}");
         if !stands {
-            let told = &world.find(EventKind::NodeSuspended)[0].payload();
-            assert_eq!(told["reason"], "low-confidence");
+            let payload = &world.find(EventKind::NodeSuspended)[0].payload();
+            assert_eq!(payload["reason"], "low-confidence");
             assert_eq!(
-                (&told["observed"], &told["threshold"]),
+                (&payload["observed"], &payload["threshold"]),
                 (&confidence, &json!(threshold.unwrap_or(0.7)))
             );
         }
@@ -297,7 +297,7 @@ fn a_decision_that_is_exactly_sure_enough_stands() {
 }
 
 #[test]
-fn an_answer_by_token_where_a_key_is_needed() {
+fn a_token_cannot_answer_an_interrupt_that_requires_a_key() {
     let mut world = one("core.approvalGate", json!({"profile": "openwop-interrupt-auth-required"}));
     let by_token = world.resolve_as("r", "n", json!({"action": "accept"}), "somebody", Via::Token);
     assert!(matches!(by_token, Err(Refusal::Forbidden { .. })));
@@ -305,7 +305,7 @@ fn an_answer_by_token_where_a_key_is_needed() {
 }
 
 #[test]
-fn interrupts_that_are_not_there() {
+fn missing_and_closed_interrupts_cannot_be_answered() {
     let mut world = World::new(&[workflow(
         "w",
         &[("n", "core.approvalGate", json!({})), ("m", "core.noop", json!({}))],
@@ -320,7 +320,7 @@ fn interrupts_that_are_not_there() {
 }
 
 #[test]
-fn nobody_answers_in_time() {
+fn interrupts_time_out() {
     let cases = [
         ("core.approvalGate", json!({"timeoutMs": 100}), "interrupt_rejected"),
         ("core.openwop.governance.approvalGate", json!({"timeoutSec": 0.1}), "interrupt_rejected"),
@@ -348,7 +348,7 @@ fn nobody_answers_in_time() {
 }
 
 #[test]
-fn the_author_may_draw_a_way_for_a_rejection() {
+fn a_rejection_follows_a_conditional_edge() {
     let mut document = workflow(
         "w",
         &[
@@ -374,7 +374,7 @@ fn the_author_may_draw_a_way_for_a_rejection() {
 }
 
 #[test]
-fn a_gate_does_not_hold_up_other_branches() {
+fn a_gate_does_not_block_other_branches() {
     let document = workflow(
         "w",
         &[
@@ -394,7 +394,7 @@ fn a_gate_does_not_hold_up_other_branches() {
 }
 
 #[test]
-fn a_conversation_goes_on_until_it_is_closed() {
+fn a_conversation_continues_until_it_is_closed() {
     let mut world = one("core.conversationGate", json!({"prompt": "Hello", "schema": {"type": "string"}}));
     assert_eq!(world.find(EventKind::NodeSuspended)[0].payload()["reason"], "conversation-input");
     assert!(matches!(world.resolve("n", json!({"content": 5})), Err(Refusal::BadAnswer { .. })));
@@ -426,7 +426,7 @@ fn a_conversation_goes_on_until_it_is_closed() {
 }
 
 #[test]
-fn a_conversation_with_a_number_of_turns_closes_by_itself() {
+fn a_conversation_closes_at_its_turn_limit() {
     let mut world = one("core.conversationGate", json!({"turnCount": 2}));
     world.resolve("n", json!({"content": "one"})).unwrap();
     assert_eq!(world.status(), RunStatus::WaitingApproval);
@@ -436,7 +436,7 @@ fn a_conversation_with_a_number_of_turns_closes_by_itself() {
 }
 
 #[test]
-fn the_order_of_an_approval() {
+fn the_events_of_an_approval_are_in_order() {
     let mut world = one("core.approvalGate", json!({}));
     world.resolve("n", json!({"action": "accept", "comment": "fine"})).unwrap();
     assert_eq!(
@@ -459,7 +459,7 @@ fn the_order_of_an_approval() {
 }
 
 #[test]
-fn a_gate_shows_what_it_asks_about_without_what_is_sensitive() {
+fn a_gate_shows_its_inputs_without_sensitive_ones() {
     let port = |name: &str| json!({"type": "variable", "variableName": name});
     for (config, shown) in [
         (json!({}), json!({"notes": "all is well", "key": "[REDACTED]", "sum": "[REDACTED]"})),
@@ -480,7 +480,7 @@ fn a_gate_shows_what_it_asks_about_without_what_is_sensitive() {
 }
 
 #[test]
-fn an_event_from_outside_is_known_again_by_its_interrupt_and_a_late_answer_is_to_no_other_one() {
+fn a_repeated_external_event_is_recognized_and_does_not_answer_the_next_interrupt() {
     let event = json!({"kind": "external-event", "data": {"eventType": "e", "correlation": {"id": 7}}});
     let nodes = [("n", "core.interrupt", event), ("m", "core.noop", json!({}))];
     let mut world = World::new(&[workflow("w", &nodes, &[("n", "m"), ("m", "n")])]);
@@ -500,7 +500,7 @@ fn an_event_from_outside_is_known_again_by_its_interrupt_and_a_late_answer_is_to
     let first = open(&world);
     let (given, other) = (json!({"id": 7, "n": 1.0}), json!({"id": 7, "n": 2}));
     resolve(&mut world, first.as_str(), &given).unwrap();
-    // The loop has come round: the same node waits for the next event.
+    // The loop was restarted: the same node waits for the next event.
     let second = open(&world);
     assert_ne!(first, second);
     assert_eq!(resolve(&mut world, first.as_str(), &given), Err(Refusal::AlreadyResolved));
@@ -518,7 +518,7 @@ fn an_event_from_outside_is_known_again_by_its_interrupt_and_a_late_answer_is_to
 }
 
 #[test]
-fn what_nobody_delivered_is_no_delivery() {
+fn answers_that_are_not_external_events_are_not_deliveries() {
     let event =
         json!({"kind": "external-event", "data": {"eventType": "e", "correlation": {}}, "timeoutMs": 50});
     let custom = json!({"kind": "custom", "data": {"customKind": "x"}});

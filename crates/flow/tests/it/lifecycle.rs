@@ -1,4 +1,4 @@
-//! Pauses, restarts, retries, limits and the end.
+//! Pauses, restarts, retries, limits and ends of runs.
 
 use flow::engine::{DrainPolicy, Effect, Input, Limits, Refusal, TimerKey, decide};
 use flow::event::EventKind;
@@ -17,9 +17,9 @@ fn delays() -> Value {
     workflow("w", &[("a", "core.delay", json!({"ms": 100})), ("b", "core.noop", json!({}))], &[("a", "b")])
 }
 
-/// Finding 6 of the current suite: two policies were advertised, and one existed.
+/// Finding 6 of the current suite: two policies were advertised, but only one was implemented.
 #[test]
-fn what_becomes_of_a_delay_while_the_run_is_paused() {
+fn a_delay_during_a_pause() {
     let rest = ["node.started b", "node.completed b", "run.completed"];
     let cases = [
         (DrainPolicy::Immediate, vec!["run.paused", "run.resumed", "node.completed a"]),
@@ -40,10 +40,10 @@ fn what_becomes_of_a_delay_while_the_run_is_paused() {
         assert_eq!(world.give("r", pause(policy)), Err(Refusal::Paused { since, draining: drains }));
         world.pass(100);
         assert_eq!(world.status(), RunStatus::Paused);
-        let told = &world.find(EventKind::RunPaused)[0].payload();
+        let payload = &world.find(EventKind::RunPaused)[0].payload();
         let spelt = if drains { "drain-current-node" } else { "immediate" };
-        assert_eq!((&told["reason"], &told["drainPolicy"]), (&json!("lunch"), &json!(spelt)));
-        assert_eq!(told["pausedAt"], world.snapshot("r")["pausedAt"]);
+        assert_eq!((&payload["reason"], &payload["drainPolicy"]), (&json!("lunch"), &json!(spelt)));
+        assert_eq!(payload["pausedAt"], world.snapshot("r")["pausedAt"]);
         let refused = world.give("r", pause(DrainPolicy::Immediate));
         assert!(matches!(refused, Err(Refusal::Paused { draining: false, .. })), "{refused:?}");
         world.give("r", Input::Resume { reason: None }).unwrap();
@@ -52,9 +52,9 @@ fn what_becomes_of_a_delay_while_the_run_is_paused() {
     }
 }
 
-/// Finding 6 of the current suite: unless a node waits for a person, its end is recorded before the pause, across restarts.
+/// Finding 6 of the current suite: the end of a node is recorded before the pause, also after restarts, unless it waits for a person.
 #[test]
-fn a_run_is_paused_once_what_works_has_ended() {
+fn a_run_is_paused_when_its_active_nodes_have_ended() {
     for crashes in [false, true] {
         for (name, mut world) in waiting() {
             world.give("r", pause(DrainPolicy::DrainCurrentNode)).unwrap();
@@ -68,8 +68,12 @@ fn a_run_is_paused_once_what_works_has_ended() {
             if let Some(effect) = world.activities.first().cloned() {
                 let outcome = Ok(json!({"secretSha256": "00", "secretLength": 3}));
                 let (node_id, ordinal) = ("n".to_owned(), effect.ordinal);
-                let done =
-                    Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, reports: Vec::new(), outcome };
+                let done = Input::ActivityDone {
+                    node_id: NodeId::new(node_id),
+                    ordinal,
+                    reports: Vec::new(),
+                    outcome,
+                };
                 world.give("r", done).unwrap();
             }
             world.pass(100);
@@ -87,7 +91,7 @@ fn a_run_is_paused_once_what_works_has_ended() {
 }
 
 #[test]
-fn a_pause_that_drains_can_be_hastened_taken_back_or_overtaken() {
+fn a_draining_pause_can_become_immediate_be_resumed_or_end_with_the_run() {
     let begin = || {
         let mut world = World::new(&[delays()]);
         world.create("w");
@@ -105,7 +109,7 @@ fn a_pause_that_drains_can_be_hastened_taken_back_or_overtaken() {
     let mut world = begin();
     world.give("r", Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None }).unwrap();
     assert_eq!(world.status(), RunStatus::Cancelled);
-    // A failure that nobody takes on is the end of the run, as always.
+    // A failure that no successor handles ends the run.
     let mut world =
         World::new(&[workflow("w", &[("n", "conformance.secret.echo", json!({"secretId": "s"}))], &[])]);
     world.create("w");
@@ -119,7 +123,7 @@ fn a_pause_that_drains_can_be_hastened_taken_back_or_overtaken() {
 }
 
 #[test]
-fn no_attempt_begins_in_a_run_that_is_about_to_be_paused() {
+fn no_retry_starts_in_a_run_that_is_about_to_be_paused() {
     for resumes_early in [false, true] {
         let mut document = workflow(
             "w",
@@ -158,7 +162,7 @@ fn no_attempt_begins_in_a_run_that_is_about_to_be_paused() {
     }
 }
 
-/// Whatever a node waits for that is no person.
+/// Runs that wait for something other than a person.
 fn waiting() -> [(&'static str, World); 3] {
     let child = workflow("child", &[("wait", "core.delay", json!({"ms": 50}))], &[]);
     let mut effect =
@@ -174,7 +178,7 @@ fn waiting() -> [(&'static str, World); 3] {
 }
 
 #[test]
-fn the_next_event_after_a_pause_is_its_end_whatever_comes_meanwhile() {
+fn the_next_event_after_a_pause_is_run_resumed() {
     for policy in [DrainPolicy::Immediate] {
         for crashes in [false, true] {
             for (name, mut world) in waiting() {
@@ -199,7 +203,7 @@ fn the_next_event_after_a_pause_is_its_end_whatever_comes_meanwhile() {
                 world.give("r", Input::Resume { reason: None }).unwrap();
                 assert_eq!(world.shape("r")[before.len()], "run.resumed");
                 if let Some(effect) = effect {
-                    // The same effect is asked for again, and what was recorded of it is the answer.
+                    // The same effect is requested again, and its recorded result is returned.
                     let again = world.activities.last().unwrap();
                     assert_eq!(again.logical_invocation_id, effect.logical_invocation_id);
                     world.give("r", done(effect.ordinal)).unwrap();
@@ -214,7 +218,7 @@ fn the_next_event_after_a_pause_is_its_end_whatever_comes_meanwhile() {
 }
 
 #[test]
-fn pauses_and_resumptions_that_are_refused() {
+fn invalid_pauses_and_resumes_are_refused() {
     let mut world = World::new(&[delays()]);
     world.create("w");
     assert_eq!(
@@ -229,7 +233,7 @@ fn pauses_and_resumptions_that_are_refused() {
 }
 
 #[test]
-fn time_in_which_a_run_is_paused_does_not_count() {
+fn paused_time_does_not_count() {
     let mut document = delays();
     document["settings"]["timeout"] = 150.into();
     let mut world = World::new(&[document]);
@@ -242,9 +246,9 @@ fn time_in_which_a_run_is_paused_does_not_count() {
     assert_eq!(world.status(), RunStatus::Completed);
 }
 
-/// Finding A5: an approval over a holiday ended the run.
+/// Finding A5: a run timed out because an approval took longer than its time limit.
 #[test]
-fn time_in_which_a_run_only_waits_for_a_person_does_not_count() {
+fn time_in_which_a_run_waits_only_for_a_person_does_not_count() {
     let kinds = [
         ("core.approvalGate", json!({}), json!({"action": "accept"})),
         (
@@ -278,7 +282,7 @@ fn time_in_which_a_run_only_waits_for_a_person_does_not_count() {
             world.resolve("gate", answer.clone()).unwrap();
             world.pass(60);
             assert_eq!(world.status(), RunStatus::Completed, "{kind}");
-            // What is left of the time is what it was before the wait.
+            // The remaining time is the same as before the wait.
             document["settings"]["timeout"] = 100.into();
             let mut world = World::new(&[document]);
             world.create("w");
@@ -297,9 +301,9 @@ fn time_in_which_a_run_only_waits_for_a_person_does_not_count() {
     }
 }
 
-/// Finding A5: what works beside a question is on the clock, and so is what comes after it.
+/// Finding A5: time counts while another node is executed, and after the answer.
 #[test]
-fn a_delay_beside_an_open_question_counts() {
+fn a_delay_beside_an_open_interrupt_counts() {
     let nodes = [("gate", "core.approvalGate", json!({})), ("beside", "core.delay", json!({"ms": 100}))];
     let mut document = workflow("w", &nodes, &[]);
     document["settings"]["timeout"] = 50.into();
@@ -317,7 +321,7 @@ fn a_delay_beside_an_open_question_counts() {
 }
 
 #[test]
-fn a_pause_within_a_wait_is_counted_out_once() {
+fn a_pause_during_a_wait_is_subtracted_once() {
     let nodes = [("gate", "core.approvalGate", json!({})), ("after", "core.delay", json!({"ms": 60}))];
     let mut document = workflow("w", &nodes, &[("gate", "after")]);
     document["settings"]["timeout"] = 50.into();
@@ -346,7 +350,7 @@ fn a_paused_run_can_be_cancelled() {
 }
 
 #[test]
-fn an_answer_that_comes_while_a_run_is_paused_takes_effect_when_it_goes_on() {
+fn an_answer_to_a_paused_run_takes_effect_on_resume() {
     let document = workflow("w", &[("gate", "core.approvalGate", json!({}))], &[]);
     let mut world = World::new(&[document]);
     world.create("w");
@@ -370,7 +374,7 @@ fn an_answer_that_comes_while_a_run_is_paused_takes_effect_when_it_goes_on() {
     );
 }
 
-/// Loses everything but the log, and takes the run over again.
+/// Drops everything except the log, and recovers the run.
 fn restart(world: &mut World) -> Vec<String> {
     let run = world.runs.get_mut("r").unwrap();
     run.state = RunState::fold(&run.definition, run.genesis.clone(), &run.events).unwrap();
@@ -380,7 +384,7 @@ fn restart(world: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn a_restart_waits_for_what_is_left_of_a_delay() {
+fn a_restart_waits_only_for_the_rest_of_a_delay() {
     let mut world = World::new(&[delays()]);
     world.create("w");
     world.pass(60);
@@ -392,7 +396,7 @@ fn a_restart_waits_for_what_is_left_of_a_delay() {
 }
 
 #[test]
-fn a_restart_after_the_time_of_a_delay_goes_on_at_once() {
+fn a_restart_after_the_end_of_a_delay_continues_immediately() {
     let mut world = World::new(&[delays()]);
     world.create("w");
     world.now = world.now.plus(500);
@@ -401,7 +405,7 @@ fn a_restart_after_the_time_of_a_delay_goes_on_at_once() {
 }
 
 #[test]
-fn a_restart_of_a_run_that_waits_for_a_person_says_nothing() {
+fn a_restart_of_a_run_that_waits_for_a_person_records_nothing() {
     let document = workflow("w", &[("gate", "core.approvalGate", json!({"timeoutMs": 1000}))], &[]);
     let mut world = World::new(&[document]);
     world.create("w");
@@ -414,7 +418,7 @@ fn a_restart_of_a_run_that_waits_for_a_person_says_nothing() {
 }
 
 #[test]
-fn a_restart_asks_again_for_an_effect_under_the_same_identity() {
+fn a_restart_requests_an_effect_again_with_the_same_id() {
     let document = workflow("w", &[("e", "core.conformance.side-effect", json!({}))], &[]);
     let mut world = World::new(&[document]);
     world.create("w");
@@ -425,7 +429,7 @@ fn a_restart_asks_again_for_an_effect_under_the_same_identity() {
 }
 
 #[test]
-fn an_effect_has_the_identity_that_the_protocol_defines() {
+fn an_effect_has_the_id_that_the_protocol_defines() {
     let world = World::new(&[delays()]);
     let id = |tenant: &str, run_id: &str, node: &str, ordinal: u32, provider: &str| {
         let mut genesis = world.genesis(run_id, "w", json!({}), json!({}));
@@ -433,7 +437,7 @@ fn an_effect_has_the_identity_that_the_protocol_defines() {
         flow::engine::ids::logical_invocation_id(&genesis, &NodeId::new(node), ordinal, provider)
     };
     let known = id("tenant", "run_1", "node", 3, "provider");
-    // The SHA-256 of `openwop:activity:v2`, `tenant`, `run_1`, `node`, `3` and `provider` with zero bytes between, worked out elsewhere.
+    // The SHA-256 of `openwop:activity:v2`, `tenant`, `run_1`, `node`, `3` and `provider`, separated by zero bytes, computed independently.
     assert_eq!(known, "IX9kPamzQ2GQQ4bTKfEemcydPRnqLA5y5LhnrPTbOtw");
     let others = [
         id("other", "run_1", "node", 3, "provider"),
@@ -446,7 +450,7 @@ fn an_effect_has_the_identity_that_the_protocol_defines() {
 }
 
 #[test]
-fn attempts_and_the_pauses_between_them() {
+fn retries_and_their_delays() {
     let mut document = workflow("w", &[("e", "core.conformance.side-effect", json!({}))], &[]);
     document["settings"]["maxRetries"] = 2.into();
     let broken = || Err(RunError::new("broken", "it broke"));
@@ -482,12 +486,12 @@ fn attempts_and_the_pauses_between_them() {
 }
 
 #[test]
-fn how_long_a_delay_takes_is_said_by_its_port_or_else_by_its_configuration() {
+fn the_duration_of_a_delay_comes_from_its_port_or_its_configuration() {
     let config = json!({"delayMs": 300, "durationMs": 400, "ms": 500});
     let (of_duration, plain) = (json!({"durationMs": 400, "ms": 500}), json!({"ms": 500}));
     let port = json!({"delayMs": {"type": "static", "value": 200}});
     let cases = [
-        // House finding 3: an input of this name took the place of every delay.
+        // House finding 3: an input of this name replaced every delay.
         (json!({"delaySeconds": 0.1}), json!({}), config.clone(), 300),
         (json!({}), port, config.clone(), 200),
         (json!({}), json!({}), config, 300),
@@ -510,7 +514,7 @@ fn how_long_a_delay_takes_is_said_by_its_port_or_else_by_its_configuration() {
 }
 
 #[test]
-fn a_failure_that_is_meant_has_the_code_and_the_words_of_the_author() {
+fn a_configured_failure_has_the_code_and_message_of_the_author() {
     for (config, code, message) in [
         (json!({}), "conformance_test_failure", "Intentional conformance failure"),
         (json!({"code": "mine", "message": "as planned"}), "mine", "as planned"),
@@ -518,16 +522,16 @@ fn a_failure_that_is_meant_has_the_code_and_the_words_of_the_author() {
         let mut world = World::new(&[workflow("w", &[("f", "core.fail", config)], &[])]);
         world.create("w");
         assert_eq!(world.shape("r"), ["run.started", "node.started f", "node.failed f", "run.failed"]);
-        let told = &world.find(EventKind::RunFailed)[0].payload();
-        assert_eq!(told["failedNodeId"], "f");
-        for error in [&told["error"], &world.snapshot("r")["error"]] {
+        let payload = &world.find(EventKind::RunFailed)[0].payload();
+        assert_eq!(payload["failedNodeId"], "f");
+        for error in [&payload["error"], &world.snapshot("r")["error"]] {
             assert_eq!((&error["code"], &error["message"]), (&json!(code), &json!(message)));
         }
     }
 }
 
 #[test]
-fn a_run_that_takes_too_long_fails() {
+fn a_run_that_takes_too_long_times_out() {
     let cases = [
         (json!({"timeout": 40}), json!({}), 7_u64 * 86_400_000, 40),
         (json!({"timeout": 0}), json!({"runTimeoutMs": 30}), 7 * 86_400_000, 30),
@@ -549,7 +553,7 @@ fn a_run_that_takes_too_long_fails() {
 }
 
 #[test]
-fn a_wish_beyond_a_limit_of_the_host_is_cut_down_to_it() {
+fn an_option_above_a_limit_of_the_host_is_reduced_to_it() {
     let plan: Vec<Value> = (0..9).map(|_| json!({"kind": "next-worker", "nextWorkerIds": ["w"]})).collect();
     let loops = workflow(
         "loops",
@@ -589,7 +593,7 @@ fn a_wish_beyond_a_limit_of_the_host_is_cut_down_to_it() {
 }
 
 #[test]
-fn inputs_that_come_too_late_add_nothing() {
+fn late_inputs_add_nothing() {
     let document = workflow(
         "w",
         &[("e", "core.conformance.side-effect", json!({})), ("d", "core.delay", json!({"ms": 10}))],
@@ -641,7 +645,7 @@ fn inputs_that_come_too_late_add_nothing() {
 }
 
 #[test]
-fn a_timer_that_came_early_is_set_again() {
+fn an_early_timer_is_set_again() {
     let world = World::new(&[delays()]);
     let definition = &world.definitions["w"];
     let genesis = std::sync::Arc::new(world.genesis("r", "w", json!({}), json!({})));
@@ -661,7 +665,7 @@ fn a_timer_that_came_early_is_set_again() {
 }
 
 #[test]
-fn a_child_that_ended_while_its_parent_was_paused_is_heard_of_when_it_goes_on() {
+fn the_end_of_a_child_during_a_pause_is_recorded_on_resume() {
     let nodes = [("n", "core.subWorkflow", json!({"workflowId": "child", "outputMapping": {"got": "v"}}))];
     let mut child = workflow("child", &[("d", "core.delay", json!({"ms": 10}))], &[]);
     child["variables"] = json!([{"name": "v", "type": "number", "defaultValue": 5}]);
@@ -675,7 +679,7 @@ fn a_child_that_ended_while_its_parent_was_paused_is_heard_of_when_it_goes_on() 
 }
 
 #[test]
-fn variables_that_are_set_from_outside() {
+fn variables_can_be_set_from_outside() {
     let mut document = delays();
     document["channels"] = json!({"c": {"reducer": "replace"}});
     let mut world = World::new(&[document]);
@@ -690,17 +694,17 @@ fn variables_that_are_set_from_outside() {
 }
 
 #[test]
-fn an_event_of_a_later_edition_is_read_and_changes_nothing() {
+fn an_event_of_a_later_version_is_read_and_changes_nothing() {
     let mut world = World::new(&[workflow("w", &[("gate", "core.approvalGate", json!({}))], &[])]);
     world.create("w");
     let before = world.snapshot("r");
     let sequence = world.run().events.len();
-    let told = json!({
+    let line = json!({
         "eventId": "evt_9", "runId": "r", "type": "node.dreamt", "nodeId": "gate", "payload": {"of": "sheep"},
         "timestamp": "2026-10-26T07:33:21.000Z", "sequence": sequence, "schemaVersion": 99, "engineVersion": "9",
         "later": [{"more": true}],
     });
-    let event = flow::event::wire::decode(told.to_string().as_bytes()).unwrap();
+    let event = flow::event::wire::decode(line.to_string().as_bytes()).unwrap();
     assert_eq!(event.data.name(), "node.dreamt");
     let run = world.runs.get_mut("r").unwrap();
     run.state.apply(&run.definition, &event).unwrap();
@@ -711,7 +715,7 @@ fn an_event_of_a_later_edition_is_read_and_changes_nothing() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_does_not_turn_the_log_round() {
+fn a_clock_that_is_set_back_does_not_affect_the_order_of_the_log() {
     let mut world = World::new(&[delays()]);
     world.create("w");
     world.now = canon::time::Timestamp(world.now.0 - 3_600_000);

@@ -1,4 +1,4 @@
-//! Random workflows against a model that works out each node on its own.
+//! Random workflows, compared with a model that computes each node separately.
 
 use flow::run::RunStatus;
 use flow::state::NodeStatus;
@@ -9,9 +9,9 @@ use crate::driver::{World, workflow};
 
 #[derive(Clone, Debug)]
 struct Plan {
-    /// For each node: whether it fails, and the rule of what comes in.
+    /// For each node: whether it fails, and its trigger rule.
     nodes: Vec<(bool, usize)>,
-    /// For each pair of an earlier and a later node: no edge, an edge, or one whose condition does not hold.
+    /// For each pair of an earlier and a later node: no edge, an edge, or an edge whose condition is false.
     edges: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl Plan {
         (0..node).filter_map(edge).collect()
     }
 
-    /// The states of all nodes, if nothing ends the run before.
+    /// The statuses of all nodes, if nothing ends the run early.
     fn states(&self) -> Vec<NodeStatus> {
         let mut states: Vec<NodeStatus> = Vec::new();
         for (node, (fails, rule)) in self.nodes.iter().enumerate() {
@@ -61,7 +61,7 @@ impl Plan {
         states
     }
 
-    /// Whether somebody runs in spite of every failure.
+    /// Whether a successor handles every failure.
     fn succeeds(&self, states: &[NodeStatus]) -> bool {
         let taken_on = |failed: usize| {
             (failed + 1..self.nodes.len()).any(|node| {
@@ -78,7 +78,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn a_run_is_what_its_nodes_are(plan in plans()) {
+    fn a_run_matches_the_model(plan in plans()) {
         let ids: Vec<String> = (0..plan.nodes.len()).map(|node| format!("n{node}")).collect();
         let nodes: Vec<_> = plan
             .nodes
@@ -107,7 +107,7 @@ proptest! {
         let succeeds = plan.succeeds(&expected);
         prop_assert_eq!(run.state.status, if succeeds { RunStatus::Completed } else { RunStatus::Failed });
         for (node, state) in run.state.nodes.iter().enumerate() {
-            // A run that failed may have ended before it came to a node; what it came to is the same.
+            // A failed run may have ended before it reached a node. The nodes that it reached must match.
             if succeeds || state.status != NodeStatus::Pending {
                 prop_assert_eq!(state.status, expected[node], "n{}", node);
             }

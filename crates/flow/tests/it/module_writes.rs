@@ -1,4 +1,4 @@
-//! What the work of a node writes to channels.
+//! Channel writes of nodes that the host executes.
 
 use flow::engine::{ActivityRequest, Input, Reported};
 use flow::event::EventKind;
@@ -6,9 +6,9 @@ use flow::id::NodeId;
 use flow::run::RunStatus;
 use serde_json::{Value, json};
 
-use crate::driver::{PACK_TYPE, World, told, workflow};
+use crate::driver::{PACK_TYPE, World, report, workflow};
 
-/// A run whose node `n` is of a pack, with these channels. It asked the host for its work, and nothing came of that yet.
+/// A run whose node `n` is of a pack, with these channels. Its effect is requested and has no result yet.
 fn world(channels: Value) -> World {
     let mut document = workflow("w", &[("n", PACK_TYPE, json!({}))], &[]);
     document["channels"] = channels;
@@ -17,13 +17,13 @@ fn world(channels: Value) -> World {
     world
 }
 
-fn wrote(channel: &str, value: &Value) -> Reported {
-    told(EventKind::ChannelWritten, &json!({"channel": channel, "value": value}))
+fn write_report(channel: &str, value: &Value) -> Reported {
+    report(EventKind::ChannelWritten, &json!({"channel": channel, "value": value}))
 }
 
-fn done(world: &mut World, told: Vec<Reported>) {
+fn done(world: &mut World, reports: Vec<Reported>) {
     let outcome = Ok(json!({"output": 1}));
-    world.give("r", Input::ActivityDone { node_id: NodeId::new("n"), ordinal: 0, reports: told, outcome }).unwrap();
+    world.give("r", Input::ActivityDone { node_id: NodeId::new("n"), ordinal: 0, reports, outcome }).unwrap();
 }
 
 #[test]
@@ -32,15 +32,15 @@ fn writes_are_recorded_through_the_declared_reducer_before_the_node_completes() 
         "log": {"reducer": "append", "schemaVersion": 2, "maxSize": 2},
         "total": {"reducer": "counter", "default": 1},
     }));
-    // Whatever else the host says of a write, how it is combined and when it was written is the run's to say.
+    // The engine sets the reducer and the time, whatever the host reports.
     let lies = json!({"channel": "total", "value": 5, "reducer": "replace", "writtenAt": "never", "schemaVersion": 9});
-    let told = vec![
-        wrote("log", &json!("a")),
-        told(EventKind::ChannelWritten, &lies),
-        wrote("log", &json!("b")),
-        wrote("log", &json!("c")),
+    let reports = vec![
+        write_report("log", &json!("a")),
+        report(EventKind::ChannelWritten, &lies),
+        write_report("log", &json!("b")),
+        write_report("log", &json!("c")),
     ];
-    done(&mut world, told);
+    done(&mut world, reports);
     assert_eq!(world.status(), RunStatus::Completed);
     let shown = &world.snapshot("r")["channels"];
     assert_eq!(*shown, json!({"log": ["b", "c"], "total": 6}));
@@ -79,7 +79,7 @@ fn writes_are_recorded_through_the_declared_reducer_before_the_node_completes() 
 }
 
 #[test]
-fn one_write_that_is_refused_fails_the_node_and_none_is_recorded() {
+fn a_refused_write_fails_the_node_and_no_write_is_recorded() {
     let channels = || {
         json!({
             "open": {"reducer": "append"},
@@ -90,29 +90,32 @@ fn one_write_that_is_refused_fails_the_node_and_none_is_recorded() {
         })
     };
     let rows = [
-        ("closed", vec![wrote("closed", &json!(1))], "channel_access_denied"),
-        ("nowhere", vec![wrote("nowhere", &json!(1))], "channel_access_denied"),
-        ("no number", vec![wrote("total", &json!("one"))], "validation_error"),
+        ("closed", vec![write_report("closed", &json!(1))], "channel_access_denied"),
+        ("nowhere", vec![write_report("nowhere", &json!(1))], "channel_access_denied"),
+        ("no number", vec![write_report("total", &json!("one"))], "validation_error"),
         (
             "one vote too many",
-            vec![wrote("small", &json!({"userId": "a"})), wrote("small", &json!({"userId": "b"}))],
+            vec![
+                write_report("small", &json!({"userId": "a"})),
+                write_report("small", &json!({"userId": "b"})),
+            ],
             "validation_error",
         ),
         (
             "together not as the schema says",
-            vec![wrote("typed", &json!(1)), wrote("typed", &json!(2))],
+            vec![write_report("typed", &json!(1)), write_report("typed", &json!(2))],
             "validation_error",
         ),
     ];
     for (what, refused, code) in rows {
         let mut world = world(channels());
-        let mut told = vec![
-            wrote("open", &json!("first")),
-            told(EventKind::VariableChanged, &json!({"name": "seen", "next": true})),
-            told(EventKind::LogAppended, &json!({"level": "info", "message": "told"})),
+        let mut reports = vec![
+            write_report("open", &json!("first")),
+            report(EventKind::VariableChanged, &json!({"name": "seen", "next": true})),
+            report(EventKind::LogAppended, &json!({"level": "info", "message": "logged"})),
         ];
-        told.extend(refused);
-        done(&mut world, told);
+        reports.extend(refused);
+        done(&mut world, reports);
         assert_eq!(world.status(), RunStatus::Failed, "{what}");
         assert_eq!(world.snapshot("r")["error"]["code"], code, "{what}");
         assert_eq!(
@@ -124,7 +127,7 @@ fn one_write_that_is_refused_fails_the_node_and_none_is_recorded() {
 }
 
 #[test]
-fn work_finds_the_channels_as_they_are_when_it_is_asked_for() {
+fn an_effect_sees_the_channels_as_they_are_when_it_is_requested() {
     let mut document = workflow(
         "w",
         &[
@@ -142,7 +145,7 @@ fn work_finds_the_channels_as_they_are_when_it_is_asked_for() {
     assert!(call.channels.declares("closed") && !call.channels.declares("other"));
 }
 
-/// A run in which `core.channelWrite` writes `before` and then a module or a conversation is asked for something.
+/// A run in which `core.channelWrite` writes `before`, and then a module or a conversation starts.
 fn shown(channel: Value, before: &Value, after: (&str, &str, Value)) -> World {
     let write = json!({"channelName": "conversation", "value": before});
     let mut document =
@@ -154,7 +157,7 @@ fn shown(channel: Value, before: &Value, after: (&str, &str, Value)) -> World {
 }
 
 #[test]
-fn a_variable_that_shows_a_channel_shows_what_a_module_writes_too() {
+fn the_variable_copy_of_a_channel_follows_the_writes_of_a_module() {
     let rows = [
         ("append", json!({"reducer": "append"}), json!(1), json!([1, 2, 3])),
         ("bounded", json!({"reducer": "append", "maxSize": 2}), json!(1), json!([2, 3])),
@@ -164,7 +167,10 @@ fn a_variable_that_shows_a_channel_shows_what_a_module_writes_too() {
     for (name, channel, before, expected) in rows {
         let mut world = shown(channel, &before, ("n", PACK_TYPE, json!({})));
         world.pass(5);
-        done(&mut world, vec![wrote("conversation", &json!(2)), wrote("conversation", &json!(3))]);
+        done(
+            &mut world,
+            vec![write_report("conversation", &json!(2)), write_report("conversation", &json!(3))],
+        );
         let snapshot = world.snapshot("r");
         assert_eq!(snapshot["channels"]["conversation"], expected, "{name}");
         let state = &world.run().state;
@@ -178,7 +184,7 @@ fn a_variable_that_shows_a_channel_shows_what_a_module_writes_too() {
 }
 
 #[test]
-fn a_variable_that_shows_a_channel_shows_what_a_conversation_writes_too() {
+fn the_variable_copy_of_a_channel_follows_the_writes_of_a_conversation() {
     let gate = json!({"prompt": "Well?"});
     let world =
         shown(json!({"reducer": "append"}), &json!("before"), ("talk", "core.conversationGate", gate));
@@ -188,8 +194,8 @@ fn a_variable_that_shows_a_channel_shows_what_a_conversation_writes_too() {
 }
 
 #[test]
-fn a_channel_that_only_a_module_wrote_is_not_shown_as_a_variable() {
+fn a_channel_that_only_a_module_wrote_has_no_variable_copy() {
     let mut world = world(json!({"log": {"reducer": "append"}}));
-    done(&mut world, vec![wrote("log", &json!(1))]);
+    done(&mut world, vec![write_report("log", &json!(1))]);
     assert_eq!(world.run().state.variables.get("log"), None);
 }

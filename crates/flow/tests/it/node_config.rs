@@ -14,9 +14,9 @@ fn load(kind: NodeType, config: &Value) -> Result<Definition, Vec<Problem>> {
     Definition::load(&workflow("w", &[("n", kind.as_str(), config.clone())], &[]), u64::MAX)
 }
 
-/// A change of a type that changes its schema changes what definitions are accepted. It shows here, with `UPDATE_GOLDEN=1`.
+/// A type whose schema changes also changes which definitions are valid. The test shows it, with `UPDATE_GOLDEN=1`.
 #[test]
-fn the_schemas_are_those_that_were_published() {
+fn the_schemas_equal_the_published_ones() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/node-config-schemas.txt");
     let mut derived = String::new();
     for kind in NodeType::all() {
@@ -41,7 +41,7 @@ fn odd_values() -> Vec<Value> {
     numbers.into_iter().chain(others).collect()
 }
 
-/// A value that a schema accepts, and the same with each part replaced by what it may be, and by odd values.
+/// A value that a schema accepts, and variants with each part replaced by other valid values and by unusual ones.
 fn variants(schema: &Value) -> Vec<Value> {
     let mut found = Vec::new();
     for choice in ["const", "enum", "oneOf", "anyOf"] {
@@ -83,7 +83,7 @@ fn variants(schema: &Value) -> Vec<Value> {
     found
 }
 
-/// The schema decides what is accepted. The type reads all of that: a stored definition that was valid stays readable.
+/// The schema decides what is valid, and the type can parse all of it, so stored definitions stay readable.
 #[test]
 fn every_configuration_that_a_schema_accepts_is_parsed() {
     let mut accepted = 0;
@@ -101,7 +101,7 @@ fn every_configuration_that_a_schema_accepts_is_parsed() {
             }
             accepted += 1;
             if let Err(problems) = load(kind, &config) {
-                // Rules between members may still refuse it; they name the member.
+                // Rules between members may still refuse it, with the name of the member.
                 let unread = problems.iter().find(|problem| problem.path == "/nodes/0/config");
                 assert!(unread.is_none(), "{kind} {config}: {unread:?}");
             }
@@ -110,9 +110,9 @@ fn every_configuration_that_a_schema_accepts_is_parsed() {
     assert!(accepted > 500, "{accepted} valid configurations are too few to show anything");
 }
 
-/// Earlier versions read members one by one, where they needed them. What they ignored does not make a stored definition unreadable.
+/// Earlier versions read members one by one, when they needed them. Members that they ignored must not make a stored definition unreadable.
 #[test]
-fn what_earlier_versions_accepted_is_still_loaded() {
+fn definitions_that_earlier_versions_accepted_are_still_loaded() {
     let cases = [
         ("core.noop", json!({"left": "over"})),
         ("core.identity", json!({"emitDuplicateMessageId": "no", "memoryAction": null})),
@@ -141,16 +141,16 @@ fn what_earlier_versions_accepted_is_still_loaded() {
     ];
     for (kind, config) in cases {
         let kind = NodeType::parse(kind).unwrap();
-        // Memory was never served, so a definition that asks for it was never stored.
+        // Memory was never supported, so no stored definition uses it.
         let refused =
             load(kind, &config).err().filter(|problems| problems[0].path != "/nodes/0/config/memoryAction");
         assert_eq!(refused, None, "{kind} {config}");
     }
 }
 
-/// An agent id that is not a string was ignored, together with the one that the node is pinned to.
+/// An agent id that is not a string was ignored, together with the pinned one.
 #[test]
-fn a_supervisor_whose_agent_id_is_not_a_string_is_the_agent_of_the_host() {
+fn a_supervisor_whose_agent_id_is_not_a_string_has_a_derived_agent_id() {
     let config = json!({"agentId": 7, "mockDispatchPlan": []});
     let mut document = workflow("w", &[("s", "core.orchestrator.supervisor", config)], &[]);
     document["nodes"][0]["agent"] = json!({"agentId": "pinned-agent"});
@@ -162,7 +162,7 @@ fn a_supervisor_whose_agent_id_is_not_a_string_is_the_agent_of_the_host() {
 
 /// `2.0` and `2` have the same canonical form, and a definition the same digest with either.
 #[test]
-fn a_whole_number_means_the_same_with_a_decimal_point() {
+fn an_integer_may_have_a_decimal_point() {
     let gates = [
         ("core.approvalGate", json!({"requiredApprovals": 2.0})),
         ("core.openwop.governance.approvalGate", json!({"quorum": 2.0})),
@@ -180,7 +180,7 @@ fn a_whole_number_means_the_same_with_a_decimal_point() {
 }
 
 #[test]
-fn all_problems_of_a_configuration_are_found_at_once() {
+fn all_problems_of_a_configuration_are_reported_at_once() {
     let without_mocks = Capabilities { fan_out: false, ..Capabilities::OURS };
     let cases = [
         (

@@ -1,4 +1,4 @@
-//! What a dispatch may be told, and what it tells.
+//! Valid configurations and events of a dispatch.
 
 use flow::definition::{Capabilities, Definition, Problem};
 use flow::engine::Refusal;
@@ -15,7 +15,7 @@ fn refused(config: Value, capabilities: &Capabilities) -> Vec<Problem> {
 }
 
 #[test]
-fn a_dispatch_that_cannot_be_kept_is_refused_at_registration() {
+fn a_contradictory_dispatch_configuration_is_refused_at_registration() {
     let joined = |policy: Value| json!({"fanOutPolicy": "parallel", "joinPolicy": policy});
     let wrong = [
         json!({"unknown": 1}),
@@ -47,7 +47,7 @@ fn a_dispatch_that_cannot_be_kept_is_refused_at_registration() {
 }
 
 #[test]
-fn what_is_not_advertised_is_refused_with_the_name_of_its_flag() {
+fn an_unsupported_option_is_refused_with_the_name_of_its_flag() {
     let without = Capabilities {
         fan_out: false,
         dispatch_mapping: false,
@@ -73,7 +73,7 @@ fn what_is_not_advertised_is_refused_with_the_name_of_its_flag() {
 }
 
 #[test]
-fn a_decision_has_one_of_three_forms_and_nothing_beside_it() {
+fn a_decision_is_one_of_three_closed_kinds() {
     let plan = |decision: Value| {
         let config = json!({"mockDispatchPlan": [decision]});
         Definition::check(
@@ -107,7 +107,7 @@ fn a_decision_has_one_of_three_forms_and_nothing_beside_it() {
         json!({"kind": "other"}),
         json!({}),
     ];
-    // A person who puts another decision in the place of an unsure one is held to the same.
+    // A decision with which a person replaces another one must be valid, too.
     let ratified = |decision: &Value| {
         let config = json!({"mockConfidence": 0.1});
         let mut world = World::new(&[workflow("w", &[("s", "core.orchestrator.supervisor", config)], &[])]);
@@ -151,24 +151,24 @@ fn dispatched(plan: Value, config: Value, workers: &[&str]) -> World {
 }
 
 #[test]
-fn a_plan_that_is_through_ends_in_a_decision_to_terminate() {
+fn the_end_of_a_plan_is_a_terminate_decision() {
     let world = dispatched(json!([{"kind": "next-worker", "nextWorkerIds": ["a"]}]), json!({}), &["a"]);
     assert_eq!(world.status(), RunStatus::Completed);
     let decided = world.find(EventKind::OrchestratorDecided);
-    let told: Vec<_> = decided
+    let decisions: Vec<_> = decided
         .iter()
         .map(|event| (event.payload()["decision"]["kind"].clone(), event.payload()["iteration"].clone()))
         .collect();
-    assert_eq!(told, [(json!("next-worker"), json!(1)), (json!("terminate"), json!(2))]);
+    assert_eq!(decisions, [(json!("next-worker"), json!(1)), (json!("terminate"), json!(2))]);
 }
 
 #[test]
-fn workers_of_a_sequence_come_one_after_the_other_because_of_the_decision() {
+fn sequential_workers_start_one_after_the_other() {
     let plan = json!([{"kind": "next-worker", "nextWorkerIds": ["a", "b"]}, {"kind": "terminate"}]);
     let world = dispatched(plan, json!({}), &["a", "b"]);
     let decision = event_id(&RunId::new("r"), world.find(EventKind::OrchestratorDecided)[0].sequence);
-    let told = world.find(EventKind::NodeDispatched);
-    let shape: Vec<_> = told
+    let dispatched = world.find(EventKind::NodeDispatched);
+    let shape: Vec<_> = dispatched
         .iter()
         .map(|event| {
             let payload = event.payload();
@@ -176,8 +176,8 @@ fn workers_of_a_sequence_come_one_after_the_other_because_of_the_decision() {
         })
         .collect();
     let expected = [("a", false), ("a", true), ("b", false), ("b", true)];
-    assert_eq!(shape, expected.map(|(id, told)| (json!(id), told)));
-    for started in told.iter().filter(|event| event.payload().get("childStatus").is_none()) {
+    assert_eq!(shape, expected.map(|(id, status)| (json!(id), status)));
+    for started in dispatched.iter().filter(|event| event.payload().get("childStatus").is_none()) {
         assert_eq!(started.causation_id.as_deref(), Some(decision.as_str()));
     }
     let (_, last) = world.children().pop().unwrap();
@@ -198,7 +198,7 @@ fn workers_of_a_sequence_come_one_after_the_other_because_of_the_decision() {
 }
 
 #[test]
-fn a_fan_out_and_its_join_are_told_because_of_the_decision() {
+fn the_decision_causes_the_events_of_a_fan_out_and_its_join() {
     let plan = json!([{"kind": "next-worker", "nextWorkerIds": ["a", "b"]}, {"kind": "terminate"}]);
     let world = dispatched(plan, json!({"fanOutPolicy": "parallel", "maxConcurrency": 1}), &["a", "b"]);
     let decision = event_id(&RunId::new("r"), world.find(EventKind::OrchestratorDecided)[0].sequence);
@@ -220,10 +220,10 @@ fn a_fan_out_and_its_join_are_told_because_of_the_decision() {
 }
 
 #[test]
-fn a_mapping_of_one_worker_takes_the_place_of_the_common_one_and_what_is_unset_stays_so() {
+fn the_mapping_of_a_worker_replaces_the_common_one_and_unset_variables_stay_unset() {
     let plan = json!([{"kind": "next-worker", "nextWorkerIds": ["a", "b"]}, {"kind": "terminate"}]);
     let config = json!({
-        "inputMapping": {"x": "common", "y": "nobody-set-this"}, "perWorkerInputMappings": {"b": {"z": "own"}},
+        "inputMapping": {"x": "common", "y": "never-set"}, "perWorkerInputMappings": {"b": {"z": "own"}},
     });
     let nodes = [
         ("s", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan})),

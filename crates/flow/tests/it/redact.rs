@@ -1,4 +1,4 @@
-//! What looks like a credential, in texts that nobody thought of.
+//! Credentials in arbitrary texts.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
 
-/// In the shapes of widely used credentials, and none of them good for anything.
+/// Credentials in common formats, all of them invalid.
 const CANARIES: [&str; 11] = [
     "sk-proj-CANARYabcdefghijklmnop",
     "sk-ant-api03-CANARYabcdefghijklmnop",
@@ -22,7 +22,7 @@ const CANARIES: [&str; 11] = [
     "-----BEGIN EC PRIVATE KEY-----\nCANARY\n-----END EC PRIVATE KEY-----",
 ];
 
-/// Credentials, their beginnings and ends, and what stands between them.
+/// Credentials, parts of them, and separators.
 fn pieces() -> impl Strategy<Value = String> {
     let whole = select(CANARIES.to_vec()).prop_map(str::to_owned);
     let cut = (select(CANARIES.to_vec()), 0..40_usize)
@@ -54,7 +54,7 @@ fn pieces() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
 }
 
-/// Words as ids, sentences and paths are made of them.
+/// Words of ids, sentences and paths.
 fn ordinary() -> impl Strategy<Value = String> {
     let word = select(vec![
         "task",
@@ -96,7 +96,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn what_was_taken_out_leaves_nothing_to_take_out(given in pieces()) {
+    fn redacting_twice_changes_nothing(given in pieces()) {
         let once = text(&given).into_owned();
         prop_assert_eq!(matches!(text(&given), Cow::Borrowed(_)), once == given);
         prop_assert_eq!(is_suspicious(&given), once != given);
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn a_credential_goes_whatever_stands_around_it(
+    fn a_credential_is_redacted_in_any_context(
         canary in select(CANARIES.to_vec()),
         before in "(.*[^A-Za-z0-9])?",
         after in "([^A-Za-z0-9_-].*)?",
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn the_text_of_a_document_comes_to_the_same_as_the_document(document in documents(pieces().boxed())) {
+    fn redacting_the_text_and_the_document_give_the_same_result(document in documents(pieces().boxed())) {
         let given = document.to_string();
         let mut clean = document.clone();
         value(&mut clean);
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn ordinary_documents_are_left_alone(document in documents(ordinary().boxed())) {
+    fn ordinary_documents_are_unchanged(document in documents(ordinary().boxed())) {
         let given = document.to_string();
         let mut clean = document.clone();
         value(&mut clean);

@@ -1,4 +1,4 @@
-//! Forks: runs that repeat another one, and runs that leave it.
+//! Forks: replays and branches.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use flow::state::{RunError, RunState};
 use serde_json::{Value, json};
 
 use crate::driver::{PACK_TYPE, World, rewrite, shape, workflow};
+use crate::progress::report_chunk;
 use crate::suspended::{done, waits};
-use crate::telling::tells;
 
 fn fork(world: &World, from: u64, mode: ForkMode) -> flow::run::Genesis {
     let mut genesis = (*world.run().genesis).clone();
@@ -22,14 +22,14 @@ fn fork(world: &World, from: u64, mode: ForkMode) -> flow::run::Genesis {
     genesis
 }
 
-/// Replays `r` from a place. Gives the whole log of the fork, and what the host is to do.
+/// Replays `r` from a sequence number. Returns the complete log of the fork, its state, and its effects.
 fn replayed(world: &mut World, from: u64) -> (Vec<Event>, RunState, Vec<Effect>) {
     let genesis = fork(world, from, ForkMode::Replay);
     let (run_id, now) = (genesis.run_id.clone(), world.now.plus(86_400_000));
     let definition = world.run().definition.clone();
     let source = Source { run_id: &RunId::new("r"), events: &world.run().events };
     let copied = source.copied(&run_id, from);
-    let nothing = |_: &WorkflowId| -> bool { panic!("a replay asks nobody") };
+    let nothing = |_: &WorkflowId| -> bool { panic!("a replay must not query the environment") };
     let (state, decision) =
         replay(&definition, Arc::new(genesis.clone()), source, from, now, &world.limits, &nothing);
     let events: Vec<Event> = copied.into_iter().chain(decision.events).collect();
@@ -38,7 +38,7 @@ fn replayed(world: &mut World, from: u64) -> (Vec<Event>, RunState, Vec<Effect>)
     (events, state, decision.effects)
 }
 
-/// Runs with everything that comes from outside.
+/// Runs with all kinds of inputs.
 fn sources() -> Vec<(&'static str, World)> {
     let mut all = Vec::new();
     let mut add = |name, document: Value, others: Vec<Value>, drive: fn(&mut World)| {
@@ -207,23 +207,23 @@ fn sources() -> Vec<(&'static str, World)> {
             json!({"kind": "clarification", "data": {"questions": [{"id": "q", "question": "?"}]}, "timeoutMs": 9}),
         );
         world.pass(9);
-        assert_eq!(world.status(), RunStatus::Failed, "nobody answered");
+        assert_eq!(world.status(), RunStatus::Failed, "the interrupt timed out");
     });
     let both = workflow("w", &asks, &[]);
-    add("work that tells what happens meanwhile", both.clone(), vec![], |world| {
+    add("an effect with progress reports", both.clone(), vec![], |world| {
         for (node_id, text) in [("a", "one"), ("a", " two"), ("b", "three"), ("a", " four")] {
-            tells(world, node_id, text).unwrap();
+            report_chunk(world, node_id, text).unwrap();
             world.pass(3);
         }
         done(world, "b", 0, Ok(json!({"output": 1})));
         world.give("r", Input::Pause { reason: None, policy: DrainPolicy::Immediate }).unwrap();
         world.give("r", Input::Resume { reason: None }).unwrap();
-        tells(world, "a", " five").unwrap();
+        report_chunk(world, "a", " five").unwrap();
         done(world, "a", 0, Ok(json!({"output": 2})));
         assert_eq!(world.status(), RunStatus::Completed);
     });
-    add("work that is cancelled while it tells", both, vec![], |world| {
-        tells(world, "a", "one").unwrap();
+    add("an effect that is cancelled after progress reports", both, vec![], |world| {
+        report_chunk(world, "a", "one").unwrap();
         world
             .give("r", Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None })
             .unwrap();
@@ -245,9 +245,9 @@ fn sources() -> Vec<(&'static str, World)> {
     all
 }
 
-/// Finding H1: earlier versions added the vote of an anonymous token to that of a key. Their logs are replayed as they were.
+/// Finding H1: earlier versions added the vote of an anonymous token to that of a key. A replay of their logs repeats that.
 #[test]
-fn a_log_whose_quorum_had_an_anonymous_token_is_replayed_to_its_end() {
+fn a_log_whose_quorum_includes_an_anonymous_token_is_replayed_completely() {
     for (gate, config) in [
         ("core.approvalGate", json!({"requiredApprovals": 2})),
         ("core.openwop.governance.approvalGate", json!({"quorum": 2})),
@@ -272,7 +272,7 @@ fn a_log_whose_quorum_had_an_anonymous_token_is_replayed_to_its_end() {
 }
 
 #[test]
-fn a_replay_of_a_run_that_is_over_repeats_it_from_every_place() {
+fn a_replay_of_an_ended_run_repeats_it_from_every_sequence_number() {
     for (name, mut world) in sources() {
         let source = world.run().events.clone();
         let status = world.status();
@@ -283,7 +283,7 @@ fn a_replay_of_a_run_that_is_over_repeats_it_from_every_place() {
             assert_eq!(effects, [], "{name} from {from}: a replay has no effect");
             assert_eq!(state.status, status);
             let times = |events: &[Event]| events.iter().map(|event| event.timestamp).collect::<Vec<_>>();
-            assert_eq!(times(&events), times(&source), "{name}: it is told at the time of the source");
+            assert_eq!(times(&events), times(&source), "{name}: the events have the times of the source");
             assert_eq!(state.variables, world.run().state.variables, "{name}");
             assert_eq!(state.channels, world.run().state.channels, "{name}: entries age as they did");
         }
@@ -291,7 +291,7 @@ fn a_replay_of_a_run_that_is_over_repeats_it_from_every_place() {
 }
 
 #[test]
-fn a_replay_repeats_ids_that_others_know() {
+fn a_replay_repeats_ids_that_are_known_outside() {
     let (_, mut world) = sources().swap_remove(2);
     let (_, state, _) = replayed(&mut world, 0);
     let ids = |state: &RunState| state.children.iter().map(|child| child.run_id.clone()).collect::<Vec<_>>();
@@ -303,7 +303,7 @@ fn a_replay_repeats_ids_that_others_know() {
 }
 
 #[test]
-fn a_replay_of_a_run_that_is_not_over_goes_as_far_as_it_came() {
+fn a_replay_of_an_open_run_ends_where_its_source_ends() {
     let document = workflow(
         "w",
         &[("gate", "core.approvalGate", json!({})), ("e", "core.conformance.side-effect", json!({}))],
@@ -313,7 +313,7 @@ fn a_replay_of_a_run_that_is_not_over_goes_as_far_as_it_came() {
     world.create("w");
     let (events, state, _) = replayed(&mut world, 0);
     assert_eq!((shape(&events), state.status), (shape(&world.run().events), RunStatus::WaitingApproval));
-    // What the fork does then by itself is no effect either.
+    // The fork then continues without effects.
     let definition = world.run().definition.clone();
     let mut alone = state;
     let accept = Input::Resolve {
@@ -325,11 +325,11 @@ fn a_replay_of_a_run_that_is_not_over_goes_as_far_as_it_came() {
         via: Via::Key,
     };
     let decision =
-        flow::engine::decide(&definition, &mut alone, accept, world.now, &world.limits, &world.around())
+        flow::engine::decide(&definition, &mut alone, accept, world.now, &world.limits, &world.environment())
             .unwrap();
     assert_eq!(alone.error.unwrap().code, "replay_source_missing");
     assert!(!decision.effects.iter().any(|effect| matches!(effect, Effect::Activity(_))));
-    // The source asked for its effect, and nothing is recorded of it.
+    // The source requested its effect, and no result is recorded.
     world.resolve("gate", json!({"action": "accept"})).unwrap();
     let (events, state, effects) = replayed(&mut world, 2);
     assert_eq!(state.error.unwrap().code, "replay_source_missing");
@@ -338,7 +338,7 @@ fn a_replay_of_a_run_that_is_not_over_goes_as_far_as_it_came() {
 }
 
 #[test]
-fn a_replay_under_another_definition_says_where_it_diverges() {
+fn a_replay_with_another_definition_records_where_it_diverges() {
     let nodes = |middle| {
         workflow(
             "w",
@@ -354,11 +354,11 @@ fn a_replay_under_another_definition_says_where_it_diverges() {
     let definition = &other.definitions["w"];
     let (state, decision) =
         replay(definition, genesis.clone(), source, 0, world.now, &world.limits, &|_: &WorkflowId| false);
-    let told: Vec<&Event> =
+    let diverged: Vec<&Event> =
         decision.events.iter().filter(|event| event.kind() == EventKind::ReplayDiverged).collect();
-    assert_eq!(told.len(), 1);
+    assert_eq!(diverged.len(), 1);
     assert_eq!(
-        (&told[0].payload()["atSequence"], &told[0].payload()["divergenceKind"]),
+        (&diverged[0].payload()["atSequence"], &diverged[0].payload()["divergenceKind"]),
         (&json!(3), &json!("type-mismatch"))
     );
     assert_eq!(state.status, RunStatus::Completed);
@@ -366,7 +366,7 @@ fn a_replay_under_another_definition_says_where_it_diverges() {
 }
 
 #[test]
-fn a_branch_goes_on_from_every_place() {
+fn a_branch_continues_from_every_sequence_number() {
     for (name, source) in sources() {
         let events = source.run().events.clone();
         for from in 0..u64::try_from(events.len()).unwrap() {
@@ -388,7 +388,7 @@ fn a_branch_goes_on_from_every_place() {
             for node in ["a", "b"] {
                 world.outcomes.insert(NodeId::new(node), vec![Ok(json!({})); 3].into());
             }
-            // The children of the source are over: the host tells so when it is asked for them again.
+            // The children of the source have ended: the host reports that when they are requested again.
             for (id, run) in source.runs.iter().filter(|(id, _)| *id != "r") {
                 let mut genesis = (*run.genesis).clone();
                 genesis.parent.as_mut().unwrap().run_id = run_id.clone();
@@ -428,7 +428,7 @@ fn a_branch_goes_on_from_every_place() {
 }
 
 #[test]
-fn a_log_of_an_earlier_version_that_has_the_end_of_a_node_within_a_pause_is_repeated_as_it_is() {
+fn a_log_with_the_end_of_a_node_during_a_pause_is_replayed_unchanged() {
     let nodes = [("a", "core.delay", json!({"ms": 100})), ("b", "core.noop", json!({}))];
     let mut world = World::new(&[workflow("w", &nodes, &[("a", "b")])]);
     world.create("w");

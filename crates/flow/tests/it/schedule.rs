@@ -1,4 +1,4 @@
-//! Which nodes run, which do not, and in which order.
+//! Which nodes are executed, which are skipped, and in which order.
 
 use flow::event::EventKind;
 use flow::id::WorkflowId;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::driver::{World, workflow};
 
-/// Runs a workflow `w` and gives the states of its nodes, as `a=completed b=skipped`, and of the run.
+/// Runs a workflow `w` and returns the statuses of its nodes, as `a=completed b=skipped`, and of the run.
 fn states(document: Value) -> (String, RunStatus) {
     let mut world = World::new(&[document]);
     let run = world.create("w");
@@ -18,9 +18,9 @@ fn states(document: Value) -> (String, RunStatus) {
 }
 
 #[test]
-fn rules_and_what_they_make_of_two_sources() {
+fn trigger_rules_with_two_sources() {
     use RunStatus::{Completed, Failed};
-    // The source `a` completes; what `b` does is in the table. Failures are told only where somebody takes them on.
+    // The source `a` completes; the table says what `b` does. Failures do not end the run if a successor handles them.
     let cases = [
         ("all_success", "core.noop", "c=completed", Completed),
         ("all_success", "core.fail", "c=pending", Failed),
@@ -48,7 +48,7 @@ fn rules_and_what_they_make_of_two_sources() {
 }
 
 #[test]
-fn where_edges_to_a_node_disagree_the_rule_of_the_first_by_id_counts() {
+fn the_rule_of_the_first_incoming_edge_by_id_applies() {
     for (first, second, last) in
         [("all_complete", "all_success", "c=completed"), ("any_failed", "all_success", "c=completed")]
     {
@@ -74,8 +74,8 @@ fn where_edges_to_a_node_disagree_the_rule_of_the_first_by_id_counts() {
 }
 
 #[test]
-fn a_failure_that_was_waited_for_and_not_taken_on_fails_the_run() {
-    // `c` could have begun by another source, and none came.
+fn a_failure_whose_successor_never_starts_fails_the_run() {
+    // Another source could have started `c`, but did not.
     let mut document =
         workflow("w", &[("a", "core.fail", json!({})), ("c", "core.noop", json!({}))], &[("a", "c")]);
     document["edges"][0]["triggerRule"] = "any_success".into();
@@ -110,7 +110,7 @@ fn conditions_on_edges() {
 }
 
 #[test]
-fn a_decision_takes_one_of_its_sides() {
+fn a_conditional_node_follows_one_branch() {
     for (value, after) in
         [(true, "yes=completed no=skipped end=completed"), (false, "yes=skipped no=completed end=completed")]
     {
@@ -133,7 +133,7 @@ fn a_decision_takes_one_of_its_sides() {
 }
 
 #[test]
-fn a_disabled_node_is_skipped_and_so_is_what_needs_it() {
+fn a_disabled_node_and_its_successors_are_skipped() {
     let mut document = workflow(
         "w",
         &[("a", "core.noop", json!({})), ("b", "core.noop", json!({})), ("c", "core.noop", json!({}))],
@@ -144,7 +144,7 @@ fn a_disabled_node_is_skipped_and_so_is_what_needs_it() {
 }
 
 #[test]
-fn nodes_begin_by_level_and_then_by_id() {
+fn nodes_start_by_level_and_then_by_id() {
     let nodes = ["z", "m", "a", "k", "b"].map(|id| (id, "core.noop", json!({})));
     let document = workflow("w", &nodes, &[("z", "a"), ("m", "k"), ("a", "b"), ("k", "b")]);
     let mut world = World::new(&[document]);
@@ -171,7 +171,7 @@ fn looping(limit: u64) -> Value {
 }
 
 #[test]
-fn a_loop_goes_round_and_then_on() {
+fn a_loop_iterates_and_then_continues() {
     let mut world = World::new(&[looping(5)]);
     world.create("w");
     let begun: Vec<_> =
@@ -182,7 +182,7 @@ fn a_loop_goes_round_and_then_on() {
 }
 
 #[test]
-fn a_loop_that_goes_round_too_often_is_not_entered_again() {
+fn a_loop_at_its_limit_is_not_restarted() {
     let mut world = World::new(&[looping(2)]);
     world.create("w");
     let limit = &world.find(EventKind::LoopbackLimit)[0].payload();
@@ -195,7 +195,7 @@ fn a_loop_that_goes_round_too_often_is_not_entered_again() {
 }
 
 #[test]
-fn a_supervisor_that_is_never_done_fails_the_run() {
+fn a_supervisor_that_never_terminates_fails_the_run() {
     let plan: Vec<Value> =
         (0..20).map(|_| json!({"kind": "next-worker", "nextWorkerIds": ["child"]})).collect();
     let nodes = [
@@ -212,18 +212,18 @@ fn a_supervisor_that_is_never_done_fails_the_run() {
             "cap.breached",
         ),
     ];
-    for (settings, configurable, code, told) in cases {
+    for (settings, configurable, code, kind) in cases {
         let mut document = workflow("w", &nodes, &[("s", "d"), ("d", "s")]);
         document["settings"] = settings;
         let mut world = World::new(&[document, child.clone()]);
         world.create_with("w", json!({}), configurable);
         assert_eq!(world.snapshot("r")["error"]["code"], code);
-        assert!(world.kinds().contains(&told), "{:?}", world.kinds());
+        assert!(world.kinds().contains(&kind), "{:?}", world.kinds());
     }
 }
 
 #[test]
-fn what_a_run_gives_is_what_its_ends_were_given() {
+fn the_outputs_of_a_run_are_those_of_its_end_nodes() {
     let mut document =
         workflow("w", &[("a", "core.identity", json!({})), ("end", "core.end", json!({}))], &[("a", "end")]);
     document["nodes"][0]["inputs"] = json!({"x": {"type": "static", "value": 1}});
@@ -257,8 +257,8 @@ fn a_run_of_five_thousand_nodes_is_one_decision() {
 }
 
 #[test]
-fn a_loop_does_not_enter_what_is_under_way() {
-    // `last` begins by `other` alone, while the first node of its loop still waits.
+fn a_loop_does_not_restart_active_nodes() {
+    // `other` alone starts `last`, while the first node of the loop still waits.
     let mut document = workflow(
         "w",
         &[

@@ -1,4 +1,4 @@
-//! The published schemas, where they are at hand.
+//! The published schemas, if they are available.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,19 +41,19 @@ fn read() -> Option<Schemas> {
         let mut schema: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         match name.as_str() {
-            // The payload adds members to a schema that is closed, as the specification's own text asks for.
+            // The text of the specification allows additional members that its schema refuses.
             "suspend-request.schema.json" => {
                 for member in ["runId", "nodeId", "interruptId", "requestedAt"] {
                     schema["properties"][member] = json!({"type": "string"});
                 }
             }
-            // The reducer `message` came later than the pattern.
+            // The reducer `message` is newer than the pattern.
             "channel-written-payload.schema.json" => {
                 schema["properties"]["reducer"]["pattern"] =
                     flow::definition::channel::REDUCER_PATTERN.into();
             }
             "run-event-payloads.schema.json" => {
-                // So did these.
+                // These are newer, too.
                 let kinds =
                     schema["$defs"]["capBreached"]["properties"]["kind"]["enum"].as_array_mut().unwrap();
                 for kind in ["dispatch-iterations", "decision-steps", "run-steps"] {
@@ -117,7 +117,7 @@ pub(crate) fn check_snapshot(snapshot: &Value) {
     }
 }
 
-/// What the protocol names under the prefixes that it keeps for itself.
+/// The event kinds that the protocol defines under its reserved prefixes.
 const RESERVED: [&str; 31] = [
     "run.started",
     "run.completed",
@@ -153,7 +153,7 @@ const RESERVED: [&str; 31] = [
 ];
 
 #[test]
-fn no_kind_of_event_is_invented_under_a_prefix_of_the_protocol() {
+fn no_event_kind_uses_a_reserved_prefix() {
     let prefixes = ["run.", "node.", "approval.", "clarification.", "cap.", "channel.", "replay."];
     for kind in flow::event::EventKind::WRITTEN {
         let kind = kind.as_str();

@@ -1,4 +1,4 @@
-//! Whatever comes, in whatever order: the laws of the log hold, and a replay repeats it.
+//! Random inputs in random order: the invariants of the log hold, and a replay repeats it.
 
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ fn happen(world: &mut World, happening: &Happening) {
         }
         Happening::Cancel => Input::Cancel { reason: None, by: Principal::new("me"), parent_run_id: None },
         Happening::Resolve(gate, answer) => {
-            // Most answers do not fit most gates, and are refused.
+            // Most answers are invalid for most gates, and are refused.
             let _ = world.resolve(GATES[*gate], answers()[*answer].clone());
             return;
         }
@@ -180,13 +180,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn the_laws_hold_whatever_happens(happenings in happenings(), retries in 0_u64..3, from in 0_usize..200) {
+    fn the_invariants_hold_for_any_inputs(happenings in happenings(), retries in 0_u64..3, from in 0_usize..200) {
         let mut world = world(retries);
         world.create("w");
         for happening in &happenings {
             happen(&mut world, happening);
         }
-        // Every decision was checked by the driver. A fork repeats them all.
+        // The driver checked every decision. A fork repeats them all.
         let run = world.run();
         let from = u64::try_from(from.min(run.events.len() - 1)).unwrap();
         let mut genesis = (*run.genesis).clone();
@@ -211,7 +211,7 @@ proptest! {
     }
 }
 
-/// Payloads with members that events read, some of them of the wrong type.
+/// Payloads with known members, some of them of the wrong type.
 fn payloads() -> impl Strategy<Value = Value> {
     let member = prop_oneof![
         Just(("childRunId", json!("c"))),
@@ -250,7 +250,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn a_log_that_nobody_wrote_folds_and_can_be_gone_on_with(
+    fn an_arbitrary_log_can_be_folded_and_continued(
         facts in prop::collection::vec((0_usize..60, 0_usize..14, any::<u32>(), payloads()), 0..40),
         happenings in happenings(),
     ) {
@@ -270,7 +270,7 @@ proptest! {
             for (name, value) in members.as_object().unwrap() {
                 let mut other = payload.clone();
                 other.insert(name.clone(), value.clone());
-                // What the kind does not take was never recorded.
+                // An invalid payload cannot be recorded.
                 if EventData::read(kind.clone(), other.clone()).is_ok() {
                     payload = other;
                 }

@@ -1,4 +1,4 @@
-//! Work of nodes that waits for somebody in its middle.
+//! Nodes that wait for an interrupt during their effect.
 
 use std::collections::BTreeSet;
 
@@ -9,29 +9,33 @@ use flow::run::RunStatus;
 use flow::state::RunError;
 use serde_json::{Value, json};
 
-use crate::driver::{PACK_TYPE, World, told, workflow};
+use crate::driver::{PACK_TYPE, World, report, workflow};
 
-/// The host says that the work of a node waits for somebody.
+/// Reports that the effect of a node waits for an interrupt.
 pub(crate) fn waits(world: &mut World, node_id: &str, ordinal: u32, asked: Value) {
-    let told = vec![
-        told(EventKind::VariableChanged, &json!({"name": "seen", "next": ordinal})),
-        told(EventKind::InterruptRequested, &asked),
+    let reports = vec![
+        report(EventKind::VariableChanged, &json!({"name": "seen", "next": ordinal})),
+        report(EventKind::InterruptRequested, &asked),
     ];
     let outcome = Ok(json!({"kept by the host": true}));
-    world.give("r", Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, reports: told, outcome }).unwrap();
+    world
+        .give("r", Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, reports, outcome })
+        .unwrap();
 }
 
-/// The host says what came of the work of a node.
+/// Reports the result of the effect of a node.
 pub(crate) fn done(world: &mut World, node_id: &str, ordinal: u32, outcome: Result<Value, RunError>) {
-    let told = Vec::new();
-    world.give("r", Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, reports: told, outcome }).unwrap();
+    let reports = Vec::new();
+    world
+        .give("r", Input::ActivityDone { node_id: NodeId::new(node_id), ordinal, reports, outcome })
+        .unwrap();
 }
 
 fn custom() -> Value {
     json!({"kind": "custom", "data": {"customKind": "pick", "payload": {"of": [1, 2]}}})
 }
 
-/// A run whose only node is of a pack, and asked the host for its work.
+/// A run whose only node is of a pack, with its effect requested.
 fn world() -> World {
     let mut world = World::new(&[workflow("w", &[("n", PACK_TYPE, json!({}))], &[])]);
     world.create("w");
@@ -39,7 +43,7 @@ fn world() -> World {
     world
 }
 
-/// The resumption of the last thing that was asked of the host, and the identity under which it was asked.
+/// The resumption and the id of the last requested effect.
 fn last(world: &World) -> (Option<Resumption>, EffectId) {
     let activity = world.activities.last().unwrap();
     let ActivityRequest::Call(call) = &activity.request else { panic!("a call") };
@@ -47,7 +51,7 @@ fn last(world: &World) -> (Option<Resumption>, EffectId) {
 }
 
 #[test]
-fn work_that_waits_suspends_its_node_and_goes_on_with_the_answer() {
+fn an_effect_that_waits_suspends_its_node_and_continues_with_the_answer() {
     let mut world = world();
     let (none, first) = last(&world);
     assert_eq!(none, None);
@@ -85,12 +89,12 @@ fn work_that_waits_suspends_its_node_and_goes_on_with_the_answer() {
 }
 
 #[test]
-fn work_may_wait_again_and_each_part_has_an_identity_of_its_own() {
+fn an_effect_may_wait_again_and_each_part_has_its_own_id() {
     let mut world = world();
     let mut identities = BTreeSet::from([last(&world).1]);
     for round in 0..3 {
         waits(&mut world, "n", round, custom());
-        // A part that was told twice, because it was asked for twice, is told in vain.
+        // The second result of a part that was requested twice is ignored.
         waits(&mut world, "n", round, custom());
         world.resolve("n", json!({"round": round})).unwrap();
         waits(&mut world, "n", round, custom());
@@ -105,7 +109,7 @@ fn work_may_wait_again_and_each_part_has_an_identity_of_its_own() {
 }
 
 #[test]
-fn a_stop_at_any_moment_asks_again_for_the_part_that_is_under_way() {
+fn a_restart_at_any_time_requests_the_current_part_again() {
     let mut world = world();
     waits(&mut world, "n", 0, custom());
     world.give("r", Input::Recover).unwrap();
@@ -117,7 +121,7 @@ fn a_stop_at_any_moment_asks_again_for_the_part_that_is_under_way() {
 }
 
 #[test]
-fn an_answer_while_the_run_is_paused_is_given_when_it_goes_on() {
+fn an_answer_to_a_paused_run_is_passed_on_resume() {
     let mut world = world();
     waits(&mut world, "n", 0, custom());
     world.give("r", Input::Pause { reason: None, policy: DrainPolicy::Immediate }).unwrap();
@@ -128,7 +132,7 @@ fn an_answer_while_the_run_is_paused_is_given_when_it_goes_on() {
 }
 
 #[test]
-fn nobody_answers_in_time_and_nobody_waits_for_what_was_cancelled() {
+fn interrupts_of_effects_time_out_and_end_with_their_run() {
     let mut world = world();
     waits(&mut world, "n", 0, json!({"kind": "custom", "data": {"customKind": "x"}, "timeoutMs": 100}));
     world.pass(100);
@@ -142,7 +146,7 @@ fn nobody_answers_in_time_and_nobody_waits_for_what_was_cancelled() {
 }
 
 #[test]
-fn an_approval_that_is_refused_or_overdue_is_for_the_work_to_judge() {
+fn a_node_gets_rejected_and_timed_out_approvals() {
     for (answer, expected) in [(Some(json!({"action": "reject"})), "reject"), (None, "reject")] {
         let mut world = world();
         waits(&mut world, "n", 0, json!({"kind": "approval", "timeoutMs": 100}));
@@ -156,7 +160,7 @@ fn an_approval_that_is_refused_or_overdue_is_for_the_work_to_judge() {
 }
 
 #[test]
-fn an_answer_is_held_to_the_schema_that_the_work_asks_for() {
+fn an_answer_must_match_the_schema_that_the_node_requested() {
     let mut world = world();
     let mut asked = custom();
     asked["resumeSchema"] = json!({"required": ["picked"]});
@@ -167,7 +171,7 @@ fn an_answer_is_held_to_the_schema_that_the_work_asks_for() {
 }
 
 #[test]
-fn what_is_no_interrupt_fails_the_node_and_repeats_nothing_of_it() {
+fn an_invalid_interrupt_fails_the_node_and_is_not_quoted() {
     let wrong = [
         json!({}),
         json!({"kind": "secret-kind"}),
@@ -186,7 +190,7 @@ fn what_is_no_interrupt_fails_the_node_and_repeats_nothing_of_it() {
         waits(&mut world, "n", 0, asked.clone());
         assert_eq!(world.snapshot("r")["error"]["code"], "validation_error", "{asked}");
         let failed = format!("{:?}", world.find(EventKind::NodeFailed));
-        let told = failed.replace("one of approval, clarification", "");
-        assert!(!told.contains("secret-kind") && !told.contains("\"secret\""), "{asked}: {failed}");
+        let message = failed.replace("one of approval, clarification", "");
+        assert!(!message.contains("secret-kind") && !message.contains("\"secret\""), "{asked}: {failed}");
     }
 }

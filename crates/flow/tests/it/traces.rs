@@ -1,4 +1,4 @@
-//! Traces: what a log says in the words of OpenTelemetry.
+//! Traces: the log of a run as OpenTelemetry spans.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::driver::{START, World, workflow};
 
-/// A trace in words: each span below its parent, with its time and its end.
+/// A trace as text: each span below its parent, with its times and its status.
 fn picture(spans: &[Span]) -> Vec<String> {
     fn below(spans: &[Span], parent: Option<u64>, depth: usize, lines: &mut Vec<String>) {
         for span in spans.iter().filter(|span| span.parent_id == parent) {
@@ -43,7 +43,7 @@ fn traced(world: &World, run_id: &str) -> Vec<Span> {
 }
 
 #[test]
-fn a_run_its_nodes_and_its_questions_are_spans() {
+fn a_run_its_nodes_and_its_interrupts_are_spans() {
     let gate = json!({"title": "May we?", "actions": ["accept", "reject"]});
     let document = workflow(
         "w",
@@ -80,7 +80,7 @@ fn a_run_its_nodes_and_its_questions_are_spans() {
 }
 
 #[test]
-fn each_attempt_and_each_round_is_a_span_and_failures_have_their_code() {
+fn each_attempt_and_each_iteration_is_a_span_and_failures_have_their_code() {
     let mut document = workflow("w", &[("effect", "core.conformance.side-effect", json!({}))], &[]);
     document["nodes"][0]["settings"] = json!({"maxRetries": 1});
     let mut world = World::new(&[document]);
@@ -100,7 +100,7 @@ fn each_attempt_and_each_round_is_a_span_and_failures_have_their_code() {
 }
 
 #[test]
-fn a_child_is_below_the_node_that_started_it_and_a_caller_above_the_run() {
+fn the_parent_of_a_child_run_is_its_node_and_the_parent_of_a_run_is_its_caller() {
     let parent = workflow("w", &[("call", "core.subWorkflow", json!({"workflowId": "child"}))], &[]);
     let child = workflow("child", &[("work", "core.noop", json!({}))], &[]);
     let mut world = World::new(&[parent, child]);
@@ -128,11 +128,15 @@ fn a_child_is_below_the_node_that_started_it_and_a_caller_above_the_run() {
 
     let unsampled = TraceParent { sampled: false, ..caller };
     genesis.trace = Some(unsampled);
-    assert_eq!(spans(&genesis, None, &world.runs[child_id].events), [], "whoever traces chose not to");
+    assert_eq!(
+        spans(&genesis, None, &world.runs[child_id].events),
+        [],
+        "the caller does not sample the trace"
+    );
 }
 
 #[test]
-fn a_fork_has_what_it_did_itself_and_a_link_to_its_source() {
+fn a_fork_has_its_own_spans_and_a_link_to_its_source() {
     let document =
         workflow("w", &[("a", "core.noop", json!({})), ("b", "core.noop", json!({}))], &[("a", "b")]);
     let mut world = World::new(&[document]);
@@ -157,7 +161,7 @@ fn a_fork_has_what_it_did_itself_and_a_link_to_its_source() {
 }
 
 #[test]
-fn what_is_told_of_cost_is_told_by_names_and_nothing_else_of_the_data_is() {
+fn only_allowed_cost_attributes_are_in_a_trace() {
     let attrs = json!({
         "openwop.cost.usd": 0.25, "openwop.cost.tokens.input": 12, "openwop.cost.prompt": "CANARY", "other": "CANARY",
     });
@@ -171,7 +175,7 @@ fn what_is_told_of_cost_is_told_by_names_and_nothing_else_of_the_data_is() {
 }
 
 #[test]
-fn a_long_log_has_a_trace_of_bounded_size() {
+fn the_trace_of_a_long_log_is_limited() {
     let document = workflow("w", &[("a", "core.noop", json!({}))], &[]);
     let mut world = World::new(&[document]);
     world.create("w");
@@ -193,7 +197,7 @@ fn a_long_log_has_a_trace_of_bounded_size() {
 }
 
 #[test]
-fn the_record_of_a_run_that_nobody_traces_says_nothing_of_traces() {
+fn the_genesis_of_a_run_without_a_trace_does_not_mention_traces() {
     let document = workflow("w", &[("a", "core.noop", json!({}))], &[]);
     let world = World::new(&[document]);
     let genesis = world.genesis("r", "w", json!({}), json!({}));

@@ -1,4 +1,4 @@
-//! Triggers by messages: which are taken, and what a run has of its message.
+//! Message triggers: which are valid, and what their runs get.
 
 use flow::definition::{Capabilities, Definition, ServedSurfaces, SourceKind};
 use flow::engine::Input;
@@ -46,14 +46,14 @@ fn queue(config: &Value) -> Value {
 }
 
 #[test]
-fn a_trigger_says_what_it_listens_to_or_its_node_does() {
+fn a_trigger_or_its_node_names_the_source() {
     let stream = json!({"stream": "log", "fromBeginning": true, "maxAttempts": 2, "retryDelayMs": 5});
     let triggers = json!([
         {"id": "a", "type": "event", "nodeId": "take"},
         {"id": "b", "type": "event", "eventType": "stream.record", "nodeId": "follow", "enabled": false},
         {"id": "c", "type": "event", "eventType": "queue.message", "config": {"topic": "other", "inputs": {"n": "/payload/count"}}},
         {"id": "d", "type": "event", "eventType": "stream.record", "config": stream},
-        {"id": "e", "type": "event", "eventType": "somebody.elses"},
+        {"id": "e", "type": "event", "eventType": "acme.other"},
         {"id": "f", "type": "manual", "nodeId": "take"},
     ]);
     let definition = Definition::check(&workflow(&triggers), &SERVED).unwrap();
@@ -83,7 +83,7 @@ fn a_trigger_says_what_it_listens_to_or_its_node_does() {
 }
 
 #[test]
-fn only_the_node_of_a_trigger_reads_as_a_group_of_consumers() {
+fn only_the_node_of_a_trigger_can_have_a_consumer_group() {
     let cases = [("core.messaging.consume", "topic"), ("core.messaging.stream-subscribe", "stream")];
     for (type_id, named_by) in cases {
         let mut document = workflow(&json!([]));
@@ -92,10 +92,11 @@ fn only_the_node_of_a_trigger_reads_as_a_group_of_consumers() {
         for triggers in [json!([]), json!([{"id": "m", "type": "manual", "nodeId": "follow"}])] {
             document["triggers"] = triggers;
             let problems = Definition::check(&document, &SERVED).unwrap_err();
-            let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            let messages: Vec<_> = problems.iter().map(ToString::to_string).collect();
             assert!(
-                told.len() == 1 && told[0].starts_with("/nodes/1/config/consumerGroup: only a trigger"),
-                "{told:?}"
+                messages.len() == 1
+                    && messages[0].starts_with("/nodes/1/config/consumerGroup: only a trigger"),
+                "{messages:?}"
             );
         }
         document["triggers"] = json!([{"id": "t", "type": "event", "nodeId": "follow", "enabled": false}]);
@@ -105,7 +106,7 @@ fn only_the_node_of_a_trigger_reads_as_a_group_of_consumers() {
 }
 
 #[test]
-fn a_trigger_by_messages_needs_a_queue_and_no_other_surface() {
+fn a_message_trigger_requires_only_the_queue_surface() {
     let triggers =
         json!([{"id": "t", "type": "event", "eventType": "stream.record", "config": {"stream": "s"}}]);
     let mut document = workflow(&triggers);
@@ -116,13 +117,13 @@ fn a_trigger_by_messages_needs_a_queue_and_no_other_surface() {
         ..Capabilities::OURS
     };
     assert!(Definition::check(&document, &with(&["queueBus"])).is_ok());
-    let problems = Definition::check(&document, &with(&["kv", "sql", "nobody's"])).unwrap_err();
+    let problems = Definition::check(&document, &with(&["kv", "sql", "unknown"])).unwrap_err();
     assert_eq!(problems[0].required_capability, Some("queueBus.stream.supported"));
 }
 
-/// Finding 2 of the current suite: triggers that nothing serves were registered and never fired, without a word.
+/// Finding 2 of the current suite: triggers that the host does not support were registered and silently never fired.
 #[test]
-fn a_trigger_that_would_never_fire_is_refused_unless_it_is_disabled_or_was_there_before() {
+fn an_unsupported_trigger_is_refused_unless_it_is_disabled_or_was_registered_before() {
     let cases = [
         ("schedule", json!({"cron": "* * * * *"}), "scheduling.supported"),
         ("webhook", json!({}), "triggerBridge.supported"),
@@ -157,7 +158,7 @@ fn a_trigger_that_would_never_fire_is_refused_unless_it_is_disabled_or_was_there
 }
 
 #[test]
-fn a_workflow_that_is_not_active_listens_to_nothing() {
+fn an_inactive_workflow_does_not_listen() {
     for (member, value) in
         [("status", json!("draft")), ("status", json!("archived")), ("isActive", json!(false))]
     {
@@ -169,7 +170,7 @@ fn a_workflow_that_is_not_active_listens_to_nothing() {
 }
 
 #[test]
-fn what_is_wrong_with_a_trigger_is_told_with_its_place() {
+fn problems_of_triggers_are_reported_with_their_location() {
     let long = "q".repeat(253);
     let cases: [(Value, &str); 17] = [
         (json!([queue(&json!({}))]), "/triggers/0/config/topic: required"),
@@ -233,8 +234,9 @@ fn what_is_wrong_with_a_trigger_is_told_with_its_place() {
     ];
     for (triggers, expected) in cases {
         let problems = Definition::check(&workflow(&triggers), &SERVED).unwrap_err();
-        let told = problems.iter().map(ToString::to_string).any(|problem| problem.starts_with(expected));
-        assert!(told, "{expected}: {problems:?}");
+        let is_reported =
+            problems.iter().map(ToString::to_string).any(|problem| problem.starts_with(expected));
+        assert!(is_reported, "{expected}: {problems:?}");
     }
     let one = |n: usize| json!({"id": format!("t{n}"), "type": "event", "eventType": "queue.message", "config": {"topic": format!("q{n}")}});
     let sixteen: Vec<_> = (0..16).map(one).collect();
@@ -248,7 +250,7 @@ fn what_is_wrong_with_a_trigger_is_told_with_its_place() {
 }
 
 #[test]
-fn a_trigger_is_refused_where_nothing_serves_messages() {
+fn a_message_trigger_is_refused_without_a_queue() {
     for (kind, config, flag) in [
         ("queue.message", json!({"topic": "a"}), "queueBus.supported"),
         ("stream.record", json!({"stream": "a"}), "queueBus.stream.supported"),
@@ -274,7 +276,7 @@ fn inputs(config: &Value, payload: Value) -> Value {
 }
 
 #[test]
-fn inputs_are_what_the_author_says_or_the_variables_in_the_message() {
+fn inputs_come_from_the_mapping_or_from_variables_in_the_message() {
     let plain = json!({"topic": "a"});
     assert_eq!(inputs(&plain, json!({"n": 1, "s": "x", "other": true})), json!({"n": 1, "s": "x"}));
     assert_eq!(inputs(&plain, json!("text")), json!({}));
@@ -286,9 +288,9 @@ fn inputs_are_what_the_author_says_or_the_variables_in_the_message() {
 }
 
 proptest! {
-    /// Waits grow, and never beyond their bound.
+    /// Delays grow up to their maximum.
     #[test]
-    fn a_refused_message_waits_longer_every_time(delay in 1_u64..=600_000, attempts in 0_u64..=200) {
+    fn a_refused_message_waits_longer_after_each_attempt(delay in 1_u64..=600_000, attempts in 0_u64..=200) {
         let config = json!({"topic": "a", "retryDelayMs": delay});
         let definition = Definition::check(&workflow(&json!([queue(&config)])), &SERVED).unwrap();
         let trigger = &definition.triggers[0];
@@ -298,7 +300,7 @@ proptest! {
 }
 
 #[test]
-fn the_node_of_the_trigger_gives_the_message_and_the_run_says_what_started_it() {
+fn the_node_of_the_trigger_outputs_the_message_and_the_run_records_its_trigger() {
     let mut document = workflow(&json!([{"id": "t", "type": "event", "nodeId": "take"}]));
     document["nodes"].as_array_mut().unwrap().remove(1);
     document["edges"].as_array_mut().unwrap().remove(1);
@@ -331,6 +333,6 @@ fn the_node_of_the_trigger_gives_the_message_and_the_run_says_what_started_it() 
         json!({"id": "t", "eventType": "queue.message", "source": "orders", "messageId": "m-7"})
     );
     let ended = events.last().unwrap();
-    assert_eq!(ended.kind(), EventKind::RunCompleted, "nobody had to be asked for a message");
+    assert_eq!(ended.kind(), EventKind::RunCompleted, "the message needs no effect");
     assert_eq!(ended.payload()["outputs"], json!({"payload": {"total": 5}}));
 }

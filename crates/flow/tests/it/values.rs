@@ -1,4 +1,4 @@
-//! Variables, ports, channels and what is hidden of them.
+//! Variables, ports, channels and masking.
 
 use flow::event::EventKind;
 use flow::event::wire::RawEvent;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::driver::{World, rewrite, workflow};
 
 #[test]
-fn ports_and_where_their_values_come_from() {
+fn the_sources_of_inputs() {
     let cases = [
         (json!({"type": "static", "value": [1]}), Some(json!([1]))),
         (json!({"type": "variable", "variableName": "v"}), Some(json!(7))),
@@ -43,7 +43,7 @@ fn ports_and_where_their_values_come_from() {
 }
 
 #[test]
-fn the_value_of_a_variable_and_its_changes() {
+fn variables_and_their_changes() {
     let nodes = [
         ("a", "core.setVariable", json!({"name": "x", "value": 1})),
         ("b", "core.setVariable", json!({"variableName": "x", "value": 2})),
@@ -60,7 +60,7 @@ fn the_value_of_a_variable_and_its_changes() {
     assert_eq!(world.run().state.node(2).outputs["value"], 2);
 }
 
-/// Runs writes to a declared channel, ten milliseconds apart, and gives its value or the error's code.
+/// Writes to a declared channel, ten milliseconds apart, and returns its value or the error code.
 fn written(channel: Value, writes: &[Value]) -> Result<Value, String> {
     let mut nodes = Vec::new();
     let ids: Vec<String> = (0..writes.len() * 2).map(|place| format!("n{place:02}")).collect();
@@ -85,7 +85,7 @@ fn written(channel: Value, writes: &[Value]) -> Result<Value, String> {
     }
 }
 
-/// When the first write of [`written`] is made.
+/// The time of the first write of [`written`].
 const START_TEXT: &str = "2026-10-26T07:33:20.000Z";
 
 #[test]
@@ -172,7 +172,7 @@ fn reducers() {
 }
 
 #[test]
-fn a_channel_that_is_closed_to_a_node_says_to_whom_it_is_open() {
+fn the_error_of_a_restricted_channel_names_the_allowed_side() {
     let writes = ("core.channelWrite", json!({"channelName": "c", "value": 1}));
     let reads = ("core.getVariable", json!({"name": "c"}));
     for ((kind, config), access, side) in [
@@ -188,16 +188,16 @@ fn a_channel_that_is_closed_to_a_node_says_to_whom_it_is_open() {
         let mut world = World::new(&[document]);
         world.create("w");
         let error = &world.snapshot("r")["error"];
-        let told = side.map(
+        let expected = side.map(
             |side| json!({"channel": "c", "requestedBy": {"nodeId": "n", "typeId": kind}, "allowed": side}),
         );
-        assert_eq!(error.get("details"), told.as_ref(), "{kind} {access}: {error}");
+        assert_eq!(error.get("details"), expected.as_ref(), "{kind} {access}: {error}");
         assert_eq!(error.get("code").is_some(), side.is_some());
     }
 }
 
 #[test]
-fn a_write_is_combined_as_its_event_says_and_recorded_as_it_was_made() {
+fn the_reducer_of_the_event_applies_and_the_original_write_is_recorded() {
     let nodes = [
         ("a", "core.channelWrite", json!({"channelName": "c", "value": {"x": 1}})),
         ("b", "core.channelWrite", json!({"channelName": "c", "value": {"y": 2}})),
@@ -226,7 +226,7 @@ fn a_write_is_combined_as_its_event_says_and_recorded_as_it_was_made() {
 }
 
 #[test]
-fn a_channel_is_no_variable() {
+fn a_channel_cannot_be_set_as_a_variable() {
     for (kind, config) in
         [("core.setVariable", json!({"name": "c", "value": 1})), ("core.identity", json!({}))]
     {
@@ -240,7 +240,7 @@ fn a_channel_is_no_variable() {
 }
 
 #[test]
-fn what_is_sensitive_is_hidden_in_every_way() {
+fn sensitive_values_are_masked_everywhere() {
     let hashed = "sha256:45927c047588610b0b3ac2314a5207f0a2d608beaf140e34c003521acf2825a1";
     let modes = [
         ("mask", Some(json!("[REDACTED]"))),
@@ -267,18 +267,18 @@ fn what_is_sensitive_is_hidden_in_every_way() {
         assert_eq!(world.run().state.variables["word"], "open sesame", "nodes see it");
         let run = world.run();
         let mask = Mask::of(&run.definition);
-        let told = run.events.iter().map(|event| match &mask {
+        let shown = run.events.iter().map(|event| match &mask {
             Some(mask) => format!("{:?}", mask.shown(event)),
             None => format!("{event:?}"),
         });
-        let told: String = told.collect();
-        assert_eq!(told.contains("open sesame"), mode == "passthrough", "{mode}");
+        let shown: String = shown.collect();
+        assert_eq!(shown.contains("open sesame"), mode == "passthrough", "{mode}");
         assert_eq!(snapshot.to_string().contains("open sesame"), mode == "passthrough", "{mode}");
     }
 }
 
 #[test]
-fn an_answer_that_a_node_gives_as_something_sensitive_is_hidden_in_the_log_too() {
+fn answers_that_become_sensitive_outputs_are_masked_in_the_log() {
     let questions = json!({"questions": [{"id": "q", "question": "The word?"}]});
     let gate = json!({"actions": ["accept", "edit-accept"]});
     let edited = json!({"action": "edit-accept", "editedArtifactData": {"word": "open sesame"}, "comment": "open sesame"});
@@ -304,10 +304,10 @@ fn an_answer_that_a_node_gives_as_something_sensitive_is_hidden_in_the_log_too()
                 EventKind::ApprovalReceived,
             ];
             for event in run.events.iter().filter(|event| answered.contains(&event.kind())) {
-                let told = mask.as_ref().map_or_else(|| RawEvent::from(event), |mask| mask.shown(event));
-                crate::schemas::check_shown(&told);
+                let shown = mask.as_ref().map_or_else(|| RawEvent::from(event), |mask| mask.shown(event));
+                crate::schemas::check_shown(&shown);
                 assert_ne!(
-                    format!("{told:?}").contains("open sesame"),
+                    format!("{shown:?}").contains("open sesame"),
                     hidden,
                     "{type_id}: {}",
                     event.kind()
@@ -318,7 +318,7 @@ fn an_answer_that_a_node_gives_as_something_sensitive_is_hidden_in_the_log_too()
 }
 
 #[test]
-fn names_of_credentials_are_not_shown() {
+fn credential_references_are_not_shown() {
     let mut world = World::new(&[workflow("w", &[("a", "core.noop", json!({}))], &[])]);
     world.create_with(
         "w",
@@ -329,7 +329,7 @@ fn names_of_credentials_are_not_shown() {
 }
 
 #[test]
-fn the_copy_of_a_channel_among_the_variables_keeps_up() {
+fn the_variable_copy_of_a_channel_is_updated() {
     let ids: Vec<String> = (0..6).map(|place| format!("n{place}")).collect();
     let write = |place: usize| json!({"channelName": "c", "value": place, "ttlMs": 25});
     let delay = || json!({"ms": 20});

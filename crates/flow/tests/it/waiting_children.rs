@@ -1,4 +1,4 @@
-//! Runs whose children wait for people: what they show, and how their time is counted.
+//! Runs whose children wait for people: their status, and how their time counts.
 
 use flow::engine::Input;
 use flow::event::EventKind;
@@ -28,7 +28,7 @@ fn child_of(world: &World, workflow_id: &str) -> RunId {
     world.children().into_iter().find(|(id, _)| *id == *workflow_id).unwrap().1
 }
 
-/// Finding 3 of the current suite: a parent looked busy while its child waited for a person.
+/// Finding 3 of the current suite: a parent had the status `running` while its child waited for a person.
 #[test]
 fn a_parent_shows_what_its_child_waits_for() {
     let question = json!({"questions": [{"id": "q", "question": "?"}]});
@@ -55,9 +55,9 @@ fn a_parent_shows_what_its_child_waits_for() {
     }
 }
 
-/// Finding 3: a parent that has something to do of its own is running, even while a run below it waits.
+/// Finding 3: a parent with other active nodes is running, even while a child waits.
 #[test]
-fn a_parent_that_works_is_running_whatever_its_child_waits_for() {
+fn a_parent_with_active_nodes_is_running_whatever_its_child_waits_for() {
     let nodes = [
         ("call", "core.subWorkflow", json!({"workflowId": "child"})),
         ("beside", "core.delay", json!({"ms": 100})),
@@ -80,16 +80,16 @@ fn a_parent_that_works_is_running_whatever_its_child_waits_for() {
     assert_eq!((world.status(), child_statuses(&world)), (RunStatus::Running, vec!["running".to_owned()]));
     world.pass(50);
     assert_eq!(world.status(), RunStatus::Completed);
-    let told: Vec<_> = world
+    let statuses: Vec<_> = world
         .find(EventKind::NodeDispatched)
         .iter()
         .map(|event| event.payload().get("childStatus").cloned())
         .collect();
     let status = |text: &str| Some(json!(text));
-    assert_eq!(told, [None, status("waiting-approval"), status("running"), status("completed")]);
+    assert_eq!(statuses, [None, status("waiting-approval"), status("running"), status("completed")]);
 }
 
-/// Finding A5 through a child: an approval in a sub-workflow over a holiday does not end the parent.
+/// Finding A5 for children: an approval in a sub-workflow that takes long does not time out the parent.
 #[test]
 fn time_in_which_only_a_child_waits_for_a_person_does_not_count() {
     let mut parent = workflow(
@@ -110,9 +110,9 @@ fn time_in_which_only_a_child_waits_for_a_person_does_not_count() {
     assert_eq!(world.status(), RunStatus::Completed);
 }
 
-/// A host that stopped before the parent was told tells it at the next start, and says nothing twice.
+/// A host that stopped before it reported the status of a child reports it after the restart, and reports nothing twice.
 #[test]
-fn a_parent_that_was_not_told_is_told_after_a_restart() {
+fn an_unreported_child_status_is_recorded_after_a_restart() {
     let mut world = World::new(&[calls("w", "child"), gated("child")]);
     world.create("w");
     let run = world.runs.get_mut("r").unwrap();
@@ -126,9 +126,9 @@ fn a_parent_that_was_not_told_is_told_after_a_restart() {
     assert_eq!(world.run().events.len(), count, "who only waits was not interrupted by the stop");
 }
 
-/// What comes while the parent is paused is let pass, and asked for again when it goes on.
+/// A status that changes while the parent is paused is ignored, and requested again on resume.
 #[test]
-fn a_paused_parent_learns_what_its_child_waits_for_when_it_goes_on() {
+fn a_paused_parent_records_what_its_child_waits_for_on_resume() {
     let child = workflow(
         "child",
         &[("first", "core.delay", json!({"ms": 10})), ("gate", "core.approvalGate", json!({}))],
@@ -144,9 +144,9 @@ fn a_paused_parent_learns_what_its_child_waits_for_when_it_goes_on() {
     assert_eq!(world.status(), RunStatus::WaitingApproval);
 }
 
-/// A node whose child waits for a person does nothing, so a pause that drains does not wait for the person.
+/// A node whose child waits for a person is not being executed, so a draining pause does not wait for the person.
 #[test]
-fn a_pause_does_not_wait_for_a_person_below() {
+fn a_pause_does_not_wait_for_a_person_in_a_child() {
     let mut world = World::new(&[calls("w", "child"), gated("child")]);
     world.create("w");
     let policy = flow::engine::DrainPolicy::DrainCurrentNode;

@@ -1,4 +1,4 @@
-//! The runs that are recorded.
+//! The recorded scenarios.
 
 use flow::engine::{Deliverable, DrainPolicy, GuideResult, Input};
 use flow::id::{NodeId, Principal, WorkflowId};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::driver::{World, workflow};
 
-/// A run to record: its name, the workflows, and what happens.
+/// A run to record: its name, its workflows, and its inputs.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) world: fn() -> World,
@@ -186,7 +186,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Child runs that are kept beside their parent: its scenario, the folder, and the workflow of the child.
+/// Child runs that are recorded separately: the scenario of the parent, the folder, and the workflow of the child.
 pub(super) const CHILDREN: &[(&str, &str, &str)] =
     &[("sub-workflow", "sub-workflow-child", "doubled"), ("cancel-cascade", "cancel-cascade-child", "waits")];
 
