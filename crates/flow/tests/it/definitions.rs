@@ -18,7 +18,7 @@ fn fixtures() -> Option<PathBuf> {
 /// The fixtures that require models, packs, prompts, memory or peers.
 const REFUSED: [&str; 21] = [
     "conformance-a2a-task-roundtrip core.a2a.invoke",
-    "conformance-agent-channel-dispatch /nodes/0/agent/channel: channels of agents are not served here",
+    "conformance-agent-channel-dispatch /nodes/0/agent/channel: channels of agents are not supported by this host",
     "conformance-agent-memory-cross-tenant core.identity",
     "conformance-agent-memory-redaction core.identity",
     "conformance-agent-memory-roundtrip core.identity",
@@ -79,34 +79,34 @@ fn conformance_workflows_are_valid_unless_they_require_unsupported_capabilities(
 fn problems_are_reported_with_their_location() {
     type Change = fn(&mut Value);
     let cases: [(&str, Change, &str); 24] = [
-        ("no object", |w| *w = json!([]), ": a workflow is a JSON object"),
-        ("a foreign member", |w| w["nods"] = json!(1), "/nods: unknown; did you mean `nodes`?"),
+        ("not an object", |w| *w = json!([]), ": a workflow must be a JSON object"),
+        ("an unknown member", |w| w["nods"] = json!(1), "/nods: unknown; did you mean `nodes`?"),
         (
-            "an id of another form",
+            "an invalid id",
             |w| w["id"] = json!("Small"),
-            "/id: a lower-case letter, then lower-case letters, digits, `_` and `-`",
+            "/id: must be a lower-case letter, then lower-case letters, digits, `_` and `-`",
         ),
-        ("no nodes", |w| w["nodes"] = json!([]), "/nodes: 1 to 10000 items, and there are 0"),
-        ("nodes that are no list", |w| w["nodes"] = json!({}), "/nodes: expected a list"),
+        ("no nodes", |w| w["nodes"] = json!([]), "/nodes: must have 1 to 10000 items, but has 0"),
+        ("nodes that are not a list", |w| w["nodes"] = json!({}), "/nodes: expected a list"),
         ("a node that is not an object", |w| w["nodes"][1] = json!(7), "/nodes/1: expected an object"),
-        ("an id twice", |w| w["nodes"][1]["id"] = json!("a"), "/nodes/1/id: another node has this id"),
+        ("a duplicate id", |w| w["nodes"][1]["id"] = json!("a"), "/nodes/1/id: another node has this id"),
         (
             "an unknown type",
             |w| w["nodes"][1]["typeId"] = json!("core.nop"),
-            "/nodes/1/typeId: no node type of this name is served here; did you mean `core.noop`?",
+            "/nodes/1/typeId: unknown node type; did you mean `core.noop`?",
         ),
         (
             "no position",
             |w| w["nodes"][1]["position"] = json!({}),
-            "/nodes/1/position: `x` and `y`, two numbers",
+            "/nodes/1/position: must have the numbers `x` and `y`",
         ),
         (
-            "an edge from nowhere",
+            "an edge from an unknown node",
             |w| w["edges"][0]["sourceNodeId"] = json!("z"),
             "/edges/0/sourceNodeId: no node has this id",
         ),
         (
-            "an edge twice",
+            "a duplicate edge",
             |w| {
                 let again = w["edges"][0].clone();
                 w["edges"].as_array_mut().unwrap().push(again);
@@ -114,19 +114,19 @@ fn problems_are_reported_with_their_location() {
             "/edges/1/id: another edge has this id",
         ),
         (
-            "an edge to nowhere",
+            "an edge to an unknown node",
             |w| w["edges"][0]["targetNodeId"] = json!("z"),
             "/edges/0/targetNodeId: no node has this id",
         ),
         (
             "an unknown rule",
             |w| w["edges"][0]["triggerRule"] = json!("most"),
-            "/edges/0/triggerRule: one of all_success, any_success, all_complete, none_failed, any_failed",
+            "/edges/0/triggerRule: must be one of all_success, any_success, all_complete, none_failed, any_failed",
         ),
         (
-            "a condition of no type",
+            "a condition without a type",
             |w| w["edges"][0]["condition"] = json!({}),
-            "/edges/0/condition: `type` is one of expression, equals, notEquals, contains, regex",
+            "/edges/0/condition: `type` must be one of expression, equals, notEquals, contains, regex",
         ),
         (
             "an invalid expression",
@@ -134,7 +134,7 @@ fn problems_are_reported_with_their_location() {
             "/edges/0/condition: expected a value at byte 4",
         ),
         (
-            "a port from nowhere",
+            "a port from an unknown node",
             |w| {
                 w["nodes"][1]["inputs"] =
                     json!({"x": {"type": "connection", "nodeId": "z", "outputKey": "o"}});
@@ -142,39 +142,39 @@ fn problems_are_reported_with_their_location() {
             "/nodes/1/inputs/x: no node has the id `z`",
         ),
         (
-            "a port of no form",
+            "an invalid port",
             |w| w["nodes"][1]["inputs"] = json!({"x": 5}),
             "/nodes/1/inputs/x: expected an object with `type`",
         ),
         (
-            "a variable twice",
+            "a duplicate variable",
             |w| w["variables"] = json!([{"name": "v", "type": "string"}, {"name": "v", "type": "string"}]),
             "/variables/1/name: another variable has this name",
         ),
         (
             "an unknown reducer",
             |w| w["channels"] = json!({"c": {"reducer": "concat"}}),
-            "/channels/c/reducer: one of replace, append, merge, counter, votes, feedback, message, or vendor.<org>.<name>",
+            "/channels/c/reducer: must be one of replace, append, merge, counter, votes, feedback, message, or vendor.<org>.<name>",
         ),
         (
-            "an age for what does not age",
+            "a lifetime for a reducer without entries",
             |w| w["channels"] = json!({"c": {"reducer": "merge", "ttlMs": 5}}),
-            "/channels/c/ttlMs: only entries of append, votes and feedback age",
+            "/channels/c/ttlMs: allowed only for the reducers append, votes and feedback",
         ),
         (
-            "a trigger to nowhere",
+            "a trigger of an unknown node",
             |w| w["triggers"] = json!([{"id": "t", "type": "manual", "nodeId": "z"}]),
             "/triggers/0/nodeId: no node has this id",
         ),
         (
             "an invalid schema",
             |w| w["configurableSchema"] = json!({"type": 5}),
-            "/configurableSchema: no JSON Schema of 2020-12: ",
+            "/configurableSchema: invalid JSON Schema (2020-12): ",
         ),
         (
             "a negative limit",
             |w| w["settings"] = json!({"timeout": -1}),
-            "/settings/timeout: an integer from 0",
+            "/settings/timeout: must be an integer of at least 0",
         ),
         (
             "a join without parallel",
@@ -182,7 +182,7 @@ fn problems_are_reported_with_their_location() {
                 w["nodes"][0]["typeId"] = json!("core.dispatch");
                 w["nodes"][0]["config"] = json!({"joinPolicy": {"mode": "wait-all"}});
             },
-            "/nodes/0/config/joinPolicy: `joinPolicy` needs `fanOutPolicy: parallel`",
+            "/nodes/0/config/joinPolicy: `joinPolicy` requires `fanOutPolicy: parallel`",
         ),
     ];
     assert!(Definition::check(&workflow(), &Capabilities::OURS).is_ok());

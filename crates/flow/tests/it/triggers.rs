@@ -178,15 +178,21 @@ fn problems_of_triggers_are_reported_with_their_location() {
             json!([{"id": "t", "type": "event", "eventType": "queue.message"}]),
             "/triggers/0/config/topic: required",
         ),
-        (json!([queue(&json!({"topic": ""}))]), "/triggers/0/config/topic: a text of 1 to 252 characters"),
-        (json!([queue(&json!({"topic": long}))]), "/triggers/0/config/topic: a text of 1 to 252 characters"),
+        (
+            json!([queue(&json!({"topic": ""}))]),
+            "/triggers/0/config/topic: must be a string of 1 to 252 characters",
+        ),
+        (
+            json!([queue(&json!({"topic": long}))]),
+            "/triggers/0/config/topic: must be a string of 1 to 252 characters",
+        ),
         (
             json!([queue(&json!({"topic": "ü".repeat(200)}))]),
-            "/triggers/0/config/topic: a name of 1 to 252 bytes, and this has 400",
+            "/triggers/0/config/topic: must have 1 to 252 bytes, but has 400",
         ),
         (
             json!([queue(&json!({"topic": "a\u{0}b"}))]),
-            "/triggers/0/config/topic: a name without control characters, and this has U+0000",
+            "/triggers/0/config/topic: must not contain control characters, but contains U+0000",
         ),
         (
             json!([queue(&json!({"topic": "a", "tpic": "b"}))]),
@@ -198,7 +204,7 @@ fn problems_of_triggers_are_reported_with_their_location() {
         ),
         (
             json!([queue(&json!({"topic": "a", "maxAttempts": 0}))]),
-            "/triggers/0/config/maxAttempts: an integer from 1 to 100",
+            "/triggers/0/config/maxAttempts: must be an integer from 1 to 100",
         ),
         (
             json!([queue(&json!({"topic": "a", "inputs": {"z": "/payload"}}))]),
@@ -206,26 +212,26 @@ fn problems_of_triggers_are_reported_with_their_location() {
         ),
         (
             json!([queue(&json!({"topic": "a", "inputs": {"n": "/record/n"}}))]),
-            "/triggers/0/config/inputs/n: a JSON pointer that begins with `/payload` or is `/messageId`",
+            "/triggers/0/config/inputs/n: must be a JSON pointer that starts with `/payload` or is `/messageId`",
         ),
         (json!([queue(&json!([]))]), "/triggers/0/config: expected an object"),
         (
             json!([{"id": "t", "type": "event", "nodeId": "take", "config": {"topic": "a"}}]),
-            "/triggers/0/config/topic: the node of the trigger says this; leave it out here",
+            "/triggers/0/config/topic: already set in the node of the trigger; remove it here",
         ),
         (
             json!([{"id": "t", "type": "event", "eventType": "queue.message", "nodeId": "end"}]),
-            "/triggers/0/nodeId: the node of a `queue.message` is a `core.messaging.consume`",
+            "/triggers/0/nodeId: the node of a `queue.message` trigger must be a `core.messaging.consume`",
         ),
         (
             json!([{"id": "t", "type": "event", "eventType": "stream.record", "nodeId": "take"}]),
-            "/triggers/0/nodeId: the node of a `stream.record` is a `core.messaging.stream-subscribe`",
+            "/triggers/0/nodeId: the node of a `stream.record` trigger must be a `core.messaging.stream-subscribe`",
         ),
         (
             json!([queue(&json!({"topic": "a", "consumerGroup": "one"})), {
                 "id": "u", "type": "event", "eventType": "stream.record", "config": {"stream": "b", "consumerGroup": "one"},
             }]),
-            "/triggers/1/config/consumerGroup: another trigger of this workflow reads as this consumer",
+            "/triggers/1/config/consumerGroup: another trigger of this workflow has this consumer name",
         ),
         (
             json!([queue(&json!({"topic": "orders"})), {"id": "u", "type": "event", "nodeId": "take"}]),
@@ -245,7 +251,7 @@ fn problems_of_triggers_are_reported_with_their_location() {
     let problems = Definition::check(&workflow(&json!(seventeen)), &SERVED).unwrap_err();
     assert_eq!(
         problems[0].to_string(),
-        "/triggers/16/type: at most 16 triggers of a workflow listen to messages"
+        "/triggers/16/type: at most 16 triggers of a workflow can listen for messages"
     );
 }
 

@@ -326,7 +326,7 @@ async fn contracts_are_read_when_a_workflow_is_registered() {
     let mut other = workflow("other", &json!([["n", "core.noop", {}, {}]]), &json!([]), &json!([]));
     other["nodes"][0]["envelopeContract"] = json!({"accepts": []});
     let refused = host.runs.register(&caller("acme"), &other).await.unwrap_err();
-    assert!(format!("{refused:?}").contains("only nodes that ask a model"), "{refused:?}");
+    assert!(format!("{refused:?}").contains("allowed only on nodes that call a model"), "{refused:?}");
 }
 
 #[tokio::test]
