@@ -229,7 +229,7 @@ impl Turn<'_> {
         match judgement {
             Judgement::Asked => {
                 let fields = json!({"interruptId": open_id, "resumeValue": value, "by": by});
-                self.log(node, "somebody asked back", fields);
+                self.log(node, "a question is asked", fields);
             }
             Judgement::Voted(ballot) => {
                 self.record_vote(node, &ballot, value, None, asked);
