@@ -103,7 +103,7 @@ pub enum Change {
     FinishActivity {
         /// The layer-2 identity.
         id: EffectId,
-        /// What came of it, as JSON.
+        /// The result of the effect, as JSON.
         outcome: Bytes,
     },
     /// An artifact of a run.
@@ -113,8 +113,8 @@ pub enum Change {
         /// What it is, as JSON.
         document: Bytes,
     },
-    /// Other content for an artifact that is there, by somebody who has seen what it holds. The commit is refused when it holds
-    /// something else by now, or is not there.
+    /// Replaces the content of an existing artifact. The commit is refused if the artifact does not exist, or if its content is not the
+    /// expected one any more.
     ReplaceArtifact {
         run_id: RunId,
         artifact_id: ArtifactId,
@@ -259,7 +259,7 @@ pub enum CommitError {
     #[error("the effect was claimed before")]
     ActivityClaimed,
     /// The artifact holds something else than was seen, or is not there.
-    #[error("the artifact was changed by somebody else")]
+    #[error("the artifact was changed by another writer")]
     ArtifactChanged,
     /// There is no such subscription.
     #[error("there is no such subscription")]
@@ -315,7 +315,7 @@ pub struct RunFilter {
     pub status: Option<RunStatus>,
     pub workflow_id: Option<WorkflowId>,
     pub tag: Option<String>,
-    /// Those that wait for somebody, whatever for.
+    /// Runs that wait for a person or an external event.
     pub waiting: bool,
     /// Older than this place, as a list gave it.
     pub before: Option<u64>,
@@ -472,7 +472,7 @@ pub trait RunStore: Send + Sync + fmt::Debug {
     /// The recorded answer to a request.
     fn answer(&self, key: &AnswerKey) -> Read<Option<Answer>>;
 
-    /// Whether an effect was claimed, and what came of it: `Some(None)` is claimed and not finished.
+    /// Whether an effect was claimed, and its result: `Some(None)` means claimed and not finished.
     fn activity(&self, id: &EffectId) -> Read<Option<Option<Bytes>>>;
 
     /// An artifact of a run.
@@ -502,7 +502,7 @@ pub trait RunStore: Send + Sync + fmt::Debug {
     /// The entries of a tenant's audit log, both ends included.
     fn audit(&self, tenant: &Tenant, from: u64, to: u64, limit: usize) -> Read<Vec<AuditEntry>>;
 
-    /// Whether something was read that is not what was written. What is damaged stays so until somebody restores a copy.
+    /// Whether damaged data was read. It stays damaged until an operator restores a backup.
     fn is_damaged(&self) -> bool {
         false
     }

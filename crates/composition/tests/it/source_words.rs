@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use crate::documentation::repository;
 
 /// The crates that are checked. Add a crate once this test passes for it.
-const CLEAN: [&str; 11] = [
+const CLEAN: [&str; 12] = [
     "ai",
     "canon",
     "composition",
     "console",
     "disk",
+    "flow",
     "interlock",
     "outbound",
     "packs",
@@ -69,12 +70,14 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether `line` contains `phrase` as whole words.
+/// Whether `line` contains `phrase` as whole words. A phrase that is a complete string literal does not count: it is data, such as the name
+/// of a principal in a recorded log.
 fn contains(line: &str, phrase: &str) -> bool {
     line.match_indices(phrase).any(|(start, _)| {
         let before = line[..start].chars().next_back();
         let after = line[start + phrase.len()..].chars().next();
-        ![before, after].into_iter().flatten().any(char::is_alphanumeric)
+        let is_literal = (before, after) == (Some('"'), Some('"'));
+        !is_literal && ![before, after].into_iter().flatten().any(char::is_alphanumeric)
     })
 }
 
@@ -116,6 +119,8 @@ fn phrases_match_whole_words() {
         ("the untold story", "told", false),
         ("/// nobody", "nobody", true),
         ("recommend it", "mend it", false),
+        ("principal: \"somebody\",", "somebody", false),
+        ("\"somebody else\"", "somebody", true),
     ] {
         assert_eq!(contains(line, phrase), expected, "{line:?} {phrase:?}");
     }

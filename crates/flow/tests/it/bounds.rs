@@ -223,7 +223,7 @@ fn conversations_votes_and_pauses_are_limited_but_decisions_are_still_accepted()
         node_id: NodeId::new("n"),
         interrupt_id: None,
         resume_value: json!({"action": "accept", "voter": voter}),
-        by: Principal::new("somebody"),
+        by: Principal::new("alice"),
         grants: Vec::new(),
         via: Via::Key,
     };

@@ -299,7 +299,7 @@ fn a_decision_at_the_threshold_is_accepted() {
 #[test]
 fn a_token_cannot_answer_an_interrupt_that_requires_a_key() {
     let mut world = one("core.approvalGate", json!({"profile": "openwop-interrupt-auth-required"}));
-    let by_token = world.resolve_as("r", "n", json!({"action": "accept"}), "somebody", Via::Token);
+    let by_token = world.resolve_as("r", "n", json!({"action": "accept"}), "alice", Via::Token);
     assert!(matches!(by_token, Err(Refusal::Forbidden { .. })));
     world.resolve("n", json!({"action": "accept"})).unwrap();
 }
@@ -491,7 +491,7 @@ fn a_repeated_external_event_is_recognized_and_does_not_answer_the_next_interrup
             node_id: NodeId::new("n"),
             interrupt_id: Some(InterruptId::new(id)),
             resume_value: value.clone(),
-            by: Principal::new("somebody"),
+            by: Principal::new("alice"),
             grants: Vec::new(),
             via: Via::Token,
         };

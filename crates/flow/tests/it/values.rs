@@ -211,7 +211,7 @@ fn the_reducer_of_the_event_applies_and_the_original_write_is_recorded() {
     assert_eq!(
         (&second.payload()["value"], &second.payload()["reducer"]),
         (&json!({"y": 2}), &json!("merge")),
-        "what was written, and not what came of it"
+        "the written value, not the reduced one"
     );
     for (reducer, after) in
         [("replace", json!({"y": 2})), ("append", json!([{"y": 2}])), ("vendor.acme.deep", json!({"y": 2}))]

@@ -49,7 +49,7 @@ fn a_parent_shows_what_its_child_waits_for() {
         assert_eq!(world.snapshot("r")["currentNodeId"], "call");
         let leaf = world.runs.values().find(|run| run.genesis.workflow_id == "child").unwrap();
         let leaf = leaf.genesis.run_id.clone();
-        world.resolve_as(leaf.as_str(), "gate", answer, "somebody", Via::Key).unwrap();
+        world.resolve_as(leaf.as_str(), "gate", answer, "alice", Via::Key).unwrap();
         assert_eq!(world.status(), RunStatus::Completed, "{kind}");
         assert_eq!(child_statuses(&world), ["completed"]);
     }
@@ -76,7 +76,7 @@ fn a_parent_with_active_nodes_is_running_whatever_its_child_waits_for() {
     world.pass(100);
     assert_eq!(world.status(), RunStatus::WaitingApproval);
     let child = child_of(&world, "child");
-    world.resolve_as(child.as_str(), "gate", json!({"action": "accept"}), "somebody", Via::Key).unwrap();
+    world.resolve_as(child.as_str(), "gate", json!({"action": "accept"}), "alice", Via::Key).unwrap();
     assert_eq!((world.status(), child_statuses(&world)), (RunStatus::Running, vec!["running".to_owned()]));
     world.pass(50);
     assert_eq!(world.status(), RunStatus::Completed);
@@ -105,7 +105,7 @@ fn time_in_which_only_a_child_waits_for_a_person_does_not_count() {
     world.create("w");
     world.pass(100_000);
     let child = child_of(&world, "child");
-    world.resolve_as(child.as_str(), "gate", json!({"action": "accept"}), "somebody", Via::Key).unwrap();
+    world.resolve_as(child.as_str(), "gate", json!({"action": "accept"}), "alice", Via::Key).unwrap();
     world.pass(60);
     assert_eq!(world.status(), RunStatus::Completed);
 }
@@ -153,7 +153,7 @@ fn a_pause_does_not_wait_for_a_person_in_a_child() {
     world.give("r", Input::Pause { reason: None, policy }).unwrap();
     assert_eq!(world.status(), RunStatus::Paused);
     let child = child_of(&world, "child");
-    world.resolve_as(child.as_str(), "gate", json!({"action": "accept"}), "somebody", Via::Key).unwrap();
+    world.resolve_as(child.as_str(), "gate", json!({"action": "accept"}), "alice", Via::Key).unwrap();
     world.give("r", Input::Resume { reason: None }).unwrap();
     assert_eq!(world.status(), RunStatus::Completed);
 }
