@@ -42,8 +42,8 @@ fn pipeline(envelope: &Value) {
         assert_eq!(outcome["status"], verdict.outcome.status());
         let projection = project(&verdict, "node", RefusalMode::FailNode);
         assert!(!projection.events.is_empty());
-        let told = format!("{outcome} {:?} {}", projection.events, verdict.attributes(None));
-        assert!(!told.contains(SECRET), "{told}");
+        let shown = format!("{outcome} {:?} {}", projection.events, verdict.attributes(None));
+        assert!(!shown.contains(SECRET), "{shown}");
     }
 }
 

@@ -16,7 +16,7 @@ use canon::time::Timestamp;
 use canon::json;
 use flow::definition::{Capabilities, Definition, NodeType};
 use flow::id::{NodeId, Principal, RunId};
-use flow::engine::{Decision, DrainPolicy, Effect, GuideResult, Input, Limits, Report, Told, decide};
+use flow::engine::{Decision, DrainPolicy, Effect, GuideResult, Input, Limits, Report, Reported, decide};
 use flow::event::{Event, wire};
 use flow::interrupt::Via;
 use flow::run::{Genesis, RunStatus, SharedGenesis};
@@ -66,7 +66,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// A run, and what is still to be told to it.
+/// A run, and its pending inputs.
 struct Run<'d> {
     definition: &'d Definition,
     genesis: SharedGenesis,
@@ -165,7 +165,7 @@ impl Run<'_> {
                 Effect::Activity(activity) => Some(Input::ActivityDone {
                     node_id: activity.node_id,
                     ordinal: activity.ordinal,
-                    told: told(source)?,
+                    reports: reports(source)?,
                     outcome: if source.arbitrary()? { Ok(json!({"count": 1})) } else { Err(error()) },
                 }),
                 Effect::Guide(guide) => Some(Input::GuideEnded {
@@ -184,20 +184,20 @@ impl Run<'_> {
     }
 }
 
-/// What the work of a node did meanwhile.
-fn told(source: &mut Unstructured<'_>) -> Result<Vec<Told>> {
-    let mut told = Vec::new();
+/// The reports of an effect.
+fn reports(source: &mut Unstructured<'_>) -> Result<Vec<Reported>> {
+    let mut reports = Vec::new();
     for _ in 0..source.int_in_range(0..=3)? {
         let values = [json!(1), json!([1]), json!({"a": 1}), json!("x")];
         let value = source.choose(&values)?;
         let name = *source.choose(&["c", "conversation", "x"])?;
-        told.push(if source.arbitrary()? {
+        reports.push(if source.arbitrary()? {
             Report::WriteChannel { channel: name.to_owned(), value: value.clone() }.into()
         } else {
             Report::SetVariable { name: name.to_owned(), value: value.clone() }.into()
         });
     }
-    Ok(told)
+    Ok(reports)
 }
 
 /// An answer to something that is asked.

@@ -4,7 +4,7 @@
 //! does not grow with the number of files. It changes only the index, which it refreshes if times
 //! have changed and bytes have not.
 //!
-//! # What is looked at
+//! # What is checked
 //! * [`Level::Stat`]: type, size, mode, mtime, ctime and inode number of everything; the bytes of
 //!   files that look different, and of files so new that they could have changed again without a
 //!   trace.

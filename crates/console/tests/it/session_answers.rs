@@ -19,7 +19,7 @@ fn proceed(guided: &Guided, reply: &Reply, intent: Intent) -> Reply {
 }
 
 #[tokio::test]
-async fn a_person_answers_in_the_console_and_the_agent_goes_on() {
+async fn a_person_answers_in_the_console_and_the_agent_continues() {
     let site = Site::open().await;
     site.flow(
         "release.json",

@@ -213,7 +213,7 @@ fn sources_that_violate_the_contract_are_refused() {
         ),
         ("panics", |_| panic!("a secret that is in no message"), Code::ResolveBadResponse),
         (
-            "goes on after it was stopped",
+            "continues after it was stopped",
             |sink| {
                 let first = put(sink, "../x", Content::Bytes(vec![1]));
                 for _ in 0..1000 {

@@ -30,9 +30,10 @@ fn texts(folder: &Path, skip: &[&str]) -> Vec<String> {
 /// Whether a text contains the name as a whole word.
 fn names(text: &str, code: Code) -> bool {
     let member = format!("{code:?}");
-    let goes_on = |next: Option<char>| next.is_some_and(|next| next.is_ascii_alphanumeric());
+    let is_letter_or_digit = |next: Option<char>| next.is_some_and(|next| next.is_ascii_alphanumeric());
     text.match_indices(&member).any(|(at, found)| {
-        !goes_on(text[..at].chars().next_back()) && !goes_on(text[at + found.len()..].chars().next())
+        !is_letter_or_digit(text[..at].chars().next_back())
+            && !is_letter_or_digit(text[at + found.len()..].chars().next())
     })
 }
 

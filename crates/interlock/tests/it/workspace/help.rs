@@ -14,18 +14,18 @@ fn examples(help: &str) -> Vec<String> {
     let (_, below) = help.split_once("Examples:\n").expect("there are examples");
     let lines = below.lines().take_while(|line| line.is_empty() || line.starts_with("  "));
     let mut commands: Vec<String> = Vec::new();
-    let mut goes_on = false;
+    let mut continues = false;
     for line in lines.filter(|line| line.starts_with("    ")) {
         let (part, more) = match line.strip_suffix('\\') {
             Some(part) => (part, true),
             None => (line, false),
         };
-        if goes_on {
+        if continues {
             commands.last_mut().expect("something went before").push_str(part);
         } else {
             commands.push(part.trim_start().to_owned());
         }
-        goes_on = more;
+        continues = more;
     }
     commands
 }
