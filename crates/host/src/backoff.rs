@@ -1,11 +1,11 @@
-//! Growing pauses between the attempts of work that no caller waits for.
+//! Growing delays between the attempts of background work.
 
 use std::time::Duration;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How often something failed so far. The caller that retries logs each attempt with its cause.
+/// Counts failed attempts. The caller logs each of them with its cause.
 pub(crate) struct Backoff {
     attempt: u32,
     pause: Duration,
@@ -16,7 +16,7 @@ impl Backoff {
         Self { attempt: 0, pause: FIRST_PAUSE }
     }
 
-    /// Counts an attempt that failed: its number, and how long to wait before the next.
+    /// Counts a failed attempt. Returns its number, and the delay before the next.
     pub(crate) fn failed(&mut self) -> (u32, Duration) {
         let pause = self.pause;
         self.attempt = self.attempt.saturating_add(1);
@@ -24,14 +24,14 @@ impl Backoff {
         (self.attempt, pause)
     }
 
-    /// [`Backoff::failed`], waiting as long as the other side asked for, within bounds.
+    /// Like [`Backoff::failed`], with the delay that the other side requested, up to the maximum.
     pub(crate) fn failed_until(&mut self, retry_after: Option<u64>) -> (u32, Duration) {
         let (attempt, pause) = self.failed();
         (attempt, retry_after.map_or(pause, Duration::from_secs).min(LONGEST_PAUSE))
     }
 }
 
-/// A pause in milliseconds, as the log has it.
+/// A delay in milliseconds, for the log.
 pub(crate) fn millis(pause: Duration) -> u64 {
     u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,13 +1,13 @@
-//! Errors for the log: with everything that caused them, and without what looks like a credential.
+//! Errors for the log: with all their causes, and without credentials.
 
 use std::error::Error;
 use std::fmt::Write as _;
 
-/// The id under which the log has a request. A client is given it with a failure of the host.
+/// The id of a request in the log. Clients receive it with an internal error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorrelationId(pub String);
 
-/// The longest line of causes, in bytes.
+/// The maximum length of a line of causes, in bytes.
 const MAX_BYTES: usize = 2048;
 
 /// An error and its sources, the outermost first, separated by colons.
@@ -16,10 +16,10 @@ pub fn causes(error: &(dyn Error + 'static)) -> String {
     let mut next = Some(error);
     while let Some(error) = next {
         // Some errors repeat their source in their own message.
-        let said = error.to_string();
-        if !line.ends_with(&said) {
+        let message = error.to_string();
+        if !line.ends_with(&message) {
             let separator = if line.is_empty() { "" } else { ": " };
-            let _ = write!(line, "{separator}{said}");
+            let _ = write!(line, "{separator}{message}");
         }
         if line.len() > MAX_BYTES {
             break;
@@ -37,17 +37,17 @@ mod tests {
     use crate::runs::Refusal;
 
     #[test]
-    fn a_refusal_is_logged_down_to_what_the_database_said() {
+    fn a_refusal_is_logged_with_the_error_of_the_database() {
         let refusal = Refusal::from(ReadError(Cause::new("database disk image is malformed")));
         let line = causes(&refusal);
         let expected = ": the store cannot be read: database disk image is malformed";
         assert!(line.starts_with("internal_error: ") && line.ends_with(expected), "{line}");
-        let told = format!("{} {:?}", refusal.message, refusal.details);
-        assert!(!told.contains("malformed"), "not for the caller");
+        let shown = format!("{} {:?}", refusal.message, refusal.details);
+        assert!(!shown.contains("malformed"), "not for the caller");
     }
 
     #[test]
-    fn credentials_are_left_out_and_the_line_has_an_end() {
+    fn credentials_are_removed_and_the_length_is_limited() {
         let key = format!("sk-ant-{}", "a1B2".repeat(12));
         let line = causes(&std::io::Error::other(format!("refused {key}")));
         assert!(!line.contains(&key), "{line}");

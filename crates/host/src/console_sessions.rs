@@ -1,9 +1,9 @@
-//! Sessions of the console that were ended before their time.
+//! Console sessions that were ended before they expired.
 //!
-//! A session is a signed cookie, and nothing is kept of it while it is good. What is kept is that one was ended: a list in memory and in one
-//! small file, so that a copy of the cookie opens nothing after a restart either. An entry goes when its session would have ended anyway.
-//! A key that signs out very often does not make the list grow: past `MAX_PER_KEY` entries all sessions of the key that began until
-//! then are ended with one entry.
+//! A session is a signed cookie, and an active session is not stored. Only ended sessions are stored: in memory and in one small file, so
+//! that a copied cookie stays invalid after a restart. An entry is removed when its session would have expired. A key that signs out very
+//! often does not grow the list: above `MAX_PER_KEY` entries, one entry ends all sessions of the key that started until
+//! then.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,30 +16,30 @@ use serde::{Deserialize, Serialize};
 use storage::disk::{Disk, DiskPath, MemoryDisk, RealDisk, publish, read};
 use tokio::sync::watch;
 
-/// How long a session is good, in milliseconds.
+/// The lifetime of a session, in milliseconds.
 pub const LIFETIME_MS: u64 = 12 * 60 * 60 * 1000;
 /// The folder in the data directory.
 const FOLDER: &str = "console";
 /// The file in it.
 const FILE: &str = "ended-sessions.json";
-/// How many ended sessions of one key are listed one by one.
+/// The maximum number of individually listed sessions per key.
 const MAX_PER_KEY: usize = 64;
-/// The largest file that is read.
+/// The maximum size of the file.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Which session it is.
+/// Identifies a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionName {
-    /// What its key is kept under.
+    /// The digest of its key.
     pub key: Digest,
     /// The digest of its cookie.
     pub cookie: Digest,
     pub began: Timestamp,
-    /// When it ends by itself.
+    /// When it expires.
     pub ends: Timestamp,
 }
 
-/// The sessions that were ended before their time.
+/// The sessions that were ended before they expired.
 pub struct EndedSessions {
     disk: Arc<dyn Disk>,
     list: Mutex<List>,
@@ -48,15 +48,15 @@ pub struct EndedSessions {
     changes: watch::Sender<u64>,
 }
 
-/// What the file holds.
+/// The contents of the file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct List {
     version: u32,
-    /// Until when each ended session would have been good, by key and by the digest of its cookie.
+    /// When each ended session would have expired, by key and by the digest of its cookie.
     #[serde(default)]
     ended: BTreeMap<Digest, BTreeMap<Digest, u64>>,
-    /// Keys all of whose sessions are ended that began until a moment.
+    /// Keys whose sessions are all ended that started until a point in time.
     #[serde(default)]
     ended_until: BTreeMap<Digest, EndedUntil>,
     /// The same for every key.
@@ -66,9 +66,9 @@ struct List {
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct EndedUntil {
-    /// The last moment at which a session began that is ended.
+    /// The latest start of an ended session.
     began: u64,
-    /// When the last of those sessions would have ended.
+    /// When the last of these sessions would have expired.
     ends: u64,
 }
 
@@ -90,8 +90,8 @@ impl List {
         }
     }
 
-    /// Forgets what would have ended by itself.
-    fn forget(&mut self, now: Timestamp) {
+    /// Removes the entries of sessions that have expired by now.
+    fn remove_expired(&mut self, now: Timestamp) {
         for ended in self.ended.values_mut() {
             ended.retain(|_, ends| *ends > now.0);
         }
@@ -102,12 +102,12 @@ impl List {
 }
 
 impl EndedSessions {
-    /// Those of a data directory. Where the list is there and cannot be read, nobody knows who signed out: every session that began
-    /// until now is taken for ended, and the error says why.
+    /// The ended sessions of a data directory. If the list exists but cannot be read, it is unknown who signed out: all sessions that started
+    /// until now count as ended, and the error is returned.
     pub fn open(data_dir: &Path, now: Timestamp) -> (Self, Option<io::Error>) {
         match Self::load(data_dir) {
             Ok((disk, mut list)) => {
-                list.forget(now);
+                list.remove_expired(now);
                 (Self::with(disk, list), None)
             }
             Err(error) => {
@@ -119,7 +119,7 @@ impl EndedSessions {
         }
     }
 
-    /// A list that nothing is left of when the process ends.
+    /// A list that is not stored.
     pub fn in_memory() -> Self {
         Self::with(Arc::new(MemoryDisk::default()), List::default())
     }
@@ -145,14 +145,14 @@ impl EndedSessions {
         self.list().contains(session)
     }
 
-    /// Ends a session. It is over at once, and on the disk when this returns.
+    /// Ends a session, immediately and durably.
     ///
     /// # Errors
-    /// Those of the disk. The session is over in this process all the same.
+    /// The list could not be stored. The session is nevertheless ended in this process.
     pub fn end(&self, session: SessionName, now: Timestamp) -> io::Result<()> {
         {
             let mut list = self.list();
-            list.forget(now);
+            list.remove_expired(now);
             list.add(session, now);
         }
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
@@ -165,7 +165,7 @@ impl EndedSessions {
         publish(&*self.disk, &folder, &format!("{FILE}.{}.tmp", self.disk.unique()), FILE, &bytes)
     }
 
-    /// Waits until a session was ended.
+    /// Waits until a session is ended.
     pub async fn ended(&self, session: &SessionName) {
         let mut changes = self.changes.subscribe();
         while !self.contains(session) {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_ended_stays_ended_after_a_restart_until_it_would_have_ended_anyway() {
+    fn an_ended_session_stays_ended_after_a_restart_until_it_expires() {
         let folder = TempDir::new().unwrap();
         let (one, two) = (session("k", "one", 10), session("k", "two", 10));
         let before = EndedSessions::open(folder.path(), Timestamp(20)).0;
@@ -202,11 +202,11 @@ mod tests {
             assert!(ended.contains(&one) && !ended.contains(&two));
         }
         let later = EndedSessions::open(folder.path(), Timestamp(2000)).0;
-        assert!(later.list().ended.is_empty(), "nothing is kept that the clock has ended");
+        assert!(later.list().ended.is_empty(), "expired sessions are removed");
     }
 
     #[test]
-    fn a_key_that_signs_out_often_makes_no_long_list() {
+    fn a_key_that_signs_out_often_does_not_grow_the_list() {
         let ended = EndedSessions::in_memory();
         for round in 0..10 * MAX_PER_KEY {
             let began = u64::try_from(round).unwrap();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_cannot_be_read_ends_every_session_so_far() {
+    fn an_unreadable_list_ends_all_sessions_so_far() {
         let folder = TempDir::new().unwrap();
         std::fs::create_dir(folder.path().join(FOLDER)).unwrap();
         std::fs::write(folder.path().join(FOLDER).join(FILE), "{").unwrap();

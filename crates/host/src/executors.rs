@@ -1,16 +1,16 @@
-//! What nodes may use of the host: surfaces, models, tools of other servers, modules of packs.
+//! Executes nodes that use the host: surfaces, models, tools of other servers, modules of packs.
 //!
-//! The engine asks for the work of a node as one effect under one identity. Here it is done, and what came of it goes back with all
-//! that happened meanwhile. [`crate::runs`] claims the identity before and records the outcome after, in one commit with the events that
-//! follow; so work whose outcome was recorded is never done again. Work that was claimed and not recorded, because the host
-//! ended in between, is *again*: what is safe to repeat is repeated, and what is not fails with `effect_outcome_unknown`, because
-//! nobody can know whether it happened.
+//! The engine requests the execution of a node as one effect with one id. An executor performs it and returns the result, with reports of
+//! everything that happened. [`crate::runs`] claims the id before, and records the result after, in one commit with the resulting
+//! events. An effect with a recorded result is therefore never executed again. An effect that was claimed but has no recorded result,
+//! because the host stopped in between, is executed *again* if it is idempotent. Otherwise it fails with `effect_outcome_unknown`, because
+//! it is unknown whether it happened.
 //!
 //! ```text
-//!  Effect::Activity ─► claim ─► Executors::perform ─┬─ surface: once, its store remembers the identity
-//!                                               ├─ module of a pack: no effect of its own, so again is the same
-//!                                               ├─ model, or an agent with one: never again on its own, each call and each tool under its own identity
-//!                                               └─ tool: never again, unless it only reads
+//!  Effect::Activity ─► claim ─► Executors::perform ─┬─ surface: idempotent, its store remembers the id
+//!                                               ├─ module of a pack: has no effects of its own, so it is idempotent
+//!                                               ├─ model, or an agent with one: each call and each tool has its own id and is never repeated
+//!                                               └─ tool: never repeated, unless it only reads
 //!                      record, events, outputs ◄┘  one commit
 //! ```
 
@@ -51,14 +51,14 @@ use self::models::Models;
 use self::modules::Modules;
 pub use self::progress::{Listener, Recording};
 
-/// What a host lets nodes use. What is absent is not served, and workflows that need it are refused.
+/// What a host offers to nodes. Workflows that need something absent are refused.
 #[derive(Clone, Default)]
 pub struct Options {
     /// Storage, databases, files and messages.
     pub surfaces: Option<Arc<Surfaces>>,
-    /// The types of nodes that packs bring.
+    /// The node types of packs.
     pub modules: Option<Modules>,
-    /// The agents that packs bring.
+    /// The agents of packs.
     pub agents: Option<Agents>,
     pub models: Option<Models>,
     /// Other MCP servers.
@@ -66,70 +66,70 @@ pub struct Options {
 }
 
 impl Options {
-    /// What agents may use for tools.
+    /// What agents may use as tools.
     fn tool_context(&self) -> ToolContext<'_> {
         ToolContext { servers: self.mcp.as_ref(), surfaces: self.surfaces.as_deref() }
     }
 }
 
-/// What a host lets nodes use. Cheap to clone.
+/// What a host offers to nodes. Cheap to clone.
 #[derive(Clone)]
 pub struct Executors {
     options: Arc<Options>,
 }
 
-/// The work of one node.
+/// A request to execute one node.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
-    /// For whom.
+    /// The tenant of the run.
     pub tenant: &'a Tenant,
     pub run_id: &'a RunId,
     pub node_id: &'a NodeId,
-    /// The identity under which it is done at most once.
+    /// The id of the effect.
     pub invocation: &'a EffectId,
-    /// Whether it may have been done before: it was claimed, and nothing was recorded.
+    /// Whether the effect may have been executed before: it was claimed, and no result was recorded.
     pub again: bool,
     pub now: Timestamp,
-    /// What to do.
+    /// The node, with its configuration and inputs.
     pub call: &'a NodeCall,
-    /// What was kept of the work that this goes on with, where it waited for somebody.
+    /// The data that the effect stored before it waited for an interrupt, if this continues one.
     pub kept: Option<&'a Value>,
-    /// Where parts of it are written down.
+    /// Records parts of the effect.
     pub ledger: &'a dyn Ledger,
-    /// Who is told what happens meanwhile.
+    /// Receives progress reports.
     pub listener: &'a dyn Listener,
 }
 
-/// What came of the work.
+/// The result of executing a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Performed {
-    /// What happened meanwhile, in order.
+    /// What happened during the execution, in order.
     pub told: Vec<Reported>,
-    /// What the node gives, or why it fails.
+    /// The outputs of the node, or its error.
     pub outcome: Result<Value, RunError>,
 }
 
 impl Performed {
-    /// Nothing but an outcome.
+    /// A result without reports.
     pub const fn plain(outcome: Result<Value, RunError>) -> Self {
         Self { told: Vec::new(), outcome }
     }
 
-    /// Whether the work waits for somebody.
+    /// Whether the node waits for an interrupt.
     fn waits(&self) -> bool {
         self.told.last().is_some_and(|told| matches!(told.report, Report::Ask(_)))
     }
 }
 
-/// What happened, from its members. Where they are not what their kind needs, a line of the log says so in its place: an event that
-/// cannot be read back would make its whole run unreadable.
-fn told(kind: EventKind, payload: Map<String, Value>) -> Reported {
+/// A report, from its kind and payload. An invalid payload becomes a log line instead: an event that cannot be decoded would make its
+/// whole run unreadable.
+fn report(kind: EventKind, payload: Map<String, Value>) -> Reported {
     Reported::read(kind, payload).unwrap_or_else(|error| {
         Reported::event(LogAppended {
             content_trust: None,
             fields: None,
             level: "error".into(),
-            message: format!("something that happened was not recorded: {error}"),
+            message: format!("an event was not recorded: {error}"),
             node_id: None,
         })
     })
@@ -142,18 +142,18 @@ impl fmt::Debug for Executors {
 }
 
 impl Executors {
-    /// What these options allow.
+    /// The executors with these options.
     pub fn new(options: Options) -> Self {
         Self { options: Arc::new(options) }
     }
 
-    /// The same with other packs: which ones can be served depends on what else there is.
+    /// The executors with other packs. Which packs are usable depends on the other options.
     #[must_use]
     pub fn with_packs(&self, modules: Modules, agents: Agents) -> Self {
         Self::new(Options { modules: Some(modules), agents: Some(agents), ..(*self.options).clone() })
     }
 
-    /// What is served, beyond what the engine does itself.
+    /// The capabilities of the engine, extended by those of the executors.
     pub fn widen(&self, capabilities: &Capabilities) -> Capabilities {
         let models = self.options.models.as_ref().is_some_and(Models::is_served);
         Capabilities {
@@ -179,58 +179,58 @@ impl Executors {
         self.options.models.as_ref()
     }
 
-    /// What is wrong with the nodes of a workflow, beyond what the engine can see.
+    /// Problems of a workflow's nodes that only the host can detect.
     pub fn problems(&self, definition: &Definition) -> Vec<Problem> {
         let models = self.options.models.as_ref();
         let mut found =
             models.map(|models| models.problems_of_defaults(&definition.document)).unwrap_or_default();
         found.extend(models.map(|models| models.contract_problems(definition)).unwrap_or_default());
         let has_servers = self.options.mcp.as_ref().is_some_and(|servers| !servers.is_empty());
-        for (place, node) in definition.nodes.iter().enumerate() {
+        for (index, node) in definition.nodes.iter().enumerate() {
             if !has_servers
                 && models.is_some_and(|models| models.wants_tool(node.type_id(), &node.raw_config))
             {
-                let message = "a tool of another MCP server is called here, and the settings name no server";
+                let message = "this node calls a tool of another MCP server, but the settings name no server under `mcp.servers`";
                 found.push(Problem {
                     offending_type_id: Some(node.type_id().to_owned()),
                     node_id: Some(node.id.clone()),
                     required_capability: Some("mcp.supported"),
-                    ..Problem::at(format!("/nodes/{place}/config/mcp"), message)
+                    ..Problem::at(format!("/nodes/{index}/config/mcp"), message)
                 });
             }
         }
-        for (place, node) in definition.nodes.iter().enumerate() {
+        for (index, node) in definition.nodes.iter().enumerate() {
             if let (Some(_), Some(pin)) = (&self.options.agents, &node.agent) {
-                found.extend(pin_problems(pin, &format!("/nodes/{place}/agent")));
+                found.extend(pin_problems(pin, &format!("/nodes/{index}/agent")));
             }
-            let mut tell = |pointer: &str, message: String| {
+            let mut add = |pointer: &str, message: String| {
                 found.push(Problem {
                     offending_type_id: Some(node.type_id().to_owned()),
                     node_id: Some(node.id.clone()),
-                    ..Problem::at(format!("/nodes/{place}/config{pointer}"), message)
+                    ..Problem::at(format!("/nodes/{index}/config{pointer}"), message)
                 });
             };
             if let Some(models) = &self.options.models {
                 for problem in models.problems(node.type_id(), &node.raw_config) {
-                    tell(&problem.pointer, problem.message);
+                    add(&problem.pointer, problem.message);
                 }
             }
             if let (Some(agents), NodeType::Called(CalledType::AgentsRun)) = (&self.options.agents, node.kind)
             {
                 for (pointer, message) in agents::run::problems(agents, self.options.tool_context(), node) {
-                    tell(pointer, message);
+                    add(pointer, message);
                 }
             }
         }
         found
     }
 
-    /// The types of nodes that packs bring.
+    /// The node types of packs.
     pub fn modules(&self) -> Option<&Modules> {
         self.options.modules.as_ref()
     }
 
-    /// The agents that packs bring.
+    /// The agents of packs.
     pub fn agents(&self) -> Option<&Agents> {
         self.options.agents.as_ref()
     }
@@ -240,7 +240,7 @@ impl Executors {
         self.options.mcp.as_ref()
     }
 
-    /// Does the work of a node.
+    /// Executes a node.
     pub async fn perform(&self, asked: Asked<'_>) -> Performed {
         let Options { surfaces, modules, models, mcp, agents } = &*self.options;
         let called = CalledType::parse(&asked.call.type_id);
@@ -277,7 +277,7 @@ impl Executors {
     }
 }
 
-/// What is wrong with the agent that a node is pinned to.
+/// Problems of the agent that a node is pinned to.
 fn pin_problems(pin: &Value, path: &str) -> Vec<Problem> {
     let problems = packs::agents::AgentRef::read(pin).err();
     let problems = problems.iter().flat_map(packs::manifest::Problems::list);
@@ -286,10 +286,11 @@ fn pin_problems(pin: &Value, path: &str) -> Vec<Problem> {
         .collect()
 }
 
-/// The failure of a node whose type was served when its workflow was registered, and is not any more.
+/// The error of a node whose type was supported when its workflow was registered, and is not any more.
 pub(crate) fn not_served(type_id: &str) -> RunError {
-    let needs = CalledType::parse(type_id).map_or("its pack", |_| "a part of the host");
-    let message =
-        format!("`{type_id}` needs {needs} that is not there; serve it again, and fork the run from here");
+    let missing = CalledType::parse(type_id).map_or("its pack", |_| "a part of the host");
+    let message = format!(
+        "`{type_id}` requires {missing} that is not available; make it available again, and fork the run from here"
+    );
     RunError::of(FailureCode::CapabilityNotProvided, message)
 }

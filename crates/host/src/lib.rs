@@ -1,5 +1,5 @@
-//! The services: use cases that load facts through a port, call a pure decision, append what it
-//! gives, and answer. Nothing is decided here that a core could decide.
+//! The services. Each loads data through a port, calls a pure decision, appends its events, and replies. This crate makes no decision that a core
+//! could make.
 #![forbid(unsafe_code)]
 
 mod backoff;

@@ -1,17 +1,17 @@
-//! Parts of a front end that packs bring, and what they may ask of this host.
+//! User-interface plugins of packs, and the requests that they may make to this host.
 //!
-//! A plugin runs in a frame of an origin of its own, without anything of the page around it. All that it can do is to send messages
-//! of `ui-plugin/1`; the page hands each to [`dispatch()`], with the rights of whoever looks at the page.
+//! A plugin runs in a frame with its own origin and no access to the page around it. It can only send messages of the protocol
+//! `ui-plugin/1`. The page passes each message to [`dispatch()`], with the permissions of the person who views the page.
 //!
 //! ```text
-//!  plugin ─► page ─► read: closed shape ─► allowed: its list ∩ ours ─► the method ─► artifacts, through a port
-//!                        │ else nothing        │ else method_not_allowed
+//!  plugin ─► page ─► parse: closed shape ─► allowed: its list ∩ ours ─► the method ─► artifacts, through a port
+//!                        │ else ignored         │ else method_not_allowed
 //! ```
 //!
 //! # Invariants
-//! * A method that is not on both lists is never looked at further, whatever it is called.
-//! * No error says more than a code of the closed list and a sentence of ours: nothing of a caller, a cause or a secret.
-//! * A write that does not know what it replaces changes nothing.
+//! * A method that is not on both lists is refused without further processing.
+//! * An error contains only a code of the closed list and a fixed sentence: nothing of a caller, a cause or a secret.
+//! * A write without the current version changes nothing.
 
 pub mod artifacts;
 pub mod canary;
@@ -28,10 +28,10 @@ pub use self::dispatch::{Allowed, Answer, ArtifactError, Artifacts, Effect, Held
 pub use self::installed::{Plugin, PluginPack, Plugins};
 pub use self::message::{Malformed, Request};
 
-/// The largest entry of a plugin that is loaded, in bytes.
+/// The maximum size of the entry document of a plugin, in bytes.
 pub const MAX_ENTRY_BYTES: usize = 1 << 20;
 
-/// What a host that has plugins says of them.
+/// The discovery entry of a host that supports plugins.
 pub fn advertised() -> Value {
     json!({
         "supported": true,

@@ -1,21 +1,21 @@
-//! The clock and the source of entropy, which the cores never ask for themselves.
+//! The clock and the source of random bytes. The cores use neither directly.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Tells the time. Informational: nothing is ever ordered by it.
+/// The current time. It is informational: nothing is ordered by it.
 pub trait Clock: Send + Sync {
     /// Milliseconds since 1970.
     fn now_ms(&self) -> u64;
 }
 
-/// Gives bytes that nobody can guess.
+/// Provides unpredictable bytes.
 pub trait Entropy: Send + Sync {
     /// Fills `bytes`.
     ///
     /// # Errors
-    /// When the system has none to give.
+    /// The system cannot provide random bytes.
     fn fill(&self, bytes: &mut [u8]) -> std::io::Result<()>;
 }
 
@@ -40,7 +40,7 @@ impl Entropy for SystemEntropy {
     }
 }
 
-/// A clock that stands still until it is moved: for tests and reproducible runs.
+/// A clock that advances only on request: for tests and reproducible runs.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicU64);
 
@@ -50,7 +50,7 @@ impl ManualClock {
         Self(AtomicU64::new(now_ms))
     }
 
-    /// Moves it forward.
+    /// Advances the clock.
     pub fn advance(&self, by_ms: u64) {
         self.0.fetch_add(by_ms, Ordering::Relaxed);
     }
@@ -62,7 +62,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Bytes that follow from a seed: for tests and reproducible runs, never for keys that matter.
+/// Bytes that are derived from a seed: for tests and reproducible runs, never for real keys.
 #[derive(Debug)]
 pub struct SeededEntropy(Mutex<u64>);
 
@@ -88,18 +88,17 @@ impl Entropy for SeededEntropy {
         Ok(())
     }
 }
-/// Lets this process have as many files open as the system allows it, and says how many that are.
+/// Raises the limit of open files of this process to the maximum that the system allows, and returns it.
 ///
-/// Shells give a process fewer than it may have, because some programs once walked over all of them. A server has a file for
-/// each connection.
+/// Shells start processes with a lower limit than allowed, for historical reasons. A server needs a file for each connection.
 pub fn raise_open_files() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    /// What a process has where the system does not say.
+    /// The limit if the system does not report one.
     const USUAL: u64 = 1024;
     let limits = getrlimit(Resource::Nofile);
     let (Some(current), maximum) = (limits.current, limits.maximum) else { return USUAL };
     let wanted = maximum.unwrap_or(current);
-    // Some systems allow less than they say; then it stays as it is.
+    // Some systems allow less than they report. Then the limit stays unchanged.
     match setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
         Ok(()) => wanted,
         Err(_) => current,

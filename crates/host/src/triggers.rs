@@ -1,21 +1,21 @@
 //! Triggers: every message of a queue, and every record of a stream, starts one run.
 //!
-//! There is one *task* for each trigger of each workflow of each tenant. It waits for an event of its queue, and never polls.
+//! There is one *task* for each trigger of each workflow of each tenant. It waits for a notification of its queue and never polls.
 //!
 //! ```text
-//!  queue:   consume under a lease ─► create the run, claim the message ─► acknowledge ─► forget the claim
-//!                                         one commit of the store of runs
-//!  stream:  read behind the place ─► create the run, move the place
-//!                                         one commit of the store of runs
+//!  queue:   consume with a lease ─► create the run, claim the message ─► acknowledge ─► delete the claim
+//!                                         one commit of the run store
+//!  stream:  read after the position ─► create the run, move the position
+//!                                         one commit of the run store
 //! ```
 //!
-//! A message is acknowledged when its run is durable, and not before. Where the host dies in between, the message is handed over
-//! again; its claim says that it has its run, and it is acknowledged without another. A message whose run is refused waits a while, longer
-//! every time, and is a dead letter after as many attempts as its trigger allows. A host that has too much to do is waited for: that is no
+//! A message is acknowledged only after its run is durable. If the host crashes in between, the message is delivered again; its claim says that
+//! its run exists, and it is acknowledged without another run. A message whose run is refused is retried after increasing delays, and becomes a
+//! dead letter after the maximum number of attempts of its trigger. If the host is overloaded, the task waits; this does not count as an
 //! attempt.
 //!
-//! Registering a workflow again lets the tasks of triggers that changed finish what they hold, and puts others in their place. Handing
-//! over, claims and places belong to the queue and the store, so nothing is lost or doubled by that.
+//! When a workflow is registered again, the tasks of changed triggers finish their messages and are replaced. Deliveries, claims and positions
+//! are kept by the queue and the store, so no message is lost or processed twice.
 
 mod messages;
 mod records;
@@ -40,23 +40,23 @@ use crate::executors::Executors;
 use crate::runs::listeners::Listener;
 use crate::runs::{Refusal, Runs};
 
-/// How many workflows are looked up at once.
+/// The number of workflows per read.
 const PAGE: usize = 500;
-/// How long to wait after the store could not be read.
+/// The delay after the store could not be read.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// What a trigger does that people may want to know.
+/// What triggers report to the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TriggerEvent {
-    /// It listens from now on.
+    /// The trigger started to listen.
     Begun(TriggerName),
-    /// It does not listen any more.
+    /// The trigger stopped listening.
     Ended(TriggerName),
-    /// No run could be started for a message, and it was put aside.
+    /// No run could be started for a message, and the message became a dead letter.
     DeadLetter { trigger: TriggerName, message_id: String, reason: String },
 }
 
-/// The names of a trigger.
+/// Identifies a trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriggerName {
     pub tenant: Tenant,
@@ -66,13 +66,13 @@ pub struct TriggerName {
     pub source: String,
 }
 
-/// Called with what triggers do.
+/// Called with the events of triggers.
 pub type TriggerObserver = Arc<dyn Fn(TriggerEvent) + Send + Sync>;
 
-/// A task that is there, by tenant, workflow and trigger.
+/// Identifies a task: tenant, workflow and trigger.
 type Key = (Tenant, WorkflowId, String);
 
-struct Listening {
+struct RunningTask {
     listener: Listener,
     end: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -83,12 +83,12 @@ struct TriggerTasks {
     queue: Arc<dyn Queue>,
     signals: Arc<Signals>,
     observer: TriggerObserver,
-    listening: BTreeMap<Key, Listening>,
+    listening: BTreeMap<Key, RunningTask>,
 }
 
 impl Runs {
-    /// Starts the runs of messages, for ever. Ends when the host is drained, and every message that was held has its run, or is back in its
-    /// queue. To be called once, after [`Runs::recover`].
+    /// Starts runs for messages until the host is drained. When it returns, every received message has its run or is back in its queue. Call it
+    /// once, after [`Runs::recover`].
     pub async fn keep_listening(&self, observer: TriggerObserver) {
         let Some(surfaces) = self.executors().and_then(Executors::surfaces) else { return };
         let queue = Arc::clone(surfaces.queue());
@@ -96,10 +96,10 @@ impl Runs {
         let relay = tokio::spawn(Arc::clone(&signals).relay(queue.watch()));
         let mut tasks =
             TriggerTasks { runs: self.clone(), queue, signals, observer, listening: BTreeMap::new() };
-        tasks.look_at_all().await;
+        tasks.start_all().await;
         while !self.is_stopping() {
             tokio::select! {
-                changed = self.registered() => tasks.look_at(changed).await,
+                changed = self.registered() => tasks.update(changed).await,
                 () = self.stopped() => {}
             }
         }
@@ -109,15 +109,15 @@ impl Runs {
 }
 
 impl TriggerTasks {
-    /// Looks at every workflow that listens, at the start.
-    async fn look_at_all(&mut self) {
+    /// Starts the tasks of all workflows with triggers.
+    async fn start_all(&mut self) {
         let mut after: Option<(Tenant, WorkflowId)> = None;
         while !self.runs.is_stopping() {
             match self.runs.listening(after.as_ref(), PAGE) {
                 Ok(page) => {
                     let Some(last) = page.last() else { return };
                     after = Some(last.clone());
-                    self.look_at(page.into_iter().collect()).await;
+                    self.update(page.into_iter().collect()).await;
                 }
                 Err(refusal) => {
                     tracing::warn!(cause = causes(&refusal), "the triggers could not be read; retrying");
@@ -127,11 +127,11 @@ impl TriggerTasks {
         }
     }
 
-    /// Makes what listens what workflows say.
-    async fn look_at(&mut self, workflows: BTreeSet<(Tenant, WorkflowId)>) {
+    /// Starts and ends tasks so that they match the triggers of these workflows.
+    async fn update(&mut self, workflows: BTreeSet<(Tenant, WorkflowId)>) {
         let mut failed = false;
         for (tenant, workflow_id) in workflows {
-            if let Err(refusal) = self.look_at_one(&tenant, &workflow_id).await {
+            if let Err(refusal) = self.update_workflow(&tenant, &workflow_id).await {
                 let cause = causes(&refusal);
                 tracing::warn!(
                     tenant = tenant.as_str(),
@@ -148,32 +148,32 @@ impl TriggerTasks {
         }
     }
 
-    async fn look_at_one(&mut self, tenant: &Tenant, workflow_id: &WorkflowId) -> Result<(), Refusal> {
+    async fn update_workflow(&mut self, tenant: &Tenant, workflow_id: &WorkflowId) -> Result<(), Refusal> {
         let wanted = self.runs.listeners(tenant, workflow_id)?;
         let from = (tenant.to_owned(), workflow_id.to_owned(), String::new());
         let of_workflow = self.listening.range(from..);
         let of_workflow = of_workflow.take_while(|(key, _)| key.0 == *tenant && key.1 == *workflow_id);
-        let over =
-            of_workflow.filter(|(_, there)| !wanted.contains(&there.listener) || there.task.is_finished());
-        let over: Vec<Key> = over.map(|(key, _)| key.clone()).collect();
-        for key in over {
-            if let Some(there) = self.listening.remove(&key) {
-                self.end(there).await;
+        let outdated = of_workflow
+            .filter(|(_, running)| !wanted.contains(&running.listener) || running.task.is_finished());
+        let outdated: Vec<Key> = outdated.map(|(key, _)| key.clone()).collect();
+        for key in outdated {
+            if let Some(running) = self.listening.remove(&key) {
+                self.end(running).await;
             }
         }
         for listener in wanted {
             let key = (tenant.to_owned(), workflow_id.to_owned(), listener.trigger.id.clone());
             if !self.listening.contains_key(&key)
-                && let Some(begun) = self.begin(listener)
+                && let Some(running) = self.start(listener)
             {
-                self.listening.insert(key, begun);
+                self.listening.insert(key, running);
             }
         }
         Ok(())
     }
 
-    fn begin(&self, listener: Listener) -> Option<Listening> {
-        // Registration has seen to it that it is one.
+    fn start(&self, listener: Listener) -> Option<RunningTask> {
+        // Registration has validated the name of the tenant.
         let tenant = SurfaceTenant::new(listener.tenant.as_str()).ok()?;
         let is_stream = listener.trigger.kind == SourceKind::Stream;
         let topic = Topic { tenant: tenant.clone(), name: listener.trigger.source.clone(), is_stream };
@@ -184,7 +184,7 @@ impl TriggerTasks {
             observer: Arc::clone(&self.observer),
             tenant,
             listener: listener.clone(),
-            heard: self.signals.of(topic),
+            published: self.signals.subscribe(topic),
             ended,
         });
         (self.observer)(TriggerEvent::Begun(task.named()));
@@ -192,26 +192,26 @@ impl TriggerTasks {
             SourceKind::Queue => tokio::spawn(messages::listen(task)),
             SourceKind::Stream => tokio::spawn(records::listen(task)),
         };
-        Some(Listening { listener, end, task })
+        Some(RunningTask { listener, end, task })
     }
 
-    /// Waits until a task has done with what it holds.
-    async fn end(&self, there: Listening) {
-        there.end.send_replace(true);
-        // One that panicked holds nothing that does not come back by itself.
-        let _ = there.task.await;
-        let Listener { tenant, workflow_id, trigger } = there.listener;
+    /// Waits until a task has finished its messages.
+    async fn end(&self, running: RunningTask) {
+        running.end.send_replace(true);
+        // The messages of a task that panicked return to the queue when their leases expire.
+        let _ = running.task.await;
+        let Listener { tenant, workflow_id, trigger } = running.listener;
         let named = TriggerName { tenant, workflow_id, trigger_id: trigger.id, source: trigger.source };
         (self.observer)(TriggerEvent::Ended(named));
     }
 
     async fn end_all(&mut self) {
         let all = std::mem::take(&mut self.listening);
-        for there in all.values() {
-            there.end.send_replace(true);
+        for running in all.values() {
+            running.end.send_replace(true);
         }
-        for there in all.into_values() {
-            self.end(there).await;
+        for running in all.into_values() {
+            self.end(running).await;
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The workspaces that runs gave to agents, to look at: who has one, what was put there, and whether it still is.
+//! The workspaces that runs created for agents, for display: their owners, their planned contents, and drift.
 //!
-//! `workspaces/<run>/<node>/` in the data directory is the root of each. Names come from a request, so nothing is opened but below
-//! the handle of the folder, and no link is followed.
+//! The root of each is `workspaces/<run>/<node>/` in the data directory. Names come from requests, so everything is opened relative to the
+//! handle of that directory, without following links.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,21 +14,21 @@ use workspace::index::{Line, LineKind, Reader};
 use workspace::rooted::{self, Dir, Kind};
 use workspace::slot::STATE_DIR;
 
-/// How many folders of runs are looked at.
+/// The maximum number of run folders that are read.
 const MAX_RUNS: usize = 20_000;
-/// How many runs are asked about, whether somebody may see them, for one list.
-const MAX_ASKED: usize = 2_000;
-/// How many workspaces of one run are listed.
+/// The maximum number of runs whose visibility is checked for one list.
+const MAX_CHECKED: usize = 2_000;
+/// The maximum number of listed workspaces of one run.
 const MAX_NODES: usize = 100;
-/// How many lines of an index are read.
+/// The maximum number of index lines that are read.
 const MAX_LINES: usize = 5_000;
-/// How many paths of a plan are shown.
+/// The maximum number of displayed paths.
 const MAX_SHOWN: usize = 250;
-/// Up to so many files a page looks for drift unasked.
-const LOOKED_AT_UNASKED: u64 = 1_000;
-/// Up to so many files it looks when it is asked to.
-const LOOKED_AT_MOST: u64 = 100_000;
-/// How many drifts are shown.
+/// The maximum number of files for an automatic drift check.
+const MAX_FILES_AUTOMATIC: u64 = 1_000;
+/// The maximum number of files for a requested drift check.
+const MAX_FILES_REQUESTED: u64 = 100_000;
+/// The maximum number of displayed drifts.
 const MAX_DRIFTS: usize = 60;
 
 /// The workspaces of a data directory.
@@ -37,16 +37,16 @@ pub struct Workspaces {
     folder: PathBuf,
 }
 
-/// Some of the workspaces there are.
+/// A page of workspaces.
 #[derive(Debug)]
 pub struct WorkspaceList {
-    /// The workspaces, those of the run that was touched last first.
+    /// The workspaces, most recently changed runs first.
     pub workspaces: Vec<WorkspaceLine>,
-    /// How many runs come before.
+    /// The number of runs before this page.
     pub first: usize,
-    /// Whether there are more behind these.
+    /// Whether there are more after this page.
     pub has_more: bool,
-    /// Whether there are more folders than are looked at.
+    /// Whether there are more folders than are read.
     pub is_cut: bool,
 }
 
@@ -56,79 +56,79 @@ pub struct WorkspaceLine {
     pub run_id: String,
     /// The node of the run.
     pub node_id: String,
-    /// Its lease, with what that is now; nothing where nothing was applied, or what is wrong with it.
+    /// Its lease and the current state of it; `None` if nothing was applied.
     pub lease: Result<Option<(Lease, LeaseState)>, workspace::Error>,
 }
 
-/// A workspace as a page shows it.
+/// A workspace for display.
 #[derive(Debug)]
 pub struct WorkspaceLook {
-    /// The run and the node, and the lease.
+    /// The run, the node, and the lease.
     pub line: WorkspaceLine,
     pub root: PathBuf,
-    /// What the plan put where, by slot.
+    /// The planned contents by slot.
     pub slots: Vec<SlotLook>,
-    /// How many further paths are not shown.
+    /// The number of further paths.
     pub unshown: u64,
-    /// What is wrong with the index.
+    /// The problem of the index, if it has one.
     pub index_problem: Option<workspace::Error>,
-    /// Whether it still is what was applied.
+    /// Whether the contents are still as applied.
     pub drift: DriftLook,
 }
 
-/// A slot, and what the plan put there.
+/// A slot and its planned contents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlotLook {
-    /// Where, such as `/workspace/inputs`.
+    /// The path, for example `/workspace/inputs`.
     pub path: String,
-    /// What the agent may do there.
+    /// The permissions of the agent.
     pub mode: workspace::slot::Mode,
-    /// How many files it has.
+    /// The number of files.
     pub files: u64,
     pub bytes: u64,
-    /// The first of its paths, in order.
+    /// Its first paths, sorted.
     pub lines: Vec<PlacedLine>,
 }
 
-/// One path of a plan.
+/// A path of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedLine {
-    /// Its last name.
+    /// The last component.
     pub name: String,
-    /// How far it is below its slot, from 0.
+    /// The depth below the slot, starting at 0.
     pub depth: usize,
     pub kind: LineKind,
-    /// How many bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// The mount that put it there.
+    /// The mount that provides it.
     pub mount_key: Option<String>,
 }
 
-/// What is known of drift.
+/// The result of a drift check.
 #[derive(Debug)]
 pub enum DriftLook {
-    /// Nothing was applied, so there is nothing to compare with.
+    /// Nothing was applied, so there is nothing to compare.
     NothingApplied,
-    /// There is too much to look at unasked: so many files.
+    /// Too many files for an automatic check. Contains their number.
     OnRequest(u64),
-    /// There is too much to look at for a page: so many files, or more.
+    /// Too many files for any check of a page. Contains their minimum number.
     TooMuch(u64),
-    /// It was looked at, as closely as the file system knows. Only the worst sixty drifts are listed; the counts are of all.
+    /// The workspace was checked by file metadata. Only the worst 60 drifts are listed; the counts include all.
     Looked(Box<Report>),
-    /// It cannot be looked at.
+    /// The check failed.
     Failed(workspace::Error),
 }
 
 impl Workspaces {
-    /// The workspaces below a folder, which need not exist.
+    /// The workspaces below a folder, which may not exist.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    /// Some of the workspaces of runs that somebody may see: `limit` runs from the `first` on.
+    /// A page of workspaces of visible runs: `limit` runs, starting at `first`.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// The folder cannot be read.
     pub fn list(
         &self,
         is_visible: &dyn Fn(&str) -> bool,
@@ -149,9 +149,9 @@ impl Workspaces {
             })
             .collect();
         runs.sort_by(|left, right| right.0.cmp(&left.0).then_with(|| left.1.cmp(&right.1)));
-        list.is_cut |= runs.len() > MAX_ASKED;
+        list.is_cut |= runs.len() > MAX_CHECKED;
         let mut visible =
-            runs.iter().take(MAX_ASKED).map(|(_, run)| run).filter(|run| is_visible(run)).skip(first);
+            runs.iter().take(MAX_CHECKED).map(|(_, run)| run).filter(|run| is_visible(run)).skip(first);
         for run_id in visible.by_ref().take(limit) {
             let Ok(run) = folder.open_dir(run_id) else { continue };
             for (name, _) in run.names()?.into_iter().take(MAX_NODES) {
@@ -164,12 +164,12 @@ impl Workspaces {
         Ok(list)
     }
 
-    /// One workspace; nothing where there is none.
+    /// One workspace; `None` if it does not exist.
     ///
-    /// Whoever calls has made sure that the run may be seen. `asked` says whether somebody asked for drift to be looked for.
+    /// The caller must have checked that the run is visible. `asked` says whether a drift check was requested.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// The folder cannot be read.
     pub fn look(
         &self,
         run_id: &str,
@@ -185,18 +185,18 @@ impl Workspaces {
         let opened = folder.open_dir(run_id).and_then(|run| run.open_dir(node_id));
         let root = match opened {
             Ok(root) => root,
-            // A link, a way out, a file: whatever it is, it is no workspace.
+            // A link or a file is not a workspace.
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Ok(None),
             Err(error) => return Err(error),
         };
         let line = line(&root, run_id, node_id, now_ms);
         let lease = line.lease.as_ref().ok().and_then(|lease| lease.as_ref()).map(|(lease, _)| lease);
         let (slots, unshown, index_problem) = match lease {
-            Some(lease) => placed(&root, lease),
+            Some(lease) => read_slots(&root, lease),
             None => (Vec::new(), 0, None),
         };
         let drift = match lease {
-            Some(lease) => look_for_drift(&root, lease, asked, now_ms),
+            Some(lease) => check_drift(&root, lease, asked, now_ms),
             None => DriftLook::NothingApplied,
         };
         let root = self.folder.join(run_id).join(node_id);
@@ -222,8 +222,8 @@ fn line(root: &Dir, run_id: &str, node_id: &str, now_ms: u64) -> WorkspaceLine {
     WorkspaceLine { run_id: run_id.to_owned(), node_id: node_id.to_owned(), lease }
 }
 
-/// What the index says was put where, the first paths of each slot; how many more there are; what is wrong with it.
-fn placed(root: &Dir, lease: &Lease) -> (Vec<SlotLook>, u64, Option<workspace::Error>) {
+/// The planned contents from the index: the first paths of each slot, the number of further paths, and the problem of the index.
+fn read_slots(root: &Dir, lease: &Lease) -> (Vec<SlotLook>, u64, Option<workspace::Error>) {
     let mut slots: Vec<SlotLook> = lease
         .slots
         .iter()
@@ -239,38 +239,38 @@ fn placed(root: &Dir, lease: &Lease) -> (Vec<SlotLook>, u64, Option<workspace::E
         .grants()
         .iter()
         .filter_map(|grant| {
-            let place = slots.iter().position(|slot| slot.path == grant.slot.path())?;
-            Some((grant.slot.relative().to_owned(), place))
+            let index = slots.iter().position(|slot| slot.path == grant.slot.path())?;
+            Some((grant.slot.relative().to_owned(), index))
         })
         .collect();
     let mut lines = 0;
     let mut shown = 0;
     let read = read_lines(root, lease, |line| {
         lines += 1;
-        let place = below.iter().find_map(|(slot, place)| Some((*place, beneath(&line.path, slot)?)));
-        if let Some((place, rest)) = place
+        let found = below.iter().find_map(|(slot, index)| Some((*index, beneath(&line.path, slot)?)));
+        if let Some((index, rest)) = found
             && shown < MAX_SHOWN
         {
             shown += 1;
-            slots[place].lines.push(PlacedLine {
+            slots[index].lines.push(PlacedLine {
                 name: rest.rsplit('/').next().unwrap_or(rest).to_owned(),
                 depth: rest.matches('/').count(),
                 kind: line.kind,
                 size: line.size,
                 mount_key: line.mount_key,
             });
-        } else if place.is_none() {
-            // The slot itself, or a directory on the way to it.
+        } else if found.is_none() {
+            // The slot itself, or a directory above it.
             lines -= 1;
         }
     });
-    // Beyond what was read only files are counted, as the lease has them.
+    // After the lines that were read, only files are counted, by the numbers in the lease.
     let files: u64 = lease.slots.iter().map(|slot| slot.files).sum();
     let unshown = files.max(lines).saturating_sub(shown as u64);
     (slots, unshown, read.err())
 }
 
-/// What is left of a path below a slot.
+/// The part of a path below a slot.
 fn beneath<'p>(path: &'p str, slot: &str) -> Option<&'p str> {
     path.strip_prefix(slot)?.strip_prefix('/').filter(|rest| !rest.is_empty())
 }
@@ -288,10 +288,10 @@ fn read_lines(root: &Dir, lease: &Lease, mut each: impl FnMut(Line)) -> Result<(
     Ok(())
 }
 
-fn look_for_drift(root: &Dir, lease: &Lease, asked: bool, now_ms: u64) -> DriftLook {
-    let most = if asked { LOOKED_AT_MOST } else { LOOKED_AT_UNASKED };
+fn check_drift(root: &Dir, lease: &Lease, asked: bool, now_ms: u64) -> DriftLook {
+    let most = if asked { MAX_FILES_REQUESTED } else { MAX_FILES_AUTOMATIC };
     let applied: u64 = lease.slots.iter().map(|slot| slot.files).sum();
-    // What the agent wrote is walked too, and nothing else bounds it.
+    // The check also reads files that the agent wrote, whose number is not limited.
     let files = match count(root, lease, most) {
         Ok(found) => found.max(applied),
         Err(error) => return DriftLook::Failed(rooted::refusal(&error, "read", Path::new(""))),
@@ -300,11 +300,11 @@ fn look_for_drift(root: &Dir, lease: &Lease, asked: bool, now_ms: u64) -> DriftL
         return if asked { DriftLook::TooMuch(files) } else { DriftLook::OnRequest(files) };
     }
     let now_ns = i64::try_from(now_ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
-    // Somebody who looks changes nothing, and leaves the other processors to those who work.
+    // Viewing must not change the workspace, and must leave the other processors to runs.
     let options = Options { refresh: Refresh::Never, threads: NonZeroUsize::new(1) };
     match drift::scan(root, &lease.baseline(), Level::Stat, now_ns, options) {
         Ok(mut report) => {
-            // The worst first, so that what is left out is never worse than what is shown.
+            // The worst drifts come first, so the omitted ones are never worse.
             report.drifts.sort_by(|left, right| {
                 right.severity.cmp(&left.severity).then_with(|| left.path.cmp(&right.path))
             });
@@ -316,14 +316,14 @@ fn look_for_drift(root: &Dir, lease: &Lease, asked: bool, now_ms: u64) -> DriftL
     }
 }
 
-/// How many names there are in the granted slots, as far as `most` and one more.
+/// The number of names in the granted slots, at most `most + 1`.
 fn count(root: &Dir, lease: &Lease, most: u64) -> io::Result<u64> {
     let mut count = 0;
     let mut open: Vec<Dir> = Vec::new();
     for grant in lease.grants() {
         match root.open_dir(grant.slot.relative()) {
             Ok(slot) => open.push(slot),
-            // A slot of one file, or one that is gone: the scan says which.
+            // A slot that is a file, or that does not exist: the scan reports which.
             Err(_) => count += 1,
         }
     }

@@ -1,4 +1,4 @@
-//! The agents that installed packs bring, ready to be handed something.
+//! The agents of installed packs.
 
 mod inputs;
 pub(super) mod run;
@@ -19,11 +19,11 @@ use serde_json::Value;
 pub struct Agent {
     /// The pack, as `name@version`.
     pub pack: String,
-    /// What its pack says of it.
+    /// Its manifest.
     pub manifest: AgentManifest,
-    /// Its system prompt, from the manifest or from the file that the manifest names. Nobody but a model is ever shown it.
+    /// Its system prompt, from the manifest or from the file that the manifest names. It is only shown to models.
     pub system_prompt: Option<String>,
-    /// What it is handed and what it gives back.
+    /// The schemas of its inputs and outputs.
     pub schemas: HandoffSchemas,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Agents {
 }
 
 impl Agents {
-    /// These agents. Of two with one id the first counts.
+    /// The agents of a host. If two have the same id, the first is used.
     pub fn new(agents: impl IntoIterator<Item = Agent>) -> Self {
         let mut by_id = BTreeMap::new();
         for agent in agents {
@@ -49,33 +49,33 @@ impl Agents {
         Self { by_id: Arc::new(by_id) }
     }
 
-    /// The agent of that id.
+    /// The agent with that id.
     pub fn get(&self, agent_id: &str) -> Option<&Agent> {
         self.by_id.get(agent_id)
     }
 
-    /// How sure an agent has to be, where its pack says so.
+    /// The minimum confidence of an agent's decisions, if its pack defines one.
     pub fn threshold(&self, agent_id: &str) -> Option<f64> {
         self.get(agent_id)?.manifest.confidence.default_threshold
     }
 
-    /// Holds what an agent is handed to its schema. One that is not installed takes anything.
+    /// Validates the input of an agent. An agent that is not installed accepts anything.
     ///
     /// # Errors
-    /// Where it is not as it has to be, without the value.
+    /// The location of the problem, without the value.
     pub fn check_task(&self, agent_id: &str, task: &Value) -> Result<(), String> {
-        told(self.get(agent_id).map(|agent| agent.schemas.check_task(task)))
+        message_of(self.get(agent_id).map(|agent| agent.schemas.check_task(task)))
     }
 
-    /// Holds what an agent gives back to its schema.
+    /// Validates the output of an agent.
     ///
     /// # Errors
-    /// Where it is not as it has to be, without the value.
+    /// The location of the problem, without the value.
     pub fn check_return(&self, agent_id: &str, returned: &Value) -> Result<(), String> {
-        told(self.get(agent_id).map(|agent| agent.schemas.check_return(returned)))
+        message_of(self.get(agent_id).map(|agent| agent.schemas.check_return(returned)))
     }
 }
 
-fn told(checked: Option<Result<(), PackError>>) -> Result<(), String> {
+fn message_of(checked: Option<Result<(), PackError>>) -> Result<(), String> {
     checked.unwrap_or(Ok(())).map_err(|error| error.to_string())
 }

@@ -1,33 +1,33 @@
-//! Why the work of a node failed on the host: a closed list, beside the codes of models, surfaces and modules.
+//! Why executors fail nodes: a closed list, in addition to the codes of models, surfaces and modules.
 
 canon::error_codes! {
     /// Why an executor failed a node.
     pub enum ExecutorErrorCode {
-        /// The configuration of the node is not valid.
+        /// The configuration of the node is invalid.
         ConfigInvalid => "CONFIG_INVALID",
-        /// A secret that the node needs is missing or cannot be read.
+        /// A secret that the node requires is missing or cannot be read.
         CredentialRequired => "credential_required",
-        /// The host has no secrets at all.
+        /// The host has no secrets.
         CredentialUnavailable => "credential_unavailable",
-        /// No MCP server of that id is configured for the tenant.
+        /// No MCP server with that id is configured for the tenant.
         McpServerNotRegistered => "mcp_server_not_registered",
-        /// No MCP server that may be used has the tool.
+        /// No available MCP server has the tool.
         McpToolNotFound => "mcp_tool_not_found",
         /// The MCP server does not accept the arguments.
         McpToolInvalidArgs => "mcp_tool_invalid_args",
         /// The MCP server does not know the method.
         McpMethodNotFound => "mcp_method_not_found",
-        /// The MCP server answered with another error.
+        /// The MCP server replied with another error.
         McpError => "mcp_error",
-        /// The MCP server did not answer in time.
+        /// The MCP server did not reply in time.
         McpTimeout => "mcp_timeout",
         /// The MCP server does not accept the credential.
         McpUnauthorized => "mcp_unauthorized",
-        /// The MCP server cannot be reached, or answered with an HTTP error.
+        /// The MCP server cannot be reached, or replied with an HTTP error.
         McpUnreachable => "mcp_unreachable",
-        /// The MCP server answered with something that is not a message.
+        /// The MCP server replied with an invalid message.
         McpBadAnswer => "mcp_bad_answer",
-        /// The schema of a tool is too large, or cannot be used.
+        /// The schema of a tool is too large or invalid.
         ToolSchemaUnusable => "tool_schema_unusable",
     }
 }

@@ -1,7 +1,7 @@
-//! Keys for requests that others must not take twice.
+//! Idempotency keys for requests of nodes.
 //!
-//! A key follows from the run, the node and what is sent, so that a node that is tried again sends the same one. It is recorded as the
-//! outcome of an effect: a replay is given the key that was sent, although its run has another id.
+//! A key is derived from the run, the node and the payload, so that every attempt of the node sends the same key. It is recorded as the
+//! result of an effect: a replay gets the key that was sent, although its run has another id.
 
 use flow::id::{NodeId, RunId};
 use flow::state::RunError;
@@ -11,15 +11,15 @@ use sha2::{Digest as _, Sha256};
 use super::{Asked, Performed};
 use crate::executors::failure::ExecutorErrorCode;
 
-/// Makes the key of a node.
+/// Derives the key of a node.
 pub(super) fn perform(asked: Asked<'_>) -> Performed {
     let payload = asked.call.inputs.get("payload").unwrap_or(&Value::Null);
     let mode = asked.call.config.get("mode").and_then(Value::as_str).unwrap_or("composite");
     Performed::plain(match mode {
         "composite" => Ok(json!({"key": composite(asked.run_id, asked.node_id, payload)})),
-        "hash" => Ok(json!({"key": shown(&Sha256::digest(payload.to_string()))})),
+        "hash" => Ok(json!({"key": encode(&Sha256::digest(payload.to_string()))})),
         _ => {
-            let message = "a key that is made up anew is no key: `mode` is `composite` or `hash`";
+            let message = "`mode` must be `composite` or `hash`; a random key would not be idempotent";
             Err(RunError::of(ExecutorErrorCode::ConfigInvalid, message))
         }
     })
@@ -34,10 +34,10 @@ fn composite(run_id: &RunId, node_id: &NodeId, payload: &Value) -> String {
     if !payload.is_null() {
         hash.update(payload.to_string());
     }
-    shown(&hash.finalize())
+    encode(&hash.finalize())
 }
 
-fn shown(digest: &[u8]) -> String {
+fn encode(digest: &[u8]) -> String {
     format!("openwop-{}", canon::encoding::hex(&digest[..8]))
 }
 
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_follows_from_the_run_the_node_and_what_is_sent() {
+    fn a_key_is_derived_from_the_run_the_node_and_the_payload() {
         let key = composite(&RunId::new("run"), &NodeId::new("node"), &json!({"a": 1}));
         assert_eq!(key, composite(&RunId::new("run"), &NodeId::new("node"), &json!({"a": 1})));
         assert_eq!(key.len(), "openwop-".len() + 16);

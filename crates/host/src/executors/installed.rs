@@ -1,7 +1,7 @@
-//! The packs of a host: from installed archives to the types of nodes that workflows may name.
+//! Loads installed packs: from archives to the node types that workflows may use.
 //!
-//! Each pack is held to what the host gives before anything of it is compiled. A pack that cannot be served does not keep the others
-//! from it: it is told of, and its types are remembered with the reason for workflows that name them.
+//! Each pack is checked against the capabilities of the host before any part of it is compiled. A pack that cannot be used does not affect the
+//! others: it is reported, and its node types are kept with the reason, for workflows that use them.
 
 use std::collections::BTreeMap;
 
@@ -21,18 +21,18 @@ use serde_json::json;
 use super::agents::{Agent, Agents};
 use super::modules::{ModuleType, Modules};
 
-/// A page of WebAssembly memory.
+/// The size of a page of WebAssembly memory.
 const PAGE_BYTES: u64 = 64 << 10;
 
-/// The fuel of a call where nobody says otherwise: some seconds of nothing but computing. The clock alone would let the same call pass on
-/// one machine and fail on another.
+/// The default fuel of a call: some seconds of computing. A time limit alone would let the same call succeed on one machine and fail on
+/// another.
 pub const DEFAULT_FUEL: u64 = 20_000_000_000;
 
-/// The code of nodes that want a secret of a host without any.
+/// The error code of nodes that require a secret on a host without secrets.
 pub const CREDENTIAL_UNAVAILABLE: &str = "credential_unavailable";
 
-/// What this program gives to packs, wherever it runs: modules of WebAssembly are run, and may be given the clock. Which capabilities there
-/// are is for whoever serves to add.
+/// What this program offers to packs on every host: it runs WebAssembly modules, and can give them the clock. The caller adds the
+/// capabilities.
 pub fn host_facts(ui_plugins: bool) -> HostFacts {
     HostFacts {
         capabilities: None,
@@ -42,14 +42,14 @@ pub fn host_facts(ui_plugins: bool) -> HostFacts {
     }
 }
 
-/// A pack whose nodes are not served, and why.
+/// A pack whose nodes cannot be used, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unserved {
     /// The pack, as `name@version`.
     pub pack: String,
-    /// A code, as `unsupported_abi_version`.
+    /// An error code, for example `unsupported_abi_version`.
     pub code: String,
-    /// Why, for people.
+    /// The reason, for people.
     pub message: String,
 }
 
@@ -58,7 +58,7 @@ impl Unserved {
         Self { pack: format!("{name}@{version}"), code: error.code().to_owned(), message: error.to_string() }
     }
 
-    /// What is told of a pack that is not as it was installed.
+    /// A pack whose files were changed after the install.
     pub fn damaged(damaged: &DamagedPack) -> Self {
         Self::of(&damaged.name, &damaged.version, &LoadError::Pack(damaged.error.clone()))
     }
@@ -68,18 +68,18 @@ impl Unserved {
     }
 }
 
-/// No types at all, where what else there is has to be known before packs are loaded.
+/// No node types. Used if the other executors must be known before packs are loaded.
 ///
 /// # Errors
-/// When the sandbox cannot be made.
+/// The sandbox cannot be created.
 pub fn none() -> Result<Modules, LoadError> {
     Ok(Modules::new(Sandbox::new()?, BTreeMap::new()))
 }
 
-/// Loads the nodes of every installed pack, the highest version of each. A call of one may use so much fuel.
+/// Loads the nodes of the highest version of every installed pack. `fuel` is the limit of a call.
 ///
 /// # Errors
-/// When the folder of packs cannot be read, or the sandbox cannot be made.
+/// The folder of packs cannot be read, or the sandbox cannot be created.
 pub fn load(
     installed: &InstalledPacks,
     host: &HostFacts,
@@ -93,7 +93,7 @@ pub fn load(
             None => module_types(&sandbox, installed, (&name, &version), host, fuel),
         };
         match loaded {
-            // The first pack that brings a type keeps it: names are sorted, so it is the same one every time.
+            // If two packs provide a type, the first by name wins, so the result is always the same.
             Ok(found) => {
                 for (type_id, kind) in found.types {
                     types.entry(type_id).or_insert(kind);
@@ -103,21 +103,21 @@ pub fn load(
                 }
             }
             Err(error) => {
-                let told = Unserved::of(&name, &version, &error);
+                let unserved_pack = Unserved::of(&name, &version, &error);
                 for type_id in installed.claimed_types(&name, &version) {
-                    refused.entry(type_id).or_insert_with(|| told.refusal());
+                    refused.entry(type_id).or_insert_with(|| unserved_pack.refusal());
                 }
-                unserved.push(told);
+                unserved.push(unserved_pack);
             }
         }
     }
     Ok((Modules::new(sandbox, types).refusing(refused, &unserved), unserved))
 }
 
-/// Loads the agents of every installed pack, the highest version of each. What is wrong with a pack as a whole is told with its nodes.
+/// Loads the agents of the highest version of every installed pack. Problems of a whole pack are reported by [`load`].
 ///
 /// # Errors
-/// When the folder of packs cannot be read.
+/// The folder of packs cannot be read.
 pub fn load_agents(
     installed: &InstalledPacks,
     host: &HostFacts,
@@ -165,8 +165,8 @@ fn agents_of(
     manifest.agents().iter().map(agent).collect()
 }
 
-/// The highest version of each installed pack, by name, and what is wrong with its record. A version whose record is damaged is not
-/// replaced by the one before it: whoever can damage a record would choose the version.
+/// The highest version of each installed pack, by name, and the problem of its record. A version with a damaged record is not replaced by the
+/// previous version: otherwise an attacker who can damage a record could choose the version.
 fn highest(installed: &InstalledPacks) -> Result<Vec<Highest>, PackError> {
     let (records, damaged) = installed.survey()?;
     let records = records.into_iter().map(|record| (record.name, record.version, None));
@@ -180,17 +180,17 @@ fn highest(installed: &InstalledPacks) -> Result<Vec<Highest>, PackError> {
     Ok(highest.into_iter().map(|(name, (version, damage))| (name, version, damage)).collect())
 }
 
-/// The name and the version of a pack, and what is wrong with its record.
+/// The name and version of a pack, and the problem of its record.
 type Highest = (PackName, Version, Option<PackError>);
 
-/// The templates of prompts that installed packs bring, the highest version of each pack. They are found under the name of their pack.
+/// The prompt templates of the highest version of every installed pack. They are found under the name of their pack.
 ///
 /// # Errors
-/// When the folder of packs cannot be read.
+/// The folder of packs cannot be read.
 pub fn prompts(installed: &InstalledPacks) -> Result<(Vec<Template>, Vec<Unserved>), PackError> {
     let (mut templates, mut unserved) = (Vec::new(), Vec::new());
     for (name, version, damage) in highest(installed)? {
-        // A pack that is damaged is told of with its nodes.
+        // [`load`] reports damaged packs.
         let is_prompts = |record: &InstalledRecord| record.kind == PackKind::Prompt;
         if damage.is_some() || !installed.record(&name, &version).is_ok_and(|record| is_prompts(&record)) {
             continue;
@@ -207,7 +207,7 @@ pub fn prompts(installed: &InstalledPacks) -> Result<(Vec<Template>, Vec<Unserve
                 Err(_) => unserved.push(Unserved {
                     pack: format!("{name}@{version}"),
                     code: PackErrorCode::PromptTemplateInvalid.as_str().to_owned(),
-                    message: format!("the prompt `{}` cannot be used here", prompt.template_id),
+                    message: format!("the prompt `{}` is invalid", prompt.template_id),
                 }),
             }
         }
@@ -215,29 +215,29 @@ pub fn prompts(installed: &InstalledPacks) -> Result<(Vec<Template>, Vec<Unserve
     Ok((templates, unserved))
 }
 
-/// What became of the types of one pack.
+/// The node types of one pack.
 #[derive(Default)]
-struct Found {
+struct LoadedTypes {
     types: Vec<(String, ModuleType)>,
     refused: Vec<(String, RefusedType)>,
 }
 
-/// The types of one pack. Everything of it is verified, and held to what the host gives, before a byte of it is compiled.
+/// Loads the node types of one pack. All its files are verified, and it is checked against the capabilities of the host, before it is compiled.
 fn module_types(
     sandbox: &Sandbox,
     installed: &InstalledPacks,
     (name, version): (&PackName, &Version),
     host: &HostFacts,
     fuel: u64,
-) -> Result<Found, LoadError> {
+) -> Result<LoadedTypes, LoadError> {
     let InstalledPack { manifest, record } = installed.load(name, version, true)?;
     host.judge(&manifest)?;
     let (Some(entry), Content::Node(pack)) = (wasm_entry(&manifest), &manifest.content) else {
-        return Ok(Found::default());
+        return Ok(LoadedTypes::default());
     };
-    // A pack of agents alone names a module that nobody needs.
+    // A pack with only agents names a module that is not needed.
     if pack.nodes.is_empty() {
-        return Ok(Found::default());
+        return Ok(LoadedTypes::default());
     }
     check_abi(&manifest)?;
     let bytes = installed.read_file(&record, &entry)?;
@@ -249,17 +249,17 @@ fn module_types(
         grants: grants(&manifest),
         limits: limits(&manifest, fuel),
     };
-    let mut found = Found::default();
+    let mut found = LoadedTypes::default();
     for node in &pack.nodes {
         let refused = |code: &str, message: String| {
             let why = RefusedType { pack: manifest.id(), code: code.to_owned(), message };
             (node.type_id.clone(), why)
         };
         if !inside.node_ids.contains(&node.type_id) {
-            let message = "its module has no such node".to_owned();
+            let message = "its module does not have this node".to_owned();
             found.refused.push(refused(PackErrorCode::LoadFailure.as_str(), message));
         } else if let Some(secret) = node.requires_secrets.first().filter(|_| !host.gives("secrets")) {
-            let message = format!("it needs the secret `{}`, and this host has no secrets", secret.id);
+            let message = format!("it requires the secret `{}`, but this host has no secrets", secret.id);
             found.refused.push(refused(CREDENTIAL_UNAVAILABLE, message));
         } else {
             found.types.push((node.type_id.clone(), kind.clone()));
@@ -268,7 +268,7 @@ fn module_types(
     Ok(found)
 }
 
-/// Whether the version of the ABI that the manifest declares is served here. A manifest need not declare one: the module says it too.
+/// Checks the ABI version that the manifest declares, if it does. The module declares it, too.
 pub(super) fn check_abi(manifest: &Manifest) -> Result<(), Fault> {
     let wasm = manifest.runtime().and_then(|runtime| runtime.wasm.as_ref());
     let declared = wasm.map(|wasm| i32::try_from(wasm.abi_version).unwrap_or(i32::MAX));
@@ -280,13 +280,13 @@ pub(super) fn check_abi(manifest: &Manifest) -> Result<(), Fault> {
     }
 }
 
-/// The module of a pack that is one.
+/// The path of the pack's WebAssembly module.
 fn wasm_entry(manifest: &Manifest) -> Option<EntryPath> {
     let runtime = manifest.runtime().filter(|runtime| runtime.language == Language::Wasm)?;
     EntryPath::parse(&runtime.entry).ok()
 }
 
-/// What the module may ask for: everything that stays inside the run, and the clock where the manifest says so.
+/// The host calls of the module: everything that has no effect outside the run, and the clock if the manifest requires it.
 pub(super) fn grants(manifest: &Manifest) -> Grants {
     let clock = manifest.runtime().is_some_and(|runtime| runtime.requires.iter().any(|name| name == "clock"));
     let calls = ["openwop_variable_get", "openwop_variable_set", "openwop_log", "openwop_random"];
@@ -295,22 +295,25 @@ pub(super) fn grants(manifest: &Manifest) -> Grants {
     calls.chain(clock.then_some("openwop_now_ms")).collect()
 }
 
-/// The usual limits, with this fuel, or the memory that the manifest says is enough.
+/// The default limits with this fuel, and with the memory limit of the manifest if it is lower.
 pub(super) fn limits(manifest: &Manifest, fuel: u64) -> Limits {
     let wasm = manifest.runtime().and_then(|runtime| runtime.wasm.as_ref());
     let pages = wasm.and_then(|wasm| wasm.memory_pages_max);
     let bytes = pages.map(|pages| pages.saturating_mul(PAGE_BYTES));
-    let usual = Limits { fuel: Some(fuel), ..Limits::DEFAULT };
-    Limits { memory_bytes: bytes.map_or(usual.memory_bytes, |bytes| bytes.min(usual.memory_bytes)), ..usual }
+    let default = Limits { fuel: Some(fuel), ..Limits::DEFAULT };
+    Limits {
+        memory_bytes: bytes.map_or(default.memory_bytes, |bytes| bytes.min(default.memory_bytes)),
+        ..default
+    }
 }
 
-/// Why nodes of packs are not served.
+/// Why nodes of packs cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The pack is not as it was installed.
+    /// The files of the pack were changed after the install.
     #[error(transparent)]
     Pack(#[from] PackError),
-    /// Its module cannot be run here.
+    /// The module cannot be run.
     #[error(transparent)]
     Module(#[from] Fault),
 }
@@ -324,5 +327,5 @@ impl LoadError {
     }
 }
 
-/// The versions of the ABI that modules may speak.
+/// The supported ABI versions.
 pub const ABI_VERSIONS: [i32; 1] = [ABI_VERSION];

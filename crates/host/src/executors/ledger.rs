@@ -1,45 +1,45 @@
-//! What parts of the work of a node were done before: one entry for each call that costs something.
+//! The ledger of an effect: one entry for each of its parts that costs something.
 
 use std::pin::Pin;
 
 use flow::store::Bytes;
 
-/// What is known of a part of the work.
+/// The state of a part of an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Nothing: it is claimed now, and may be done.
+    /// It was not claimed before. It is claimed now and may be executed.
     New,
-    /// It was done, and this came of it.
+    /// It was executed, with this result.
     Done(Bytes),
-    /// It was claimed, and nothing was recorded.
+    /// It was claimed, but no result was recorded.
     Unknown,
 }
 
-/// The book cannot be written or read now.
+/// The ledger cannot be read or written now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the store cannot record what is done now")]
+#[error("the store cannot record the effect now")]
 pub struct Unwritable;
 
-/// An answer of the book.
+/// The result of a ledger operation.
 pub type Entry<'a, T> = Pin<Box<dyn Future<Output = Result<T, Unwritable>> + Send + 'a>>;
 
-/// Where it is written down what was done. Durable when it answers.
+/// Records the parts of an effect. An operation is durable when it returns.
 pub trait Ledger: Send + Sync {
-    /// Claims a part of the work, by its identity.
+    /// Claims a part of the effect, by its id.
     fn claim<'a>(&'a self, id: &'a str) -> Entry<'a, Claim>;
 
-    /// Whether anybody still wants what is being done. Work of many parts asks before each of them; work that is not
-    /// wanted any more is left where it is.
+    /// Whether the result is still needed. An effect of several parts checks it before each of them, and stops if it is not
+    /// needed any more.
     fn is_wanted(&self) -> bool {
         true
     }
 
-    /// What was written down under an identity, where something was.
+    /// The value that was noted under an id, if there is one.
     fn recall<'a>(&'a self, id: &'a str) -> Entry<'a, Option<Bytes>>;
 
-    /// Writes something down, unless something is there: that is given back.
+    /// Notes a value, unless one exists: then that one is returned.
     fn note<'a>(&'a self, id: &'a str, noted: Vec<u8>) -> Entry<'a, Option<Bytes>>;
 
-    /// Records what came of it.
+    /// Records the result of a part.
     fn finish<'a>(&'a self, id: &'a str, outcome: Vec<u8>) -> Entry<'a, ()>;
 }

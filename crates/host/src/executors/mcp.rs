@@ -1,7 +1,7 @@
 //! Nodes that use other MCP servers: their tools, resources and prompts.
 //!
-//! The operator names the servers, and for whom they are; a workflow names one of them, and never an address. Whatever comes back is
-//! from outside: it is marked as such in the outputs, in the events and in the text that a model may be shown.
+//! The operator configures the servers and their tenants. A workflow names one of them, never an address. All results are untrusted and are
+//! marked so in the outputs, in the events, and in text for models.
 
 mod session;
 mod tool;
@@ -25,24 +25,24 @@ use super::{Asked, Performed, not_served};
 use crate::executors::failure::ExecutorErrorCode;
 use crate::runs::secrets::Secrets;
 
-/// How long a request may take, in milliseconds: where nobody says, and the bounds of what may be said.
-const TIME_OUT_MS: u64 = 30_000;
-const LEAST_MS: u64 = 100;
-const MOST_MS: u64 = 300_000;
-/// How many pages of a list are read.
+/// The timeout of a request, in milliseconds: the default, the minimum and the maximum.
+const DEFAULT_TIMEOUT_MS: u64 = 30_000;
+const MIN_TIMEOUT_MS: u64 = 100;
+const MAX_TIMEOUT_MS: u64 = 300_000;
+/// The maximum number of pages of a list.
 const MAX_PAGES: usize = 20;
 
-/// A server that nodes may use.
+/// A configured server.
 #[derive(Clone, Debug)]
 struct Server {
     target: Target,
-    /// The secret that is sent as a bearer, by its name.
+    /// The name of the secret that is sent as a bearer token.
     secret: Option<String>,
-    /// For whom it is; for everybody where nobody is named.
+    /// The tenants that may use it; empty means all.
     tenants: Vec<String>,
 }
 
-/// The servers that nodes may use.
+/// The configured servers.
 #[derive(Clone)]
 pub struct Servers {
     servers: BTreeMap<String, Server>,
@@ -57,15 +57,15 @@ impl fmt::Debug for Servers {
 }
 
 impl Servers {
-    /// No server yet. The addresses are the operator's, so all may be called.
+    /// No servers. The operator chooses the addresses, so all of them are allowed.
     pub fn new(secrets: Arc<dyn Secrets>) -> Self {
         Self { servers: BTreeMap::new(), client: Client::new(Reach::Anywhere), secrets }
     }
 
-    /// With one more server: its address, the name of the secret that opens it, and for which tenants it is (all, if none is named).
+    /// Adds a server: its address, the name of its secret, and its tenants (all, if empty).
     ///
     /// # Errors
-    /// When the address is none.
+    /// The address is invalid.
     pub fn with(
         mut self,
         id: &str,
@@ -78,17 +78,16 @@ impl Servers {
         Ok(self)
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.servers.is_empty()
     }
 
-    /// Whether there is one of that id, for whomever.
+    /// Whether a server with that id exists, for any tenant.
     pub(super) fn knows(&self, id: &str) -> bool {
         self.servers.contains_key(id)
     }
 
-    /// The secret that opens a server for a tenant, where it has one.
+    /// The secret of a server for a tenant, if it has one.
     pub(super) fn secret(&self, tenant: &Tenant, id: &str) -> Option<Secret> {
         let name = self.servers.get(id)?.secret.as_deref()?;
         let value = self.secrets.resolve(tenant, name).ok()?;
@@ -103,12 +102,12 @@ impl Servers {
         self.servers.iter().filter(|(_, server)| is_for(server)).map(|(id, _)| id.as_str()).collect()
     }
 
-    /// Begins to talk to a server. One that is for others is not there.
+    /// Opens a session. A server of other tenants is treated as unknown.
     async fn open(&self, tenant: &Tenant, id: &str) -> Result<Session<'_>, RunError> {
         let known = self.of(tenant).contains(&id);
         let Some(server) = self.servers.get(id).filter(|_| known) else {
             let message =
-                "no MCP server of this id is registered here; the settings name them under `mcp.servers`";
+                "no MCP server with this id is configured; the settings name servers under `mcp.servers`";
             return Err(RunError::of(ExecutorErrorCode::McpServerNotRegistered, message));
         };
         let bearer = match &server.secret {
@@ -124,12 +123,12 @@ impl Servers {
         Session::open(&self.client, &server.target, bearer).await
     }
 
-    /// The tools of a server, as it lists them.
+    /// The list of a server's tools.
     ///
     /// # Errors
-    /// When it does not.
-    pub async fn tools(&self, tenant: &Tenant, id: &str, patience: Duration) -> Result<Vec<Value>, RunError> {
-        within(patience, async {
+    /// The server did not return it.
+    pub async fn tools(&self, tenant: &Tenant, id: &str, timeout: Duration) -> Result<Vec<Value>, RunError> {
+        within(timeout, async {
             let mut session = self.open(tenant, id).await?;
             let tools = list_tools(&mut session).await;
             session.close().await;
@@ -139,7 +138,7 @@ impl Servers {
     }
 }
 
-/// Calls a tool in the place of a model, for a node that would ask one. What the node gives is what the tool said, marked.
+/// Calls a tool instead of a model. The output of the node is the marked result of the tool.
 pub(super) async fn call_instead(servers: &Servers, tool: &McpCall, asked: Asked<'_>) -> Performed {
     let mut performed = invoke(
         servers,
@@ -148,7 +147,7 @@ pub(super) async fn call_instead(servers: &Servers, tool: &McpCall, asked: Asked
             server: tool.server.as_deref(),
             tool: &tool.tool,
             args: Value::Object(tool.arguments.clone()),
-            patience: Duration::from_millis(TIME_OUT_MS),
+            patience: Duration::from_millis(DEFAULT_TIMEOUT_MS),
             agent_id: agent_of(asked),
             call_id: asked.invocation.as_str(),
             again: asked.again,
@@ -156,23 +155,23 @@ pub(super) async fn call_instead(servers: &Servers, tool: &McpCall, asked: Asked
     )
     .await;
     if let Ok(Value::Object(outputs)) = &mut performed.outcome {
-        let said = outputs.get("markedContent").cloned().unwrap_or_default();
-        outputs.insert("content".to_owned(), said);
+        let content = outputs.get("markedContent").cloned().unwrap_or_default();
+        outputs.insert("content".to_owned(), content);
     }
     performed
 }
 
-/// Who calls: the agent that the node is pinned to, or the node.
+/// The caller in events: the agent that the node is pinned to, or the node.
 fn agent_of(asked: Asked<'_>) -> String {
     let pinned = asked.call.agent.as_ref().and_then(|agent| agent["agentId"].as_str());
     pinned.map_or_else(|| format!("node:{}", asked.node_id), str::to_owned)
 }
 
-/// Does the work of a node that uses another server.
+/// Executes a node that uses another server.
 pub(super) async fn perform(servers: &Servers, called: CalledType, asked: Asked<'_>) -> Performed {
     let (config, inputs) = (&asked.call.config, &asked.call.inputs);
     let server = config.get("serverId").and_then(Value::as_str).unwrap_or_default();
-    let patience = patience(config);
+    let timeout = timeout(config);
     if called == CalledType::McpInvokeTool {
         let args =
             inputs.get("args").or_else(|| inputs.get("arguments")).cloned().unwrap_or_else(|| json!({}));
@@ -183,7 +182,7 @@ pub(super) async fn perform(servers: &Servers, called: CalledType, asked: Asked<
                 server: Some(server),
                 tool: config.get("toolName").and_then(Value::as_str).unwrap_or_default(),
                 args,
-                patience,
+                patience: timeout,
                 agent_id: agent_of(asked),
                 call_id: asked.invocation.as_str(),
                 again: asked.again,
@@ -191,9 +190,9 @@ pub(super) async fn perform(servers: &Servers, called: CalledType, asked: Asked<
         )
         .await;
     }
-    // The rest only reads, so again is the same.
+    // The other operations only read, so they can be repeated.
     let begun = Instant::now();
-    let read = within(patience, async {
+    let read = within(timeout, async {
         let mut session = servers.open(asked.tenant, server).await?;
         let answer = read(&mut session, called, config, inputs).await;
         session.close().await;
@@ -240,7 +239,7 @@ async fn read(
     }
 }
 
-/// The content of a resource, as the node gives it: the first of its parts, and all of them where there are more.
+/// The content of a resource: its first part, and all parts if there are several.
 fn content(uri: &str, read: &Value) -> Value {
     let parts = read["contents"].as_array().map_or(&[][..], Vec::as_slice);
     let first = parts.first().unwrap_or(&Value::Null);
@@ -249,17 +248,17 @@ fn content(uri: &str, read: &Value) -> Value {
         (None, Some(blob)) => (json!(blob), "base64"),
         (None, None) => (Value::Null, "utf-8"),
     };
-    let mut given = json!({
+    let mut outputs = json!({
         "uri": uri, "content": content, "encoding": encoding,
         "mimeType": first["mimeType"].as_str().unwrap_or_default(), "untrustedContent": true,
     });
     if encoding == "utf-8" {
-        given["markedContent"] = marked("resource", uri, first["text"].as_str().unwrap_or_default()).into();
+        outputs["markedContent"] = marked("resource", uri, first["text"].as_str().unwrap_or_default()).into();
     }
     if parts.len() > 1 {
-        given["contents"] = parts.to_vec().into();
+        outputs["contents"] = parts.to_vec().into();
     }
-    given
+    outputs
 }
 
 async fn list_tools(session: &mut Session<'_>) -> Result<Vec<Value>, RunError> {
@@ -275,27 +274,27 @@ async fn list_tools(session: &mut Session<'_>) -> Result<Vec<Value>, RunError> {
     Ok(tools)
 }
 
-fn patience(config: &Map<String, Value>) -> Duration {
-    let asked = config.get("timeoutMs").and_then(Value::as_u64).unwrap_or(TIME_OUT_MS);
-    Duration::from_millis(asked.clamp(LEAST_MS, MOST_MS))
+fn timeout(config: &Map<String, Value>) -> Duration {
+    let requested = config.get("timeoutMs").and_then(Value::as_u64).unwrap_or(DEFAULT_TIMEOUT_MS);
+    Duration::from_millis(requested.clamp(MIN_TIMEOUT_MS, MAX_TIMEOUT_MS))
 }
 
 async fn within<T>(
-    patience: Duration,
+    timeout: Duration,
     work: impl Future<Output = Result<T, RunError>>,
 ) -> Result<T, RunError> {
     let late = |_| {
-        let message = format!("the MCP server did not answer within {} ms", patience.as_millis());
+        let message = format!("the MCP server did not reply within {} ms", timeout.as_millis());
         RunError::of(ExecutorErrorCode::McpTimeout, message)
     };
-    tokio::time::timeout(patience, work).await.map_err(late)?
+    tokio::time::timeout(timeout, work).await.map_err(late)?
 }
 
 fn milliseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Text from outside, marked so that a model and its readers can tell where it came from.
+/// Marks untrusted text, so that models and readers can see where it comes from.
 pub(super) fn marked(kind: &str, name: &str, text: &str) -> String {
     ai::trust::wrap_with(text, &BTreeMap::from([(kind.to_owned(), name.to_owned())]))
 }

@@ -1,8 +1,8 @@
-//! Nodes that ask models.
+//! Nodes that call models.
 //!
-//! The machine of a call is [`ai::completion`]; here it is fed. Every reply is recorded under an identity of its own before
-//! anything follows from it, so that a run that goes on after a crash is given the replies that were paid for, and pays for none of them
-//! again. A call that was sent and of which nothing was recorded is not sent again: nobody knows whether it was paid for.
+//! [`ai::completion`] is the state machine of a call; this module drives it. Every reply is recorded under its own id before anything follows
+//! from it. After a crash, a run gets the recorded replies and does not pay for them again. A call that was sent but has no recorded reply is
+//! not repeated, because it is unknown whether it was charged.
 
 mod choice;
 mod converse;
@@ -40,31 +40,31 @@ use serde_json::{Map, Value};
 use self::gateway::Gateway;
 pub use self::providers::{Provider, Wire};
 use super::agents::toolset::Toolset;
-use super::{Asked, Performed, told};
+use super::{Asked, Performed, report};
 use crate::executors::failure::ExecutorErrorCode;
 use crate::runs::secrets::Secrets;
 
-/// The provider that pretends.
+/// The name of the mock provider.
 pub const MOCK: &str = "mock";
 
-/// The version of the kinds of envelopes that everybody knows.
+/// The version of the universal kinds of envelopes.
 pub const UNIVERSAL_VERSION: u64 = 1;
 
-/// What models a host may ask.
+/// The models of a host.
 pub struct Options {
     /// The providers, by the names that workflows use.
     pub providers: std::collections::BTreeMap<String, Provider>,
-    /// The one that is asked where nobody names one.
+    /// The provider of nodes that name none.
     pub default: Option<String>,
     /// The prompts that workflows may refer to.
     pub library: Library,
-    /// Where credentials come from.
+    /// The source of credentials.
     pub secrets: Arc<dyn Secrets>,
-    /// How providers are called.
+    /// The HTTP client for providers.
     pub outbound: outbound::Client,
-    /// The kinds of envelopes that nodes may take beside those that everybody knows.
+    /// The kinds of envelopes that nodes may accept, in addition to the universal ones.
     pub kinds: Kinds,
-    /// Whether the provider that pretends may be asked, by any workflow. For tests.
+    /// Whether every workflow may use the mock provider. For tests.
     pub mock: bool,
 }
 
@@ -84,34 +84,35 @@ impl fmt::Debug for Models {
     }
 }
 
-/// What a model may use, and for whom it does.
+/// The tools of a model, and their agent.
 pub(super) struct Tools<'t> {
     pub(super) toolset: &'t Toolset<'t>,
     pub(super) agent_id: &'t str,
-    /// How much of them.
+    /// The limits of their use.
     pub(super) bounds: Bounds,
 }
 
-/// Why a node has no answer, and what happened before.
-struct Trouble {
+/// Why a node has no result, and what happened before.
+struct Failure {
     told: Vec<Reported>,
     error: RunError,
 }
 
-impl Trouble {
-    fn told(self) -> Performed {
+impl Failure {
+    fn into_performed(self) -> Performed {
         Performed { told: self.told, outcome: Err(self.error) }
     }
 }
 
-impl From<RunError> for Trouble {
+impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         Self { told: Vec::new(), error }
     }
 }
 
 impl Models {
-    /// These models. Where one may pretend, the prompts are there too that suites refer to, and it is asked where there is no other.
+    /// The models of a host. With the mock provider, the prompts of conformance suites are added, and it is the default if there is no other
+    /// provider.
     pub fn new(mut options: Options) -> Self {
         for kind in Universal::ALL {
             options.kinds.version(kind.as_str(), UNIVERSAL_VERSION);
@@ -125,7 +126,7 @@ impl Models {
         Self { options: Arc::new(options), programs: Arc::default() }
     }
 
-    /// Whether a provider can be asked that is not there to pretend, or any where tests are served.
+    /// Whether any provider can be called.
     pub fn is_served(&self) -> bool {
         self.options.mock || !self.options.providers.is_empty()
     }
@@ -135,54 +136,56 @@ impl Models {
         self.options.providers.keys().map(String::as_str)
     }
 
-    /// The names of all that can be asked: also of the one that pretends, where it is served.
+    /// The names of all providers, including the mock provider if it is enabled.
     pub fn choosable(&self) -> impl Iterator<Item = &str> {
         self.providers().chain(self.options.mock.then_some(MOCK))
     }
 
-    /// What the provider that pretends is to answer.
+    /// The replies of the mock provider.
     pub fn programs(&self) -> std::sync::MutexGuard<'_, Programs> {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether tests may ask the provider that pretends.
+    /// Whether the mock provider is enabled.
     pub fn is_mocked(&self) -> bool {
         self.options.mock
     }
 
-    /// What is wrong with the configuration of a node.
+    /// Problems of the configuration of a node.
     pub fn problems(&self, type_id: &str, config: &Map<String, Value>) -> Vec<ai::node::Problem> {
         let Some(kind) = NodeType::parse(type_id) else { return Vec::new() };
         Node::read(kind, &Value::Object(config.clone())).err().unwrap_or_default()
     }
 
-    /// Whether a node calls a tool in the place of a model.
+    /// Whether a node calls a tool instead of a model.
     pub(super) fn wants_tool(&self, type_id: &str, config: &Map<String, Value>) -> bool {
         NodeType::parse(type_id) == Some(NodeType::CallPrompt) && config.contains_key("mcp")
     }
 
-    /// Does the work of a node.
+    /// Executes a node.
     pub(super) async fn perform(&self, asked: Asked<'_>) -> Performed {
         let performed = match read(asked) {
-            Ok(node) => self.ask(&node, asked, &asked.call.inputs, None, Some(self.judging(asked))).await,
-            Err(error) => Err(error.into()),
-        };
-        performed.unwrap_or_else(Trouble::told)
-    }
-
-    /// Does the work of a node with tools, over several rounds.
-    pub(super) async fn converse(&self, asked: Asked<'_>, tools: Tools<'_>) -> Performed {
-        let performed = match read(asked) {
             Ok(node) => {
-                let judging = self.judging(asked);
-                self.ask(&node, asked, &asked.call.inputs, Some(tools), Some(judging)).await
+                self.ask(&node, asked, &asked.call.inputs, None, Some(self.envelope_rules(asked))).await
             }
             Err(error) => Err(error.into()),
         };
-        performed.unwrap_or_else(Trouble::told)
+        performed.unwrap_or_else(Failure::into_performed)
     }
 
-    /// Asks what a client of MCP wants of a model, and gives what the client is told.
+    /// Executes a node with tools, in several rounds.
+    pub(super) async fn converse(&self, asked: Asked<'_>, tools: Tools<'_>) -> Performed {
+        let performed = match read(asked) {
+            Ok(node) => {
+                let rules = self.envelope_rules(asked);
+                self.ask(&node, asked, &asked.call.inputs, Some(tools), Some(rules)).await
+            }
+            Err(error) => Err(error.into()),
+        };
+        performed.unwrap_or_else(Failure::into_performed)
+    }
+
+    /// Executes a sampling request of an MCP client, and returns the reply to the client.
     pub(super) async fn sample(&self, asked: Asked<'_>) -> Performed {
         let request = asked.call.inputs.get("request").unwrap_or(&Value::Null);
         let hint = asked.call.config.get("modelHint").and_then(Value::as_str);
@@ -191,10 +194,10 @@ impl Models {
             let sampling = Sampling::read(request).map_err(|error| wrong(format!("`request`{error}")))?;
             let node = Node::read(NodeType::CallPrompt, &sampling.config(hint));
             let node = node.map_err(|problems| self::wrong("config", &problems))?;
-            // Whatever the model says is the client's.
+            // The reply belongs to the client, so envelopes in it are not interpreted.
             self.ask(&node, asked, &sampling.inputs(), None, None).await
         };
-        let mut performed = asking.await.unwrap_or_else(Trouble::told);
+        let mut performed = asking.await.unwrap_or_else(Failure::into_performed);
         performed.outcome = performed.outcome.map(|given| outputs::sampled(&given));
         performed
     }
@@ -206,14 +209,14 @@ impl Models {
         inputs: &Map<String, Value>,
         tools: Option<Tools<'_>>,
         envelopes: Option<EnvelopeRules>,
-    ) -> Result<Performed, Trouble> {
+    ) -> Result<Performed, Failure> {
         if let Some(mock) = asked.call.configurable.get("mockProvider").filter(|_| asked.call.is_test) {
-            return Ok(mock::pretended(asked, mock).await?);
+            return Ok(mock::mock_reply(asked, mock).await?);
         }
         let overrides =
             Overrides::read(&asked.call.configurable).map_err(|problems| wrong("configurable", &problems))?;
-        let meant = self.choose(node, &overrides)?;
-        let (judged, (name, model)) = self.able(node, asked.node_id, meant)?;
+        let chosen = self.choose(node, &overrides)?;
+        let (gate_reports, (name, model)) = self.check_capabilities(node, asked.node_id, chosen)?;
         let provider = self.options.providers.get(&name);
         let secret = provider.and_then(|provider| provider.secret.as_deref());
         let named = overrides.credential.as_ref().or(node.call().credential.as_ref());
@@ -224,14 +227,14 @@ impl Models {
         };
         let trust = trust_of(asked);
         let prompts = self.prompts(node, asked, &overrides, trust)?;
-        // Whatever goes to the provider or to a tool may come back in a reply, in one piece or in several.
+        // Everything that is sent to the provider or to a tool may come back in a reply, complete or in parts.
         let secrets = credential.iter().map(|(id, value)| Secret::new(*id, value.expose()));
         let of_tools = tools.as_ref().map(|tools| tools.toolset.secrets(asked.tenant));
         let redactor = Redactor::new(secrets.chain(prompts.secrets).chain(of_tools.into_iter().flatten()));
-        let mut told = judged;
+        let mut told = gate_reports;
         told.extend(prompts.told);
         told.extend(node.warnings(asked.node_id.as_str()).into_iter().map(event));
-        let inputs = ai::node::messages(inputs, trust).map_err(|error| Trouble {
+        let inputs = ai::node::messages(inputs, trust).map_err(|error| Failure {
             told: told.clone(),
             error: RunError::new(error.code.as_str(), error.to_string()),
         })?;
@@ -247,7 +250,7 @@ impl Models {
             envelopes,
         };
         let verbosity = overrides.verbosity.unwrap_or(Verbosity::Summary);
-        let door = Gateway {
+        let gateway = Gateway {
             models: self,
             asked,
             provider,
@@ -257,7 +260,7 @@ impl Models {
         };
         let Some(Tools { toolset, agent_id, bounds }) = tools else {
             let (completion, first) = node.start(calling);
-            return door.drive(node, completion, first, told).await;
+            return gateway.drive(node, completion, first, told).await;
         };
         let settings = ai::tools::Settings {
             agent_id: agent_id.to_owned(),
@@ -265,9 +268,9 @@ impl Models {
             bounds,
             verbosity,
         };
-        let toolbox = toolset.toolbox().map_err(|error| Trouble { told: told.clone(), error })?;
+        let toolbox = toolset.toolbox().map_err(|error| Failure { told: told.clone(), error })?;
         let (conversation, first) = node.converse(calling, settings, toolbox);
-        door.converse(node, conversation, first, toolset, told).await
+        gateway.converse(node, conversation, first, toolset, told).await
     }
 
     fn resolve(&self, tenant: &Tenant, id: &str) -> Result<crate::runs::secrets::SecretValue, RunError> {
@@ -277,7 +280,7 @@ impl Models {
     }
 }
 
-/// The tool that a node calls in the place of a model, where it does.
+/// The tool that a node calls instead of a model, if it does.
 pub(super) fn tool_of(asked: Asked<'_>) -> Option<McpCall> {
     match read(asked) {
         Ok(Node::CallPrompt(node)) => node.mcp,
@@ -298,7 +301,7 @@ fn wrong(what: &str, problems: &[ai::node::Problem]) -> RunError {
     RunError::of(FailureCode::ValidationError, format!("`{what}`{first}"))
 }
 
-/// Whether what the run was given may be believed.
+/// Whether the inputs of the run are trusted.
 pub(super) fn trust_of(asked: Asked<'_>) -> Trust {
     match asked.call.metadata.get("trustBoundary").and_then(Value::as_str) {
         Some("untrusted") => Trust::Untrusted,
@@ -308,5 +311,5 @@ pub(super) fn trust_of(asked: Asked<'_>) -> Trust {
 
 fn event(event: RunEvent) -> Reported {
     let cause = event.causation_id.map(Cause::Id);
-    Reported { cause, ..told(EventKind::parse(event.kind.as_str()), event.payload) }
+    Reported { cause, ..report(EventKind::parse(event.kind.as_str()), event.payload) }
 }

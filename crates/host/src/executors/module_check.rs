@@ -1,25 +1,25 @@
-//! The module of a pack, tried before anybody installs it.
+//! Checks the module of a pack before it is published.
 //!
-//! Installing does not look into a module, and a host that cannot serve one leaves it out. So whoever writes a pack is told here what
-//! such a host would find: that the module does not compile, that it is no module of the ABI, that it does not have the nodes
-//! which the manifest declares, or that it breaks the ABI when it is called.
+//! An install does not inspect modules, and a host does not use a module that is broken. This check shows the author of a pack what such a
+//! host would find: the module does not compile, does not implement the ABI, lacks a node that the manifest declares, or violates the ABI
+//! when it is called.
 
 use packs::manifest::Manifest;
 use sandbox::{DenyAll, Entry, Fault, FaultCode, Invocation, Module, Sandbox};
 
 use super::installed::{check_abi, grants, limits};
 
-/// What trying a node may cost. A node that does more with nothing is not wrong for that.
+/// The fuel of a trial call. A node that uses more is not wrong.
 const FUEL: u64 = 50_000_000;
-/// How many nodes of a module are named to somebody who misses one.
+/// The maximum number of nodes that a message lists.
 const MAX_NAMED: usize = 10;
 
-/// Something that keeps a module, or a node of it, from being served.
+/// A problem that prevents the use of a module or of one of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// A code, as `sandbox_bad_module`.
+    /// An error code, for example `sandbox_bad_module`.
     pub code: String,
-    /// Where in the manifest it is declared, as a JSON pointer.
+    /// The location in the manifest, as a JSON pointer.
     pub pointer: String,
     /// What is wrong, for people.
     pub message: String,
@@ -34,12 +34,12 @@ impl Trouble {
         }
     }
 
-    fn told(code: FaultCode, pointer: String, message: String) -> Self {
+    fn new(code: FaultCode, pointer: String, message: String) -> Self {
         Self { code: code.as_str().to_owned(), pointer, message }
     }
 }
 
-/// Compiles the module of a pack, asks it what it is, and runs each of its nodes once with no inputs and nobody to ask.
+/// Compiles the module of a pack, reads its description, and calls each of its nodes once, without inputs and without host calls.
 pub fn try_module(manifest: &Manifest, bytes: &[u8]) -> Vec<Trouble> {
     let entry = |fault: &Fault| vec![Trouble::of("/runtime/entry", fault)];
     if let Err(fault) = check_abi(manifest) {
@@ -56,41 +56,41 @@ pub fn try_module(manifest: &Manifest, bytes: &[u8]) -> Vec<Trouble> {
     };
     let mut troubles = ungranted(manifest, &module);
     if inside.name != manifest.common.name.as_str() {
-        let message = format!("the module says that it is `{}`", shown(&inside.name));
-        troubles.push(Trouble::told(FaultCode::BadModule, "/name".to_owned(), message));
+        let message = format!("the module has the name `{}`", shown(&inside.name));
+        troubles.push(Trouble::new(FaultCode::BadModule, "/name".to_owned(), message));
     }
-    for (place, type_id) in manifest.type_ids().into_iter().enumerate() {
+    for (index, type_id) in manifest.type_ids().into_iter().enumerate() {
         if !inside.node_ids.iter().any(|known| known == type_id) {
             let known: Vec<String> =
                 inside.node_ids.iter().take(MAX_NAMED).map(|known| format!("`{}`", shown(known))).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let message = format!("the module has no node `{type_id}`; it has {known}");
-            let pointer = format!("/nodes/{place}/typeId");
-            troubles.push(Trouble::told(FaultCode::UnknownNode, pointer, message));
+            let pointer = format!("/nodes/{index}/typeId");
+            troubles.push(Trouble::new(FaultCode::UnknownNode, pointer, message));
         } else if troubles.is_empty() {
-            troubles.extend(called(&sandbox, manifest, &module, type_id));
+            troubles.extend(trial_call(&sandbox, manifest, &module, type_id));
         }
     }
     troubles
 }
 
-/// The host calls that the module imports and a pack with this manifest is not granted.
+/// The host calls that the module imports but the manifest does not grant.
 fn ungranted(manifest: &Manifest, module: &Module) -> Vec<Trouble> {
     let grants = grants(manifest);
     let missing = module.calls().filter(|name| !grants.allows(name));
-    let told = missing.map(|name| {
+    let troubles = missing.map(|name| {
         let fault = Fault::CapabilityDenied { name: name.to_owned() };
         let mut trouble = Trouble::of("/runtime/requires", &fault);
         if name == "openwop_now_ms" {
-            trouble.message.push_str("; it is with `clock` in `runtime.requires`");
+            trouble.message.push_str("; add `clock` to `runtime.requires`");
         }
         trouble
     });
-    told.collect()
+    troubles.collect()
 }
 
-/// What a node breaks of the ABI when it is called with nothing. That it refuses to work with nothing is its own business.
-fn called(sandbox: &Sandbox, manifest: &Manifest, module: &Module, type_id: &str) -> Option<Trouble> {
+/// The ABI violation of a node that is called without inputs. An ordinary failure is fine.
+fn trial_call(sandbox: &Sandbox, manifest: &Manifest, module: &Module, type_id: &str) -> Option<Trouble> {
     let mut invocation = Invocation::new(Entry::Node(type_id.to_owned()));
     invocation.grants = grants(manifest);
     invocation.limits = limits(manifest, FUEL);
@@ -100,7 +100,7 @@ fn called(sandbox: &Sandbox, manifest: &Manifest, module: &Module, type_id: &str
     }
 }
 
-/// Text of a module, for a message.
+/// Text of a module, safe for a message.
 fn shown(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).take(100).collect()
 }

@@ -1,11 +1,11 @@
-//! Nodes that packs bring, as WebAssembly.
+//! Nodes of packs, as WebAssembly modules.
 //!
-//! A module has no effect of its own: what it may ask of the host is to read what the node was given, to set variables and write to
-//! channels, to log, the time and random bytes that follow from the run. So a call that is made again gives the same, or nobody ever saw
-//! the first. What it wrote is recorded when it completes or waits, and not at all when it fails.
+//! A module has no external effects. Its host calls read inputs, set variables, write to channels, log, and return the time and random bytes,
+//! which are derived from the run. A repeated call therefore has the same result, or the first one had no visible effect. The writes of a module
+//! are recorded when it completes or waits, and dropped when it fails.
 //!
-//! A module that waits for somebody ends, and is run again from its beginning once there is an answer. What it was given before is kept
-//! with the record of its first run, so that it finds the same again up to the place where it asked. A fork takes that record over.
+//! A module that waits for an interrupt ends, and is run again from its start when the answer arrives. The results of its host calls are stored
+//! with the record of its first run, so that it reaches the same point again. Forks copy this record.
 
 mod calls;
 
@@ -27,26 +27,26 @@ use self::calls::Calls;
 use super::installed::Unserved;
 use super::{Asked, Performed, not_served};
 
-/// The nodes of our own that workflows for tests may name, and the packs that they would come from.
+/// The example nodes that test workflows may use, and their packs.
 const EXAMPLES: [(&str, &str); 2] = [
     ("vendor.openwop.rust-hello.greet", "vendor.openwop.rust-hello@1.0.0"),
     ("vendor.openwop.misbehaving.memory-bomb", "vendor.openwop.misbehaving@1.0.0"),
 ];
 
-/// A type of node that a pack brings.
+/// A node type of a pack.
 #[derive(Clone, Debug)]
 pub struct ModuleType {
     /// The pack, as `name@version`.
     pub pack: String,
     /// The compiled module.
     pub module: Module,
-    /// What the module may ask of the host.
+    /// The host calls that the module may use.
     pub grants: Grants,
-    /// What a call may use.
+    /// The limits of a call.
     pub limits: Limits,
 }
 
-/// The types of nodes that packs bring.
+/// The node types of packs.
 #[derive(Clone)]
 pub struct Modules {
     sandbox: Sandbox,
@@ -62,21 +62,21 @@ impl fmt::Debug for Modules {
 }
 
 impl Modules {
-    /// These types, run in that sandbox.
+    /// The types, run in this sandbox.
     pub fn new(sandbox: Sandbox, types: BTreeMap<String, ModuleType>) -> Self {
         Self { sandbox, types: Arc::new(types), refused: RefusedTypes::NONE, unserved: Arc::default() }
     }
 
-    /// The same, and the types that packs name and that are not served, with those of the packs of which nothing is.
+    /// Adds the types of packs that cannot be used, and the packs without any usable type.
     #[must_use]
     pub fn refusing(self, refused: BTreeMap<String, RefusedType>, unserved: &[Unserved]) -> Self {
         Self { refused: refused.into_iter().collect(), unserved: unserved.into(), ..self }
     }
 
-    /// The same, and nodes of our own that try the sandbox: one that greets, and one that wants more memory than there is. For tests.
+    /// Adds example nodes that test the sandbox: one that greets, and one that exceeds the memory limit. For tests.
     ///
     /// # Errors
-    /// When a module cannot be compiled here.
+    /// A module cannot be compiled.
     pub fn with_examples(self) -> Result<Self, Fault> {
         let mut types = (*self.types).clone();
         for (type_id, pack) in EXAMPLES {
@@ -89,87 +89,87 @@ impl Modules {
         Ok(Self { types: Arc::new(types), ..self })
     }
 
-    /// Their names.
+    /// The names of the types.
     pub fn types(&self) -> PackTypes {
         PackTypes::These(Arc::new(self.types.keys().cloned().collect()))
     }
 
-    /// The types that packs name and that are not served.
+    /// The types of packs that cannot be used.
     pub fn refused(&self) -> RefusedTypes {
         self.refused.clone()
     }
 
-    /// The packs of which nothing is served.
+    /// The packs without any usable type.
     pub fn unserved(&self) -> &[Unserved] {
         &self.unserved
     }
 
-    /// The packs that they come from.
+    /// The packs of the types.
     pub fn packs(&self) -> BTreeSet<&str> {
         self.types.values().map(|kind| kind.pack.as_str()).collect()
     }
 
-    /// Runs the node of a pack, on a thread that may take its time.
+    /// Runs a node of a pack, on a blocking thread.
     pub(super) async fn perform(&self, asked: Asked<'_>) -> Performed {
         let Some(kind) = self.types.get(&asked.call.type_id).cloned() else {
             return Performed::plain(Err(not_served(&asked.call.type_id)));
         };
-        let (beginning, answer) = Beginning::of(asked);
-        let (sandbox, invocation) = (self.sandbox.clone(), invocation(&kind, asked, &beginning));
+        let (start, answer) = Start::of(asked);
+        let (sandbox, invocation) = (self.sandbox.clone(), invocation(&kind, asked, &start));
         let calls = Calls::new(asked, answer);
         let called = tokio::task::spawn_blocking(move || sandbox.invoke(&kind.module, &invocation, calls));
         match called.await {
-            Ok((report, calls)) => performed(asked.node_id, report, calls, beginning),
+            Ok((report, calls)) => performed(asked.node_id, report, calls, start),
             Err(_) => {
-                let message = "the thread of the module ended before the module did";
+                let message = "the thread of the module ended unexpectedly";
                 Performed::plain(Err(RunError::of(FailureCode::NodeFailed, message)))
             }
         }
     }
 }
 
-/// What a run of a module begins with, as it is kept while somebody is waited for.
+/// The inputs of a module run, stored while it waits for an interrupt.
 #[derive(Debug, Deserialize, Serialize)]
-struct Beginning {
+struct Start {
     inputs: Value,
-    /// The context of its request. It names the run that it began in, which its random bytes follow from too: a module that is run again
-    /// in a fork has to do there what it did in the source. Records of earlier versions have none.
+    /// The context of the request. It contains the id of the run in which the module started, from which its random bytes are derived, too: a
+    /// module that runs again in a fork must do the same as in the source run. Records of earlier versions have no context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     context: Option<Value>,
-    /// The answer to what it asked by ending.
+    /// The answer to a question that the module asked by ending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resume: Option<Value>,
-    /// What it was told up to the place where it asked by a call.
+    /// The results of host calls up to a question that the module asked by a host call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     journal: Option<Journal>,
 }
 
-impl Beginning {
-    /// What this run begins with, and the answer to the first thing that it asks by a call and that its journal does not answer.
+impl Start {
+    /// The inputs of this run, and the answer to the first question by a host call that the journal does not answer.
     fn of(asked: Asked<'_>) -> (Self, Option<Value>) {
         let call = asked.call;
         let anew = |resume| {
-            // A node without ports is given what the run has.
+            // A node without ports gets all readable variables.
             let inputs = if call.inputs.is_empty() { calls::readable(asked) } else { call.inputs.clone() };
             Self { inputs: Value::Object(inputs), context: None, resume, journal: None }
         };
-        let (beginning, answer) = match &call.resumption {
+        let (start, answer) = match &call.resumption {
             None => (anew(None), None),
             Some(Resumption { value, .. }) => {
                 let kept = asked.kept.and_then(|kept| Self::deserialize(kept).ok());
                 match kept {
                     Some(kept) if kept.journal.is_some() => (kept, Some(value.clone())),
                     Some(kept) => (Self { resume: Some(value.clone()), ..kept }, None),
-                    // Nothing is left of what it did before: the module is told, whichever way it asks.
+                    // The record is missing: the module gets the answer in both ways.
                     None => (anew(Some(value.clone())), Some(value.clone())),
                 }
             }
         };
-        let context = beginning.context.unwrap_or_else(|| context(asked));
-        (Self { context: Some(context), ..beginning }, answer)
+        let context = start.context.unwrap_or_else(|| context(asked));
+        (Self { context: Some(context), ..start }, answer)
     }
 
-    /// The run that the module began in.
+    /// The id of the run in which the module started.
     fn run_id<'a>(&'a self, asked: Asked<'a>) -> &'a str {
         let began = self.context.as_ref().and_then(|context| context.get("runId")?.as_str());
         began.unwrap_or(asked.run_id.as_str())
@@ -184,28 +184,28 @@ fn context(asked: Asked<'_>) -> Value {
     })
 }
 
-fn invocation(kind: &ModuleType, asked: Asked<'_>, beginning: &Beginning) -> Invocation {
+fn invocation(kind: &ModuleType, asked: Asked<'_>, start: &Start) -> Invocation {
     let mut invocation = Invocation::new(Entry::Node(asked.call.type_id.clone()));
-    invocation.context = beginning.context.clone().unwrap_or_default();
-    invocation.inputs = beginning.inputs.clone();
-    invocation.resume = beginning.resume.clone();
-    invocation.recorded = beginning.journal.clone().unwrap_or_default();
+    invocation.context = start.context.clone().unwrap_or_default();
+    invocation.inputs = start.inputs.clone();
+    invocation.resume = start.resume.clone();
+    invocation.recorded = start.journal.clone().unwrap_or_default();
     invocation.grants = kind.grants.clone();
     invocation.limits = kind.limits;
     invocation.seed = Seed {
-        run_id: beginning.run_id(asked).to_owned(),
+        run_id: start.run_id(asked).to_owned(),
         node_id: asked.node_id.to_string(),
         attempt: u64::from(asked.call.attempt),
     };
     invocation
 }
 
-fn performed(node_id: &NodeId, report: sandbox::Report, calls: Calls, beginning: Beginning) -> Performed {
-    let Calls { mut told, waits, .. } = calls;
+fn performed(node_id: &NodeId, report: sandbox::Report, calls: Calls, start: Start) -> Performed {
+    let Calls { mut reports, waits, .. } = calls;
     let outcome = match report.result {
         Ok(Outcome::Completed { output }) => Ok(output),
         Ok(Outcome::Failed { code, message, details }) => {
-            forget_writes(&mut told);
+            drop_writes(&mut reports);
             let error = RunError::new(code, message);
             Err(match details {
                 Some(details) => error.with(details),
@@ -214,30 +214,32 @@ fn performed(node_id: &NodeId, report: sandbox::Report, calls: Calls, beginning:
         }
         Ok(Outcome::Suspended { interrupt }) => {
             let asked = interrupt.as_object().cloned().unwrap_or_default();
-            told.push(Report::Ask(asked).into());
-            let kept = Beginning { journal: waits.then_some(report.journal), ..beginning };
+            reports.push(Report::Ask(asked).into());
+            let kept = Start { journal: waits.then_some(report.journal), ..start };
             serde_json::to_value(kept).map_err(|error| {
                 RunError::of(
                     FailureCode::NodeFailed,
-                    format!("what the module was told cannot be kept: {error}"),
+                    format!("the journal of the module cannot be stored: {error}"),
                 )
             })
         }
         Err(fault) => {
-            forget_writes(&mut told);
-            told.extend(breached(node_id, &fault));
+            drop_writes(&mut reports);
+            reports.extend(breached(node_id, &fault));
             Err(RunError::new(fault.code().as_str(), fault.to_string()).with(Value::Object(fault.details())))
         }
     };
-    Performed { told, outcome }
+    Performed { told: reports, outcome }
 }
 
-/// What a module that failed had written does not stay.
-fn forget_writes(told: &mut Vec<Reported>) {
-    told.retain(|told| !matches!(told.report, Report::SetVariable { .. } | Report::WriteChannel { .. }));
+/// Drops the writes of a failed module.
+fn drop_writes(reports: &mut Vec<Reported>) {
+    reports.retain(|reported| {
+        !matches!(reported.report, Report::SetVariable { .. } | Report::WriteChannel { .. })
+    });
 }
 
-/// The event of a limit that was met.
+/// The event of an exceeded limit.
 fn breached(node_id: &NodeId, fault: &Fault) -> Option<Reported> {
     let breach = fault.breach()?;
     Some(Reported::event(CapBreached {

@@ -1,4 +1,4 @@
-//! What is told of the work of a node while it goes on.
+//! Progress reports of effects.
 
 use std::pin::Pin;
 
@@ -6,29 +6,29 @@ use flow::engine::{Cause, Report, Reported};
 use flow::event::data::value::OutputChunk;
 use flow::event::{EventData, EventKind};
 
-/// Whether something was recorded.
+/// Whether a report was recorded.
 pub type Recording<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
 
-/// Who records what happens before the work of a node is at its end. Durable when it answers.
+/// Records progress reports of an effect. They are durable when the call returns.
 pub trait Listener: Send + Sync {
-    /// Records what happened. Whoever does the work tells all of it once more at the end: what was not recorded here, because the run is
-    /// paused or the store is busy, is recorded then, and what was is left out.
+    /// Records reports. The effect sends all its reports again at its end: those that were not recorded here, because the run is paused or the
+    /// store is busy, are recorded then, and the others are skipped.
     fn tell(&self, told: Vec<Reported>) -> Recording<'_>;
 }
 
-/// What was recorded before the end, as events of the run.
+/// The reports that were recorded before the end, as events of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Recorded {
-    /// All that are no pieces of a reply, with their ids.
+    /// All except output chunks, with their event ids.
     pub(crate) others: Vec<(EventKind, String)>,
-    /// The pieces, joined.
+    /// The text of the output chunks.
     pub(crate) text: String,
-    /// Whether the last piece was among them.
+    /// Whether the last chunk was recorded.
     pub(crate) is_whole: bool,
 }
 
 impl Recorded {
-    /// One more event.
+    /// Adds an event.
     pub(crate) fn add(&mut self, data: &EventData, id: String) {
         if let EventData::OutputChunk(piece) = data {
             self.text.push_str(&piece.chunk);
@@ -38,47 +38,48 @@ impl Recorded {
         }
     }
 
-    /// What is left to record of all that happened. Pieces may have been cut elsewhere the first time: a reply goes on after the last
-    /// byte of it that was recorded. Another reply than the one that was begun is recorded whole.
-    pub(crate) fn rest_of(&self, told: Vec<Reported>) -> Vec<Reported> {
-        let whole: String = told.iter().filter_map(piece).map(|piece| piece.chunk.as_str()).collect();
-        let goes_on = whole.starts_with(&self.text);
-        let mut unsaid = if goes_on { self.text.len() } else { 0 };
-        let (mut others, mut rest) = (self.others.iter().peekable(), Vec::with_capacity(told.len()));
-        // Where each of them is found now, for those that it caused.
-        let mut places: Vec<Option<Cause>> = Vec::with_capacity(told.len());
-        for mut told in told {
-            let recorded = if let Report::Event { data, .. } = &mut told.report
-                && let EventData::OutputChunk(piece) = &mut **data
+    /// The reports that are not recorded yet. Chunks may be split differently than before: the rest of a reply starts after its last recorded
+    /// byte. A different reply is recorded completely.
+    pub(crate) fn rest_of(&self, reports: Vec<Reported>) -> Vec<Reported> {
+        let text: String = reports.iter().filter_map(chunk).map(|chunk| chunk.chunk.as_str()).collect();
+        let is_continuation = text.starts_with(&self.text);
+        let mut skip = if is_continuation { self.text.len() } else { 0 };
+        let (mut others, mut rest) = (self.others.iter().peekable(), Vec::with_capacity(reports.len()));
+        // The new reference to each report, for reports that it caused.
+        let mut causes: Vec<Option<Cause>> = Vec::with_capacity(reports.len());
+        for mut reported in reports {
+            let recorded = if let Report::Event { data, .. } = &mut reported.report
+                && let EventData::OutputChunk(chunk) = &mut **data
             {
-                let length = piece.chunk.len();
-                let left = piece.chunk.get(unsaid.min(length)..).unwrap_or_default().to_owned();
-                unsaid -= unsaid.min(length);
-                let is_said = if piece.is_last { self.is_whole && goes_on } else { left.is_empty() };
-                piece.chunk = left;
-                is_said.then_some(None)
+                let length = chunk.chunk.len();
+                let left = chunk.chunk.get(skip.min(length)..).unwrap_or_default().to_owned();
+                skip -= skip.min(length);
+                let is_recorded =
+                    if chunk.is_last { self.is_whole && is_continuation } else { left.is_empty() };
+                chunk.chunk = left;
+                is_recorded.then_some(None)
             } else {
-                let found = others.next_if(|(kind, _)| *kind == told.kind());
+                let found = others.next_if(|(kind, _)| *kind == reported.kind());
                 found.map(|(_, id)| Some(Cause::Id(id.clone())))
             };
-            if let Some(place) = recorded {
-                places.push(place);
+            if let Some(cause) = recorded {
+                causes.push(cause);
                 continue;
             }
-            if let Some(Cause::Reported(place)) = told.cause {
-                told.cause = places.get(place).cloned().flatten();
+            if let Some(Cause::Reported(index)) = reported.cause {
+                reported.cause = causes.get(index).cloned().flatten();
             }
-            places.push(Some(Cause::Reported(rest.len())));
-            rest.push(told);
+            causes.push(Some(Cause::Reported(rest.len())));
+            rest.push(reported);
         }
         rest
     }
 }
 
-/// The piece of a reply that was told, where it is one.
-fn piece(told: &Reported) -> Option<&OutputChunk> {
-    match told.data()? {
-        EventData::OutputChunk(piece) => Some(piece),
+/// The output chunk of a report, if it is one.
+fn chunk(reported: &Reported) -> Option<&OutputChunk> {
+    match reported.data()? {
+        EventData::OutputChunk(chunk) => Some(chunk),
         _ => None,
     }
 }
@@ -90,48 +91,48 @@ mod tests {
 
     use super::*;
 
-    fn words(pieces: &[&str]) -> Vec<Reported> {
+    fn chunks(pieces: &[&str]) -> Vec<Reported> {
         let last = pieces.len().saturating_sub(1);
-        let piece = |(place, text): (usize, &&str)| {
-            told(
+        let chunk = |(index, text): (usize, &&str)| {
+            report(
                 EventKind::OutputChunk,
-                &json!({"chunk": text, "isLast": place == last, "nodeId": "n", "runId": "r"}),
+                &json!({"chunk": text, "isLast": index == last, "nodeId": "n", "runId": "r"}),
             )
         };
-        pieces.iter().enumerate().map(piece).collect()
+        pieces.iter().enumerate().map(chunk).collect()
     }
 
-    fn told(kind: EventKind, payload: &Value) -> Reported {
+    fn report(kind: EventKind, payload: &Value) -> Reported {
         Reported::read(kind, payload.as_object().unwrap().clone()).unwrap()
     }
 
     fn usage() -> Reported {
         let payload = json!({"inputTokens": 1, "outputTokens": 1, "model": "m", "provider": "p"});
-        told(EventKind::ProviderUsage, &payload)
+        report(EventKind::ProviderUsage, &payload)
     }
 
-    /// What is recorded when the first of these were.
-    fn after(told: &[Reported], many: usize) -> Recorded {
+    /// The record after the first reports.
+    fn after(reports: &[Reported], count: usize) -> Recorded {
         let mut recorded = Recorded::default();
-        for (place, told) in told.iter().take(many).enumerate() {
-            recorded.add(told.data().unwrap(), format!("e{place}"));
+        for (index, reported) in reports.iter().take(count).enumerate() {
+            recorded.add(reported.data().unwrap(), format!("e{index}"));
         }
         recorded
     }
 
-    fn said(told: &[Reported]) -> String {
-        told.iter().filter_map(piece).map(|piece| piece.chunk.as_str()).collect()
+    fn text_of(reports: &[Reported]) -> String {
+        reports.iter().filter_map(chunk).map(|chunk| chunk.chunk.as_str()).collect()
     }
 
     #[test]
-    fn what_was_recorded_is_not_recorded_again_and_causes_are_found_where_they_are() {
-        let decided = told(EventKind::LogAppended, &json!({"level": "info", "message": "a line"}));
+    fn recorded_reports_are_skipped_and_causes_are_adjusted() {
+        let decided = report(EventKind::LogAppended, &json!({"level": "info", "message": "a line"}));
         let caused = usage().because(Cause::Reported(0));
         let mut all = vec![decided];
-        all.extend(words(&["a", "b"]));
+        all.extend(chunks(&["a", "b"]));
         all.push(caused);
         let rest = after(&all, 2).rest_of(all.clone());
-        assert_eq!(said(&rest), "b");
+        assert_eq!(text_of(&rest), "b");
         assert_eq!(rest[1].cause, Some(Cause::Id("e0".to_owned())));
         let rest = Recorded::default().rest_of(all.clone());
         assert_eq!(rest, all);
@@ -139,46 +140,46 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_recorded_is_not_taken_for_what_the_work_told() {
+    fn events_of_the_engine_are_not_mistaken_for_reports() {
         let mut recorded = Recorded::default();
         for kind in [EventKind::ApprovalReceived, EventKind::NodeResumed] {
             recorded.others.push((kind, "e".to_owned()));
         }
-        let told = vec![told(EventKind::InterruptRequested, &json!({"kind": "approval"})), usage()];
-        assert_eq!(recorded.rest_of(told.clone()), told);
+        let reports = vec![report(EventKind::InterruptRequested, &json!({"kind": "approval"})), usage()];
+        assert_eq!(recorded.rest_of(reports.clone()), reports);
     }
 
     #[test]
-    fn the_last_piece_is_told_once_even_where_nothing_is_left_to_say() {
+    fn the_last_chunk_is_recorded_once_even_if_it_is_empty() {
         let recorded = Recorded { text: "ab".to_owned(), ..Recorded::default() };
-        let rest = recorded.rest_of(words(&["a", "b"]));
-        assert_eq!((rest.len(), said(&rest).as_str(), piece(&rest[0]).unwrap().is_last), (1, "", true));
+        let rest = recorded.rest_of(chunks(&["a", "b"]));
+        assert_eq!((rest.len(), text_of(&rest).as_str(), chunk(&rest[0]).unwrap().is_last), (1, "", true));
     }
 
     #[test]
-    fn another_reply_than_the_one_that_was_begun_is_told_whole() {
+    fn a_different_reply_is_recorded_completely() {
         let recorded = Recorded { text: "something else".to_owned(), ..Recorded::default() };
-        assert_eq!(said(&recorded.rest_of(words(&["a", "b"]))), "ab");
+        assert_eq!(text_of(&recorded.rest_of(chunks(&["a", "b"]))), "ab");
     }
 
     proptest! {
         #[test]
-        fn however_a_reply_is_cut_the_second_time_it_is_told_once(
+        fn a_reply_is_recorded_once_however_it_is_split(
             text in "\\PC{0,40}", cuts in prop::collection::vec(0_usize..50, 0..4), again in prop::collection::vec(0_usize..50, 0..4),
             many in 0_usize..6,
         ) {
             let cut = |cuts: &[usize]| {
-                let mut places: Vec<usize> = cuts.iter().copied().filter(|place| text.is_char_boundary(*place)).collect();
-                places.extend([0, text.len()]);
-                places.sort_unstable();
-                let pieces: Vec<&str> = places.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
-                words(&pieces)
+                let mut indexes: Vec<usize> = cuts.iter().copied().filter(|index| text.is_char_boundary(*index)).collect();
+                indexes.extend([0, text.len()]);
+                indexes.sort_unstable();
+                let pieces: Vec<&str> = indexes.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
+                chunks(&pieces)
             };
             let (first, second) = (cut(&cuts), cut(&again));
             let recorded = after(&first, many);
             let rest = recorded.rest_of(second);
-            prop_assert_eq!(format!("{}{}", recorded.text, said(&rest)), text.clone());
-            let lasts = rest.iter().filter_map(piece).filter(|piece| piece.is_last).count();
+            prop_assert_eq!(format!("{}{}", recorded.text, text_of(&rest)), text.clone());
+            let lasts = rest.iter().filter_map(chunk).filter(|chunk| chunk.is_last).count();
             prop_assert_eq!(lasts, usize::from(!recorded.is_whole));
         }
     }

@@ -1,4 +1,4 @@
-//! Nodes of storage, databases, files and messages: from a configuration and inputs to one call of a surface, and back.
+//! Nodes of storage, databases, files and messages: converts a configuration and inputs to one call of a surface, and its result to outputs.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,10 +10,10 @@ use surfaces::{Code, Surface, SurfaceCall, SurfaceError, Surfaces, Tenant};
 
 use super::{Asked, Performed};
 
-/// Stands between a namespace and a key, so that neither can reach into the other. No namespace has it.
-const BETWEEN: char = '\u{1f}';
+/// Separates a namespace from a key, so that they cannot overlap. No namespace contains it.
+const SEPARATOR: char = '\u{1f}';
 
-/// Does the work of a node on a surface. The surface remembers the identity of what it changed, so again is the same.
+/// Executes a node on a surface. The surface remembers the effect ids of its changes, so the call can be repeated.
 pub(super) async fn perform(surfaces: &Surfaces, called: CalledType, asked: Asked<'_>) -> Performed {
     let outcome = match request(called, asked) {
         Ok(call) => surfaces.call(call).await,
@@ -23,7 +23,7 @@ pub(super) async fn perform(surfaces: &Surfaces, called: CalledType, asked: Aske
     Performed::plain(outcome.map(|value| outputs(called, namespace, value)).map_err(failed))
 }
 
-/// The failure of a node whose call was refused.
+/// The error of a node whose call was refused.
 fn failed(error: SurfaceError) -> RunError {
     let failed = RunError::new(error.code.as_str(), error.message);
     match error.capability {
@@ -32,7 +32,7 @@ fn failed(error: SurfaceError) -> RunError {
     }
 }
 
-/// The call that a node makes.
+/// The call of a node.
 fn request(called: CalledType, asked: Asked<'_>) -> Result<SurfaceCall, SurfaceError> {
     let Family::Surface { surface, op } = called.family() else {
         return Err(SurfaceError::missing(format!("host.{called}")));
@@ -49,7 +49,7 @@ fn request(called: CalledType, asked: Asked<'_>) -> Result<SurfaceCall, SurfaceE
     })
 }
 
-/// What a node tells its surface: what the author configured, and what it was given, under the names that the surface has for them.
+/// The arguments of the surface: the configuration and the inputs, under the names of the surface.
 fn arguments(
     called: CalledType,
     config: &Map<String, Value>,
@@ -73,7 +73,7 @@ fn arguments(
         CalledType::QueueEnqueue | CalledType::QueueDequeue => rename(&mut args, "queue", "subject"),
         CalledType::MessagePublish | CalledType::MessageConsume => {
             rename(&mut args, "topic", "subject");
-            // It says as whom the trigger of the node reads. In a run that nobody's message started, the node is one of all consumers.
+            // The consumer group of the node's trigger. In a run that was not started by a message, the node is an ordinary consumer.
             args.remove("consumerGroup");
         }
         CalledType::MessageAck | CalledType::MessageNack | CalledType::MessageDeadLetter => {
@@ -104,7 +104,7 @@ fn arguments(
             }
         }
         CalledType::FilesWrite => file(&mut args)?,
-        // A registered one says `id`, and by that the surface tells rows apart anyway.
+        // Registration allows only `id`, which the surface always uses.
         CalledType::TableUpsert => drop(args.remove("keyColumns")),
         CalledType::TableUpdate => rename(&mut args, "update", "patch"),
         _ => {}
@@ -112,7 +112,7 @@ fn arguments(
     Ok(args)
 }
 
-/// What a node gives: the members of the answer, with what the surface names otherwise.
+/// The outputs of a node: the members of the result, with additional names.
 fn outputs(called: CalledType, namespace: Option<&str>, answer: Value) -> Value {
     let mut members = match answer {
         Value::Object(members) => members,
@@ -121,9 +121,9 @@ fn outputs(called: CalledType, namespace: Option<&str>, answer: Value) -> Value 
     match called {
         CalledType::KvList => {
             if let (Some(namespace), Some(Value::Array(keys))) = (namespace, members.get_mut("keys")) {
-                let inside = format!("{namespace}{BETWEEN}");
+                let prefix = format!("{namespace}{SEPARATOR}");
                 for key in keys {
-                    if let Some(short) = key.as_str().and_then(|key| key.strip_prefix(&inside)) {
+                    if let Some(short) = key.as_str().and_then(|key| key.strip_prefix(&prefix)) {
                         *key = short.into();
                     }
                 }
@@ -148,30 +148,32 @@ fn rename(args: &mut Map<String, Value>, from: &str, to: &str) {
 /// Puts a key into its namespace.
 fn in_namespace(args: &mut Map<String, Value>, name: &str) -> Result<(), SurfaceError> {
     let Some(namespace) = args.remove("namespace") else {
-        // Whoever names no namespace is in none of them.
+        // Without a namespace, a key must not look like one in a namespace.
         let key = args.get(name).and_then(Value::as_str).unwrap_or_default();
-        return match key.contains(BETWEEN) {
-            true => Err(SurfaceError::new(Code::InvalidArgument, "a key may not have the character U+001F")),
+        return match key.contains(SEPARATOR) {
+            true => {
+                Err(SurfaceError::new(Code::InvalidArgument, "a key must not contain the character U+001F"))
+            }
             false => Ok(()),
         };
     };
     let namespace = namespace.as_str().unwrap_or_default();
-    if namespace.contains(BETWEEN) {
-        let message = "`namespace` may not have the character U+001F, which ends it";
+    if namespace.contains(SEPARATOR) {
+        let message = "`namespace` must not contain the character U+001F";
         return Err(SurfaceError::new(Code::InvalidArgument, message));
     }
     if let Some(key) = args.get(name).and_then(Value::as_str) {
-        args.insert(name.to_owned(), format!("{namespace}{BETWEEN}{key}").into());
+        args.insert(name.to_owned(), format!("{namespace}{SEPARATOR}{key}").into());
     }
     Ok(())
 }
 
-/// The content of a file is text, unless the author says that it is Base64 already.
+/// Encodes the content of a file as Base64, unless the author says that it already is.
 fn file(args: &mut Map<String, Value>) -> Result<(), SurfaceError> {
     let is_base64 = args.remove("encoding").is_some_and(|encoding| encoding == "base64");
     let content = args.remove("content");
     let Some(content) = content.as_ref().and_then(Value::as_str) else {
-        return Err(SurfaceError::new(Code::InvalidArgument, "`content`, a text, is required"));
+        return Err(SurfaceError::new(Code::InvalidArgument, "`content` is required and must be a string"));
     };
     let content = if is_base64 { content.to_owned() } else { STANDARD.encode(content) };
     args.insert("contentBase64".to_owned(), content.into());
@@ -185,9 +187,9 @@ fn file(args: &mut Map<String, Value>) -> Result<(), SurfaceError> {
 mod tests {
     use super::*;
 
-    /// Finding A1: `flow` says which inputs a node declares, and the surface which arguments it takes. They have to agree.
+    /// Finding A1: `flow` defines the inputs that a node declares, and the surface its arguments. They must match.
     #[tokio::test]
-    async fn a_surface_takes_every_input_that_its_nodes_declare_and_no_other() {
+    async fn a_surface_accepts_exactly_the_inputs_that_its_nodes_declare() {
         let folder = tempfile::tempdir().unwrap();
         let surfaces = everything(folder.path());
         for called in CalledType::ALL {
@@ -195,7 +197,7 @@ mod tests {
             for name in called.input_names().unwrap().into_iter().chain(["input"]) {
                 let inputs = Map::from_iter([
                     (name.to_owned(), json!("x")),
-                    // Looked at before the surface is asked.
+                    // Checked before the surface is called.
                     ("content".to_owned(), json!("x")),
                 ]);
                 let inputs = inputs

@@ -1,4 +1,4 @@
-//! The artifacts of runs, as plugins see them: with the rights of whoever looks at the page.
+//! The artifacts of runs, with the permissions of the person who views the page.
 
 use flow::id::{ArtifactId, RunId};
 use serde_json::Value;
@@ -6,22 +6,21 @@ use serde_json::Value;
 use super::dispatch::{ArtifactError, Artifacts, Held};
 use crate::runs::{Caller, Runs};
 
-/// The artifacts that one plugin on one page may ask for.
+/// The artifacts that one plugin on one page may access.
 ///
-/// An artifact is named `<run>/<artifact>`. A plugin that shows an artifact may ask for that one alone; what it asks for
-/// besides is not there.
+/// An artifact is named `<run>/<artifact>`. A plugin that shows an artifact may access only that one; all others are not found.
 #[derive(Clone, Debug)]
 pub struct RunArtifacts {
     pub runs: Runs,
-    /// Who looks.
+    /// The viewer.
     pub caller: Caller,
-    /// The one that is shown, where the page shows one.
+    /// The artifact that the page shows, if it shows one.
     pub only: Option<String>,
     /// The plugin, for the audit log.
     pub plugin: String,
 }
 
-/// What an artifact of a run is called among plugins.
+/// The name of an artifact of a run for plugins.
 pub fn name(run_id: &RunId, artifact_id: &ArtifactId) -> String {
     format!("{run_id}/{artifact_id}")
 }
@@ -31,7 +30,7 @@ impl RunArtifacts {
         if self.only.as_deref().is_some_and(|only| only != artifact_id) {
             return Err(ArtifactError::NotFound);
         }
-        // The ids of children have slashes in them, those of artifacts have none.
+        // The ids of child runs can contain slashes, those of artifacts cannot.
         let (run_id, artifact_id) = artifact_id.rsplit_once('/').ok_or(ArtifactError::NotFound)?;
         Ok((RunId::new(run_id), ArtifactId::new(artifact_id)))
     }

@@ -1,4 +1,4 @@
-//! One artifact in memory, for conformance suites: the dispatcher is the real one, and nobody's data is at stake.
+//! An artifact in memory, for conformance suites. They test the real dispatcher without touching data of users.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -21,7 +21,7 @@ impl Default for Canary {
 }
 
 impl Canary {
-    fn held(payload: &Value) -> Held {
+    fn content(payload: &Value) -> Held {
         let text = format!("{CANARY}\n{}", canon::canonical::string_of(payload));
         Held { payload: payload.clone(), version: Digest::of_bytes(text.as_bytes()).to_hex() }
     }
@@ -32,7 +32,7 @@ impl Artifacts for Canary {
         if artifact_id != CANARY {
             return Err(ArtifactError::NotFound);
         }
-        Ok(Self::held(&self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        Ok(Self::content(&self.0.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     async fn write(
@@ -44,12 +44,12 @@ impl Artifacts for Canary {
         if artifact_id != CANARY {
             return Err(ArtifactError::NotFound);
         }
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = Self::held(&held).version;
+        let mut stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = Self::content(&stored).version;
         if version != Some(current.as_str()) {
             return Err(ArtifactError::Conflict { current });
         }
-        *held = payload.clone();
-        Ok(Self::held(&held).version)
+        *stored = payload.clone();
+        Ok(Self::content(&stored).version)
     }
 }

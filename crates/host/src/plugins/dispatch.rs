@@ -1,4 +1,4 @@
-//! The methods, behind the list of those that are allowed.
+//! The methods that plugins call, and the list of allowed ones.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,15 @@ use serde_json::{Map, Value, json};
 
 use super::message::{ErrorCode, Request, RpcError, response};
 
-/// What this host lets plugins ask for.
+/// The methods that this host offers to plugins.
 pub const HOST_API: [HostMethod; 4] =
     [HostMethod::ArtifactRead, HostMethod::ArtifactWrite, HostMethod::HostToast, HostMethod::HostNavigate];
-/// The longest text of a toast, in characters. More is cut.
+/// The maximum length of a toast, in characters. Longer texts are truncated.
 const MAX_TOAST: usize = 300;
-/// The longest path that a plugin may lead to.
+/// The maximum length of a path that a plugin navigates to.
 const MAX_PATH: usize = 2048;
 
-/// How a method is spelt.
+/// The spelling of a method on the wire.
 pub const fn spelt(method: HostMethod) -> &'static str {
     match method {
         HostMethod::ArtifactRead => "artifact.read",
@@ -25,58 +25,57 @@ pub const fn spelt(method: HostMethod) -> &'static str {
     }
 }
 
-/// The methods that a plugin may use: those that it declared and the host gives.
+/// The methods that a plugin may call: those that it declares and the host offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed(BTreeSet<HostMethod>);
 
 impl Allowed {
-    /// What a plugin declared, as far as this host gives it.
+    /// The declared methods that this host offers.
     pub fn of(declared: &[HostMethod]) -> Self {
         Self(HOST_API.into_iter().filter(|method| declared.contains(method)).collect())
     }
 
-    /// Everything that this host gives.
+    /// All methods that this host offers.
     pub fn everything() -> Self {
         Self::of(&HOST_API)
     }
 
-    /// The method of that name, where it is allowed. A name that no method has is on no list.
+    /// The method with that name, if it is allowed.
     fn method(&self, name: &str) -> Option<HostMethod> {
         self.0.iter().copied().find(|method| spelt(*method) == name)
     }
 }
 
-/// What an artifact holds.
+/// The content of an artifact.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
-    /// The content.
     pub payload: Value,
-    /// What stands for exactly this content.
+    /// The version, derived from the content.
     pub version: String,
 }
 
 /// Why an artifact was not read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArtifactError {
-    /// There is none, or it is somebody else's: which of them is not told.
+    /// The artifact does not exist, or belongs to another tenant. The error does not say which.
     NotFound,
-    /// The viewer may not.
+    /// The viewer lacks the permission.
     Unauthorized,
-    /// It holds something else than was seen. Nothing was changed.
+    /// The artifact has changed since the plugin read it. Nothing was written.
     Conflict {
-        /// The version that is current.
+        /// The current version.
         current: String,
     },
-    /// Something failed.
+    /// An internal failure.
     Failed,
 }
 
-/// Where artifacts are read and written, with the rights of whoever looks.
+/// Reads and writes artifacts with the permissions of the viewer.
 pub trait Artifacts: Sync {
-    /// What an artifact holds.
+    /// Reads the content of an artifact.
     fn read(&self, artifact_id: &str) -> impl Future<Output = Result<Held, ArtifactError>> + Send;
 
-    /// Writes what an artifact holds, if it holds what that version stands for, and gives the new version.
+    /// Replaces the content of an artifact, if its version is `version`, and returns the new version.
     fn write(
         &self,
         artifact_id: &str,
@@ -85,40 +84,40 @@ pub trait Artifacts: Sync {
     ) -> impl Future<Output = Result<String, ArtifactError>> + Send;
 }
 
-/// What the page is to do, besides handing the answer on.
+/// What the page must do, in addition to returning the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Show a sentence.
+    /// Show a message.
     Toast {
-        /// The sentence: text, and nothing else.
+        /// Plain text.
         message: String,
     },
-    /// Go to a page of this console.
+    /// Navigate to a page of this console.
     Navigate { path: String },
 }
 
-/// What comes of a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The message that goes back to the plugin.
+    /// The message to the plugin.
     pub response: Value,
-    /// What the page does.
+    /// What the page must do.
     pub effect: Option<Effect>,
 }
 
 impl Answer {
-    /// The answer to a request that could not be carried out for a reason that is none of the plugin's.
+    /// The response to a request that failed for a reason on the side of the host.
     pub fn internal(id: u64, message: &'static str) -> Self {
         Self { response: response(id, &Err(error(ErrorCode::Internal, message))), effect: None }
     }
 }
 
-/// Does what a request asks for, if it may.
+/// Executes a request, if its method is allowed.
 pub async fn dispatch(request: &Request, allowed: &Allowed, artifacts: &impl Artifacts) -> Answer {
     let params = &request.params;
     let mut effect = None;
     let outcome = match allowed.method(&request.method) {
-        None => Err(error(ErrorCode::MethodNotAllowed, "this plugin may not use that method here")),
+        None => Err(error(ErrorCode::MethodNotAllowed, "this plugin is not allowed to call this method")),
         Some(HostMethod::ArtifactRead) => read(params, artifacts).await,
         Some(HostMethod::ArtifactWrite) => write(params, artifacts).await,
         Some(HostMethod::HostToast) => toast(params).map(|found| effect = Some(found)).map(|()| json!({})),
@@ -130,26 +129,26 @@ pub async fn dispatch(request: &Request, allowed: &Allowed, artifacts: &impl Art
 }
 
 async fn read(params: &Map<String, Value>, artifacts: &impl Artifacts) -> Result<Value, RpcError> {
-    let held = artifacts.read(artifact_id(params)?).await.map_err(told)?;
+    let held = artifacts.read(artifact_id(params)?).await.map_err(rpc_error)?;
     Ok(json!({"payload": held.payload, "version": held.version}))
 }
 
 async fn write(params: &Map<String, Value>, artifacts: &impl Artifacts) -> Result<Value, RpcError> {
     let artifact_id = artifact_id(params)?;
     let Some(payload) = params.get("payload") else {
-        return Err(error(ErrorCode::Internal, "`payload` is what the artifact is to hold"));
+        return Err(error(ErrorCode::Internal, "`payload` is required: the new content of the artifact"));
     };
     let version = params.get("version").and_then(Value::as_str);
-    let version = artifacts.write(artifact_id, version, payload).await.map_err(told)?;
+    let version = artifacts.write(artifact_id, version, payload).await.map_err(rpc_error)?;
     Ok(json!({"version": version}))
 }
 
 fn toast(params: &Map<String, Value>) -> Result<Effect, RpcError> {
     let text = params.get("message").and_then(Value::as_str).map(str::trim).unwrap_or_default();
     if text.is_empty() {
-        return Err(error(ErrorCode::Internal, "`message` is the text to show"));
+        return Err(error(ErrorCode::Internal, "`message` is required: the text to show"));
     }
-    Ok(Effect::Toast { message: text.chars().filter(|found| !found.is_control()).take(MAX_TOAST).collect() })
+    Ok(Effect::Toast { message: text.chars().filter(|c| !c.is_control()).take(MAX_TOAST).collect() })
 }
 
 fn navigate(params: &Map<String, Value>) -> Result<Effect, RpcError> {
@@ -157,11 +156,11 @@ fn navigate(params: &Map<String, Value>) -> Result<Effect, RpcError> {
     if is_local(path) {
         Ok(Effect::Navigate { path: path.to_owned() })
     } else {
-        Err(error(ErrorCode::Internal, "`path` is a path of this console, such as `/runs`"))
+        Err(error(ErrorCode::Internal, "`path` must be a path of this console, for example `/runs`"))
     }
 }
 
-/// Whether a path can only lead to a page of this console. Neither do those count that end somebody's visit.
+/// Whether a path can only lead to a page of this console. The pages for signing in and out are excluded.
 fn is_local(path: &str) -> bool {
     path.starts_with('/')
         && !path.starts_with("//")
@@ -171,28 +170,28 @@ fn is_local(path: &str) -> bool {
 }
 
 fn artifact_id(params: &Map<String, Value>) -> Result<&str, RpcError> {
-    params.get("artifactId").and_then(Value::as_str).ok_or_else(|| told(ArtifactError::NotFound))
+    params.get("artifactId").and_then(Value::as_str).ok_or_else(|| rpc_error(ArtifactError::NotFound))
 }
 
 fn error(code: ErrorCode, message: &'static str) -> RpcError {
     RpcError { code, message, current_version: None }
 }
 
-fn told(cause: ArtifactError) -> RpcError {
+fn rpc_error(cause: ArtifactError) -> RpcError {
     match cause {
-        ArtifactError::NotFound => error(ErrorCode::ArtifactNotFound, "there is no such artifact"),
+        ArtifactError::NotFound => error(ErrorCode::ArtifactNotFound, "the artifact does not exist"),
         ArtifactError::Unauthorized => {
-            error(ErrorCode::Unauthorized, "whoever looks at this page may not do that to artifacts")
+            error(ErrorCode::Unauthorized, "the viewer of this page is not allowed to do this")
         }
         ArtifactError::Conflict { current } => RpcError {
             current_version: Some(current),
             ..error(
                 ErrorCode::ArtifactConflict,
-                "the artifact holds something else by now; nothing was written: read it again",
+                "the artifact has changed; nothing was written. Read it again",
             )
         },
         ArtifactError::Failed => {
-            error(ErrorCode::Internal, "the host failed; nothing was written, try again")
+            error(ErrorCode::Internal, "the host failed; nothing was written. Try again")
         }
     }
 }

@@ -1,14 +1,14 @@
-//! What a plugin's frame may do, as its browser is told.
+//! The content security policy of a plugin's frame.
 
-/// The largest address that a plugin may declare.
+/// The maximum length of an address that a plugin declares.
 const MAX_SOURCE: usize = 256;
-/// The names of this machine that browsers take for different origins, and people for the same.
-const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
+/// The names of this machine. Browsers treat them as different origins.
+const LOCAL_HOSTS: [&str; 2] = ["127.0.0.1", "localhost"];
 
-/// The policy that the document of a plugin is served with. `ancestors` are the origins whose pages may show it.
+/// The policy of the document of a plugin. `ancestors` are the origins whose pages may embed it.
 ///
-/// Nothing may be loaded or sent but what stands in the document, or is made of it. The document is sandboxed also when it is opened
-/// without a frame. Where the frame itself may be led is up to the page around it, which names the origin of plugins alone.
+/// The document can load and send nothing except what it contains itself, and it is sandboxed even if it is opened outside a frame. The
+/// policy of the embedding page restricts the frame to the origin of plugins.
 pub fn policy(ancestors: &[String], connect: &[String]) -> String {
     let mut policy = String::from(
         "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; \
@@ -31,7 +31,7 @@ pub fn policy(ancestors: &[String], connect: &[String]) -> String {
     policy
 }
 
-/// Whether an address can stand in a policy and mean what it says: a scheme that is encrypted, a host without a star, a path.
+/// Whether an address is safe in a policy: an encrypted scheme, a host without wildcards, and a path.
 pub fn is_source(text: &str) -> bool {
     let Some(rest) = text.strip_prefix("https://").or_else(|| text.strip_prefix("wss://")) else {
         return false;
@@ -45,7 +45,7 @@ pub fn is_source(text: &str) -> bool {
         && text.bytes().all(is_plain)
 }
 
-/// The origins that are the same page to a person: `localhost` and the addresses of this machine.
+/// The origins of the console pages: the public one, and for this machine all its names.
 pub fn ancestors(public_url: &str) -> Vec<String> {
     let Some((scheme, rest)) = public_url.split_once("://") else { return Vec::new() };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -58,8 +58,8 @@ pub fn ancestors(public_url: &str) -> Vec<String> {
         Some((host, port)) if !port.ends_with(']') => (host, format!(":{port}")),
         _ => (authority, String::new()),
     };
-    if HERE.contains(&host) {
-        HERE.iter().map(|host| format!("{scheme}://{host}{port}")).collect()
+    if LOCAL_HOSTS.contains(&host) {
+        LOCAL_HOSTS.iter().map(|host| format!("{scheme}://{host}{port}")).collect()
     } else {
         vec![format!("{scheme}://{authority}")]
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_declared_addresses_nothing_can_be_connected_to() {
+    fn without_declared_addresses_no_connection_is_allowed() {
         let policy = policy(&["https://host.example".to_owned()], &[]);
         for part in [
             "default-src 'none'",
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declared_address_cannot_say_anything_else() {
+    fn a_declared_address_cannot_add_directives() {
         let cases = [
             ("https://api.example", true),
             ("https://api.example:8443/v1/", true),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pages_that_may_show_a_plugin_are_those_of_the_console() {
+    fn only_pages_of_the_console_may_embed_a_plugin() {
         let cases: [(&str, &[&str]); 7] = [
             ("https://host.example", &["https://host.example"]),
             ("https://host.example:444/console", &["https://host.example:444"]),

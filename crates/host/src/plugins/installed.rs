@@ -1,8 +1,8 @@
 //! The plugins of the installed packs.
 //!
-//! Of several versions of a pack the highest counts. A pack is read anew when one of its files has changed, and is of no use until all
-//! of it is as it was installed, a key that is trusted has signed its manifest, and its archive was the one that had been announced: the
-//! signature says nothing of the documents beside the manifest. What is wrong is told, and nothing of the pack is handed out.
+//! The highest version of each pack is used. A pack is read again when one of its files has changed. Its plugins are used only if all files are
+//! as installed, a trusted key has signed its manifest, and the digest of its archive was known before the install: the signature covers only the
+//! manifest and not the documents next to it. Otherwise the problem is reported, and no file of the pack is served.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,42 +22,42 @@ use packs::{PackError, PackErrorCode, version};
 
 use super::{Allowed, MAX_ENTRY_BYTES, frame};
 
-/// The most packs of plugins that are looked at.
+/// The maximum number of plugin packs that are read.
 pub const MAX_PACKS: usize = 32;
-/// The longest part of an owner that comes from the name of its pack, in bytes.
+/// The maximum length of the pack name in an owner, in bytes.
 const MAX_OWNER: usize = 80;
 
-/// A pack that brings plugins.
+/// A pack with plugins.
 #[derive(Clone, Debug)]
 pub struct PluginPack {
     pub name: String,
     pub version: String,
-    /// What it is called as a module: made of its name, and never that of another.
+    /// The id of the pack as a module. It is derived from its name and unique.
     pub owner: String,
-    /// What it says of itself.
+    /// The description in its manifest.
     pub description: Option<String>,
-    /// Its plugins; none when something is wrong.
+    /// The plugins; empty if there is a problem.
     pub plugins: Vec<Plugin>,
-    /// What is wrong with it, in a sentence.
+    /// The problem, in a sentence.
     pub problem: Option<String>,
-    /// None where it cannot be read.
+    /// `None` if it cannot be read.
     record: Option<InstalledRecord>,
 }
 
-/// A plugin.
+/// A user-interface plugin.
 #[derive(Clone, Debug)]
 pub struct Plugin {
-    /// Its id within its pack.
+    /// The id, unique in its pack.
     pub id: String,
-    /// Where it is shown.
+    /// Where the plugin is shown.
     pub surface: PluginSurface,
-    /// Its document, as a path in the pack.
+    /// The path of its document in the pack.
     pub entry: String,
-    /// What it may ask for.
+    /// The methods that the plugin may call.
     pub allowed: Allowed,
-    /// Whether it declares that it reads artifacts, or changes them.
+    /// Whether the plugin declares that it reads or writes artifacts.
     pub reads: bool,
-    /// Whether it declares that it changes artifacts.
+    /// Whether the plugin declares that it writes artifacts.
     pub writes: bool,
     connect: Vec<String>,
 }
@@ -65,9 +65,9 @@ pub struct Plugin {
 /// The document of a plugin.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// The bytes, as they were installed.
+    /// The verified contents.
     pub bytes: Vec<u8>,
-    /// The policy to serve them with.
+    /// The content security policy.
     pub policy: String,
 }
 
@@ -77,18 +77,18 @@ pub struct Plugins {
     root: PathBuf,
     origin: Option<String>,
     ancestors: Vec<String>,
-    known: Mutex<Known>,
+    cache: Mutex<Cache>,
 }
 
 #[derive(Default)]
-struct Known {
+struct Cache {
     stamp: Vec<(PathBuf, Option<Stamp>)>,
     watched: Vec<PathBuf>,
     generation: u64,
     packs: Arc<[PluginPack]>,
 }
 
-/// What tells one state of a file from another.
+/// Detects changes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     size: u64,
@@ -108,40 +108,40 @@ impl fmt::Debug for Plugins {
 }
 
 impl Plugins {
-    /// The plugins of the packs in a folder. `origin` is where they are served, if anywhere, and `public_url` where the pages are
-    /// that show them.
+    /// The plugins of the packs in a folder. `origin` is where they are served, if they are; `public_url` is the URL of the pages that embed
+    /// them.
     ///
     /// # Errors
-    /// When the folder cannot be opened.
+    /// The folder cannot be opened.
     pub fn open(root: &Path, origin: Option<String>, public_url: &str) -> Result<Self, PackError> {
         Ok(Self {
             packs: InstalledPacks::open(root)?,
             root: root.to_owned(),
             origin,
             ancestors: frame::ancestors(public_url),
-            known: Mutex::default(),
+            cache: Mutex::default(),
         })
     }
 
-    /// Where plugins are served, if anywhere.
+    /// The origin where plugins are served, if they are.
     pub fn origin(&self) -> Option<&str> {
         self.origin.as_deref()
     }
 
-    /// The packs, with a number that is another whenever they are.
+    /// The packs, with a number that changes whenever they change.
     pub fn packs(&self) -> (u64, Arc<[PluginPack]>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.generation == 0 || known.stamp != self.stamp(&known.watched) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.generation == 0 || cache.stamp != self.stamp(&cache.watched) {
             let packs = self.read();
-            known.watched = packs.iter().flat_map(|pack| self.files(pack)).collect();
-            known.stamp = self.stamp(&known.watched);
-            known.packs = packs.into();
-            known.generation += 1;
+            cache.watched = packs.iter().flat_map(|pack| self.files(pack)).collect();
+            cache.stamp = self.stamp(&cache.watched);
+            cache.packs = packs.into();
+            cache.generation += 1;
         }
-        (known.generation, Arc::clone(&known.packs))
+        (cache.generation, Arc::clone(&cache.packs))
     }
 
-    /// A plugin that can be used now.
+    /// A usable plugin.
     pub fn find(&self, pack: &str, plugin: &str) -> Option<(PluginPack, Plugin)> {
         let (_, packs) = self.packs();
         let pack = packs.iter().find(|known| known.name == pack)?;
@@ -149,13 +149,13 @@ impl Plugins {
         Some((pack.clone(), plugin.clone()))
     }
 
-    /// The address of a plugin's document.
+    /// The URL of a plugin's document.
     pub fn address(&self, pack: &PluginPack, plugin: &Plugin) -> Option<String> {
         let origin = self.origin.as_deref()?;
         Some(format!("{origin}/{}/{}/{}", pack.name, pack.version, plugin.entry))
     }
 
-    /// The document at a path `/<pack>/<version>/<entry>`: verified, or not at all.
+    /// The verified document at a path `/<pack>/<version>/<entry>`.
     pub fn document(&self, path: &str) -> Option<Document> {
         let mut parts = path.strip_prefix('/')?.splitn(3, '/');
         let (name, version, entry) = (parts.next()?, parts.next()?, parts.next()?);
@@ -163,7 +163,7 @@ impl Plugins {
         let pack = packs.iter().find(|pack| pack.name == name && pack.version == version)?;
         let plugin = pack.plugins.iter().find(|plugin| plugin.entry == entry)?;
         let bytes = self.packs.read_file(pack.record.as_ref()?, &EntryPath::parse(entry).ok()?).ok()?;
-        // Several plugins may have one document; it may do what each of them may do.
+        // Plugins can share a document. It then gets only the permissions that all of them have.
         let connect: Vec<String> = pack
             .plugins
             .iter()
@@ -174,8 +174,8 @@ impl Plugins {
         Some(Document { bytes, policy: frame::policy(&self.ancestors, &connect) })
     }
 
-    /// Reads every pack of plugins, the highest version of each. One whose record is damaged is not replaced by the one before it:
-    /// whoever can damage a record would choose the version.
+    /// Reads the highest version of every plugin pack. A pack with a damaged record is not replaced by its previous version: otherwise an
+    /// attacker who can damage a record could choose the version.
     fn read(&self) -> Vec<PluginPack> {
         let mut highest: BTreeMap<String, PluginPack> = BTreeMap::new();
         for name in names(&self.root).iter().filter_map(|name| PackName::parse(name).ok()) {
@@ -186,16 +186,16 @@ impl Plugins {
                 let record = self.packs.record(&name, &version);
                 (version, record)
             });
-            let is_there = |record: &Result<InstalledRecord, PackError>| !matches!(record, Err(error) if error.code() == PackErrorCode::NotFound);
-            let mut records = records.filter(|(_, record)| is_there(record));
+            let exists = |record: &Result<InstalledRecord, PackError>| !matches!(record, Err(error) if error.code() == PackErrorCode::NotFound);
+            let mut records = records.filter(|(_, record)| exists(record));
             let Some((version, record)) = records.next() else { continue };
             let is_plugins = |record: &InstalledRecord| record.kind == PackKind::FrontendPlugin;
-            let shown = match &record {
+            let is_plugin_pack = match &record {
                 Ok(record) => is_plugins(record),
-                // It is not known to be anything itself; its other versions say what it was.
+                // The kind is in the damaged record, so it is taken from other versions.
                 Err(_) => records.any(|(_, record)| record.is_ok_and(|record| is_plugins(&record))),
             };
-            if shown {
+            if is_plugin_pack {
                 highest.insert(name.as_str().to_owned(), unread(&name, &version, record));
             }
         }
@@ -219,26 +219,26 @@ impl Plugins {
             Proof::Signed { .. } => {}
             Proof::SelfSigned { .. } => {
                 return Err(
-                    "Nobody vouches for the key that signed it. Trust the key, and install it again."
+                    "The key that signed it is not trusted. Trust the key, and install the pack again."
                         .to_owned(),
                 );
             }
-            Proof::Unsigned => return Err("It is not signed, and is not loaded.".to_owned()),
+            Proof::Unsigned => return Err("It is not signed, so it is not loaded.".to_owned()),
         }
         if !record.announced {
-            return Err("Its signature is over pack.json alone, and nobody had said what its documents are. Install it \
-                        again from a registry, from a lock, or with --expect and the digest of the archive."
+            return Err("Its signature covers only pack.json, and the digest of its archive was not known before the install. Install it \
+                        again from a registry, from a lock file, or with --expect and the digest of the archive."
                 .to_owned());
         }
         let loaded = self.packs.load(&record.name, &record.version, true);
-        let loaded = loaded.map_err(|error| format!("It is not what was installed: {error}"))?;
+        let loaded = loaded.map_err(|error| format!("Its files have changed since the install: {error}"))?;
         let Content::FrontendPlugin(plugins) = &loaded.manifest.content else {
-            return Err("Its manifest is of another kind.".to_owned());
+            return Err("Its manifest is not that of a plugin pack.".to_owned());
         };
         for plugin in plugins {
             check(plugin, record)?;
         }
-        let made = plugins.iter().map(|plugin| Plugin {
+        let plugins = plugins.iter().map(|plugin| Plugin {
             id: plugin.plugin_id.clone(),
             surface: plugin.surface,
             entry: plugin.entry.clone(),
@@ -248,10 +248,10 @@ impl Plugins {
             connect: plugin.connect_src.clone(),
         });
         let description = loaded.manifest.document().get("description").and_then(serde_json::Value::as_str);
-        Ok((description.map(str::to_owned), made.collect()))
+        Ok((description.map(str::to_owned), plugins.collect()))
     }
 
-    /// The files whose change makes a pack another.
+    /// The files that are watched for changes of a pack.
     fn files(&self, pack: &PluginPack) -> Vec<PathBuf> {
         let folder = self.root.join(&pack.name).join(&pack.version);
         let recorded = pack.record.iter().flat_map(|record| &record.files);
@@ -260,17 +260,17 @@ impl Plugins {
         files
     }
 
-    /// Looks at the folders, and at the files that are known, without reading them.
+    /// Reads the metadata of the folders and of the watched files, but not their contents.
     fn stamp(&self, watched: &[PathBuf]) -> Vec<(PathBuf, Option<Stamp>)> {
         let folders = names(&self.root).into_iter().map(|name| self.root.join(name));
         let paths = std::iter::once(self.root.clone()).chain(folders).chain(watched.iter().cloned());
         paths
             .map(|path| {
-                let stamp = fs::symlink_metadata(&path).ok().map(|found| Stamp {
-                    size: found.len(),
-                    inode: found.ino(),
-                    modified: (found.mtime(), found.mtime_nsec()),
-                    changed: (found.ctime(), found.ctime_nsec()),
+                let stamp = fs::symlink_metadata(&path).ok().map(|metadata| Stamp {
+                    size: metadata.len(),
+                    inode: metadata.ino(),
+                    modified: (metadata.mtime(), metadata.mtime_nsec()),
+                    changed: (metadata.ctime(), metadata.ctime_nsec()),
                 });
                 (path, stamp)
             })
@@ -278,7 +278,7 @@ impl Plugins {
     }
 }
 
-/// A pack of which no more than its record was looked at.
+/// A pack of which only the record was read.
 fn unread(
     name: &PackName,
     version: &version::Version,
@@ -286,7 +286,7 @@ fn unread(
 ) -> PluginPack {
     let (record, problem) = match record {
         Ok(record) => (Some(record), None),
-        Err(error) => (None, Some(format!("It is not what was installed: {error}"))),
+        Err(error) => (None, Some(format!("Its files have changed since the install: {error}"))),
     };
     PluginPack {
         name: name.as_str().to_owned(),
@@ -306,21 +306,22 @@ fn is_of_artifacts(method: HostMethod) -> bool {
 fn check(plugin: &UiPlugin, record: &InstalledRecord) -> Result<(), String> {
     let entry = &plugin.entry;
     if !entry.ends_with(".html") {
-        return Err(format!("Its entry `{entry}` is no HTML document."));
+        return Err(format!("Its entry `{entry}` is not an HTML document."));
     }
     let size = record.files.iter().find(|file| file.path == *entry).map_or(u64::MAX, |file| file.size);
     if size > MAX_ENTRY_BYTES as u64 {
-        return Err(format!("Its entry `{entry}` has more than {MAX_ENTRY_BYTES} bytes, and is not loaded."));
+        return Err(format!("Its entry `{entry}` has {size} bytes; the limit is {MAX_ENTRY_BYTES}."));
     }
     match plugin.connect_src.iter().find(|source| !frame::is_source(source)) {
-        Some(_) => {
-            Err(format!("`{}` wants to connect to what is no plain https or wss address.", plugin.plugin_id))
-        }
+        Some(_) => Err(format!(
+            "`{}` declares a connection to an address that is not a plain https or wss URL.",
+            plugin.plugin_id
+        )),
         None => Ok(()),
     }
 }
 
-/// The names in a folder, in order; none where there is no folder.
+/// The sorted names in a folder; empty if the folder does not exist.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -328,16 +329,16 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What a pack is called as a module. Names of lower letters, digits and dots stay readable as they are; the others, which could
-/// come to the same, get a digest behind them.
+/// The id of a pack as a module. A name of lower-case letters, digits and dots is used as it is. Other names could collide after normalization,
+/// so a digest is appended.
 fn owner(name: &str) -> String {
     let is_plain = name.len() <= MAX_OWNER
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'.');
-    let plain = |found: char| if found.is_ascii_alphanumeric() { found.to_ascii_lowercase() } else { '-' };
-    let made: String = name.chars().take(MAX_OWNER).map(plain).collect();
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let normalized: String = name.chars().take(MAX_OWNER).map(plain).collect();
     if is_plain {
-        format!("pack-{made}")
+        format!("pack-{normalized}")
     } else {
-        format!("pack-{made}-{}", &Digest::of_bytes(name.as_bytes()).to_hex()[..12])
+        format!("pack-{normalized}-{}", &Digest::of_bytes(name.as_bytes()).to_hex()[..12])
     }
 }

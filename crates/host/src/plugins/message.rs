@@ -1,4 +1,4 @@
-//! Messages of `ui-plugin/1`, each of a closed shape.
+//! The messages of `ui-plugin/1`. Their shapes are closed.
 
 use std::fmt;
 
@@ -6,47 +6,46 @@ use serde_json::{Map, Value, json};
 
 /// The tag of the protocol.
 pub const PROTOCOL: &str = "ui-plugin/1";
-/// The largest message, in bytes of JSON. Sent as a form it has at most three times as many.
+/// The maximum size of a message, in bytes of JSON. As form data it is at most three times as large.
 pub const MAX_MESSAGE_BYTES: usize = 256 << 10;
-/// The greatest id: the largest integer that every reader of JSON keeps.
+/// The maximum id: the largest integer that every JSON parser represents exactly.
 const MAX_ID: u64 = (1 << 53) - 1;
 
-/// What a plugin asks for.
+/// A request of a plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Its number, which the answer repeats.
+    /// The id, which the response repeats.
     pub id: u64,
-    /// The method, whatever it is.
+    /// The name of the method, possibly unknown.
     pub method: String,
-    /// What goes with it.
     pub params: Map<String, Value>,
 }
 
-/// Why something with the tag of the protocol is no message of it.
+/// Why a message with the tag of the protocol is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// There is a member that a request does not have.
-    #[error("a request has `openwop`, `type`, `id`, `method` and `params`, and no other members")]
+    /// The message has an unknown member.
+    #[error("a request can only have the members `openwop`, `type`, `id`, `method` and `params`")]
     Members,
-    /// It is not a request.
-    #[error("`type` is \"request\": a plugin sends nothing else")]
+    /// The message is not a request.
+    #[error("`type` must be \"request\"")]
     Type,
-    /// The number is none.
-    #[error("`id` is a whole number from 0 to 9007199254740991")]
+    /// The id is invalid.
+    #[error("`id` must be an integer from 0 to 9007199254740991")]
     Id,
-    /// The method is no text.
-    #[error("`method` is a text")]
+    /// The method is not a string.
+    #[error("`method` must be a string")]
     Method,
-    /// What goes with it is no object.
-    #[error("`params` is an object")]
+    /// `params` is not an object.
+    #[error("`params` must be an object")]
     Params,
 }
 
 impl Request {
-    /// Reads a message. Nothing comes of what does not carry the tag of the protocol: it is somebody else's.
+    /// Reads a message. Returns `None` for a message without the tag of the protocol, which is meant for another recipient.
     ///
     /// # Errors
-    /// When it carries the tag and is no request.
+    /// The message has the tag, but is not a valid request.
     pub fn read(message: &Value) -> Result<Option<Self>, Malformed> {
         let Value::Object(members) = message else { return Ok(None) };
         if members.get("openwop").and_then(Value::as_str) != Some(PROTOCOL) {
@@ -70,23 +69,23 @@ impl Request {
     }
 }
 
-/// The codes of errors. There are no others.
+/// The error codes: a closed list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// The method is not on both lists.
+    /// The plugin did not declare the method, or the host does not offer it.
     MethodNotAllowed,
-    /// The artifact holds something else than the plugin saw.
+    /// The artifact has changed since the plugin read it.
     ArtifactConflict,
-    /// There is no such artifact, as far as the viewer may know.
+    /// The artifact does not exist, or the viewer may not see it.
     ArtifactNotFound,
-    /// The viewer may not.
+    /// The viewer lacks the permission.
     Unauthorized,
-    /// Anything else.
+    /// Any other error.
     Internal,
 }
 
 impl ErrorCode {
-    /// The spelling.
+    /// The spelling on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::MethodNotAllowed => "method_not_allowed",
@@ -104,17 +103,16 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// Why a request was not done. Every text is one of ours.
+/// Why a request failed. Messages are fixed sentences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
     pub code: ErrorCode,
-    /// A sentence.
     pub message: &'static str,
-    /// The version that is current; with [`ErrorCode::ArtifactConflict`] alone.
+    /// The current version; only with [`ErrorCode::ArtifactConflict`].
     pub current_version: Option<String>,
 }
 
-/// The answer to a request.
+/// The response to a request.
 pub fn response(id: u64, outcome: &Result<Value, RpcError>) -> Value {
     let mut response = json!({"openwop": PROTOCOL, "type": "response", "id": id, "ok": outcome.is_ok()});
     match outcome {

@@ -1,4 +1,4 @@
-//! What a plugin is answered.
+//! The responses to plugins.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::dispatch::{HOST_API, spelt};
 use super::message::PROTOCOL;
 use super::*;
 
-fn asked(method: &str, params: Value) -> Value {
+fn request(method: &str, params: Value) -> Value {
     let mut message = json!({"openwop": PROTOCOL, "type": "request", "id": 7, "method": method});
     message["params"] = params;
     message
@@ -24,8 +24,8 @@ fn code(answer: &Answer) -> &str {
 }
 
 #[test]
-fn what_is_not_of_the_protocol_is_ignored_and_what_only_looks_so_is_refused() {
-    let good = asked("artifact.read", json!({}));
+fn foreign_messages_are_ignored_and_invalid_requests_are_refused() {
+    let good = request("artifact.read", json!({}));
     assert!(Request::read(&good).unwrap().is_some());
     for foreign in [
         json!(null),
@@ -67,46 +67,48 @@ async fn a_method_that_is_not_on_both_lists_is_never_executed() {
             let mut params = write.clone();
             params["message"] = "hi".into();
             params["path"] = "/runs".into();
-            let answer = answered(allowed, &canary, &asked(method, params)).await;
+            let answer = answered(allowed, &canary, &request(method, params)).await;
             assert_eq!((code(&answer), answer.effect.is_none()), ("method_not_allowed", true), "{method}");
         }
     }
     assert_eq!(
-        code(&answered(&Allowed::everything(), &canary, &asked("host.exec", json!({}))).await),
+        code(&answered(&Allowed::everything(), &canary, &request("host.exec", json!({}))).await),
         "method_not_allowed"
     );
     assert_eq!(canary.read(CANARY).await.unwrap(), before);
     assert!(
-        answered(&read_only, &canary, &asked("artifact.read", write)).await.response["ok"].as_bool().unwrap()
+        answered(&read_only, &canary, &request("artifact.read", write)).await.response["ok"]
+            .as_bool()
+            .unwrap()
     );
 }
 
 #[tokio::test]
-async fn a_write_needs_the_current_version_and_persists_nothing_without_it() {
+async fn a_write_requires_the_current_version_and_otherwise_changes_nothing() {
     let canary = Canary::default();
     let allowed = Allowed::everything();
     let before = canary.read(CANARY).await.unwrap();
     for version in [json!("stale-token"), json!(""), json!(null), json!(7), json!({})] {
         let params = json!({"artifactId": CANARY, "version": version, "payload": "mine"});
-        let answer = answered(&allowed, &canary, &asked("artifact.write", params)).await;
+        let answer = answered(&allowed, &canary, &request("artifact.write", params)).await;
         assert_eq!(code(&answer), "artifact_conflict", "{version}");
         assert_eq!(answer.response["error"]["currentVersion"], before.version.as_str());
     }
     let absent = json!({"artifactId": CANARY, "payload": "mine"});
     assert_eq!(
-        code(&answered(&allowed, &canary, &asked("artifact.write", absent)).await),
+        code(&answered(&allowed, &canary, &request("artifact.write", absent)).await),
         "artifact_conflict"
     );
     assert_eq!(canary.read(CANARY).await.unwrap(), before);
     let good = json!({"artifactId": CANARY, "version": before.version, "payload": {"text": "mine"}});
-    let answer = answered(&allowed, &canary, &asked("artifact.write", good.clone())).await;
+    let answer = answered(&allowed, &canary, &request("artifact.write", good.clone())).await;
     let now = canary.read(CANARY).await.unwrap();
     assert_eq!(
         (&answer.response["result"]["version"], &now.payload),
         (&json!(now.version), &json!({"text": "mine"}))
     );
     assert_eq!(
-        code(&answered(&allowed, &canary, &asked("artifact.write", good)).await),
+        code(&answered(&allowed, &canary, &request("artifact.write", good)).await),
         "artifact_conflict",
         "once"
     );
@@ -115,7 +117,7 @@ async fn a_write_needs_the_current_version_and_persists_nothing_without_it() {
             let mut params = params.clone();
             params["payload"] = json!(1);
             assert_eq!(
-                code(&answered(&allowed, &canary, &asked(method, params)).await),
+                code(&answered(&allowed, &canary, &request(method, params)).await),
                 "artifact_not_found"
             );
         }
@@ -123,7 +125,7 @@ async fn a_write_needs_the_current_version_and_persists_nothing_without_it() {
 }
 
 #[tokio::test]
-async fn a_plugin_leads_nowhere_but_within_the_console() {
+async fn a_plugin_can_only_navigate_within_the_console() {
     let (canary, allowed) = (Canary::default(), Allowed::everything());
     let cases = [
         ("/", true),
@@ -137,14 +139,14 @@ async fn a_plugin_leads_nowhere_but_within_the_console() {
         ("/sign-out", false),
         ("/a\n", false),
     ];
-    for (path, is_followed) in cases {
-        let answer = answered(&allowed, &canary, &asked("host.navigate", json!({"path": path}))).await;
-        assert_eq!(answer.effect.is_some(), is_followed, "{path:?}");
-        assert_eq!(answer.response["ok"], is_followed, "{path:?}");
+    for (path, is_allowed) in cases {
+        let answer = answered(&allowed, &canary, &request("host.navigate", json!({"path": path}))).await;
+        assert_eq!(answer.effect.is_some(), is_allowed, "{path:?}");
+        assert_eq!(answer.response["ok"], is_allowed, "{path:?}");
     }
     let long = "x".repeat(5000);
     for (text, wanted) in [(" saved\u{7} ", Some(5)), (long.as_str(), Some(300)), ("  ", None)] {
-        let answer = answered(&allowed, &canary, &asked("host.toast", json!({"message": text}))).await;
+        let answer = answered(&allowed, &canary, &request("host.toast", json!({"message": text}))).await;
         let shown = answer.effect.map(|effect| match effect {
             Effect::Toast { message } => message.len(),
             Effect::Navigate { path } => panic!("{path}"),
@@ -154,11 +156,11 @@ async fn a_plugin_leads_nowhere_but_within_the_console() {
 }
 
 #[test]
-fn what_is_advertised_is_what_is_dispatched() {
+fn the_advertised_methods_are_the_dispatched_ones() {
     let advertised = advertised();
     assert_eq!(advertised["hostApi"], json!(HOST_API.map(spelt)));
     for method in HOST_API {
-        assert_eq!(serde_json::to_value(method).unwrap(), spelt(method), "spelt as manifests spell it");
+        assert_eq!(serde_json::to_value(method).unwrap(), spelt(method), "the spelling in manifests");
     }
     assert_eq!(advertised["isolation"], "cross-origin-iframe");
 }

@@ -10,42 +10,42 @@ use surfaces::{Code, SurfaceError};
 use tokio::task::JoinSet;
 
 use super::AFTER_FAILURE;
-use super::task::{LONGEST_WAIT, TriggerTask, Verdict};
+use super::task::{LONGEST_WAIT, StartResult, TriggerTask};
 use crate::runs::Refusal;
 use crate::runs::listeners::Started;
 
-/// How many messages of one trigger are under way at once: they share commits.
-const AT_ONCE: usize = 16;
-/// How long a server is waited at for a message before it is asked anew.
+/// The maximum number of concurrent messages of one trigger. They share commits.
+const MAX_CONCURRENT: usize = 16;
+/// How long the server of a queue waits for a message before it replies.
 const SERVER_WAIT: Duration = Duration::from_secs(5);
-/// How long a message is left alone that the workflow does not want any more: by then this trigger has ended.
+/// The delay of a message that the workflow does not want any more. By then, this trigger has ended.
 const UNWANTED_MS: u64 = 1000;
 
-/// Starts a run for every message, until the trigger is to end.
+/// Starts a run for every message until the trigger ends.
 pub(super) async fn listen(task: Arc<TriggerTask>) {
-    // What the last process held when it ended, and what waits for another attempt, is worth one now.
-    let name = name(&task);
-    task.insist(|| async { task.queue.release(&task.scope(), name.clone()).await }).await;
-    let mut at_work = JoinSet::new();
-    while !task.is_over() {
-        while at_work.len() >= AT_ONCE || at_work.try_join_next().is_some() {
-            if at_work.len() >= AT_ONCE {
-                at_work.join_next().await;
+    // Messages that the previous process held, or that wait for a retry, are delivered again now.
+    let name = consumer_name(&task);
+    task.retry_queue(|| async { task.queue.release(&task.scope(), name.clone()).await }).await;
+    let mut in_progress = JoinSet::new();
+    while !task.is_ending() {
+        while in_progress.len() >= MAX_CONCURRENT || in_progress.try_join_next().is_some() {
+            if in_progress.len() >= MAX_CONCURRENT {
+                in_progress.join_next().await;
             }
         }
-        // Before the look, so that nothing which is published meanwhile is missed.
-        let heard = task.heard.notified();
-        tokio::pin!(heard);
-        heard.as_mut().enable();
+        // Subscribe before reading, so that no publication in between is missed.
+        let published = task.published.notified();
+        tokio::pin!(published);
+        published.as_mut().enable();
         let since = tokio::time::Instant::now();
         match consume(&task, &name).await {
-            Some(Ok(Some(delivery))) => drop(at_work.spawn(take(Arc::clone(&task), delivery))),
+            Some(Ok(Some(delivery))) => drop(in_progress.spawn(start_run(Arc::clone(&task), delivery))),
             Some(Ok(None)) => {
-                // A server that was waited at is waited at again, unless it did not let itself be waited at.
+                // A server that waited for a message is asked again immediately. If it replied early, wait here instead.
                 let waited = task.queue.waits() && since.elapsed() * 2 > SERVER_WAIT;
                 let wait = if waited { Duration::ZERO } else { until_due(&task).await };
                 tokio::select! {
-                    () = heard => {}
+                    () = published => {}
                     _ = task.pause(wait) => {}
                 }
             }
@@ -56,16 +56,16 @@ pub(super) async fn listen(task: Arc<TriggerTask>) {
             None => {}
         }
     }
-    while at_work.join_next().await.is_some() {}
+    while in_progress.join_next().await.is_some() {}
 }
 
-/// The name under which the queue knows the trigger. Any workflow and any trigger has one that fits.
-fn name(task: &TriggerTask) -> String {
+/// The consumer name of the trigger in the queue. It is a digest, so that any workflow and trigger id is valid.
+fn consumer_name(task: &TriggerTask) -> String {
     let named = format!("{}\0{}", task.listener.workflow_id, task.listener.trigger.consumer);
     format!("trigger-{}", Digest::of_bytes(named.as_bytes()).to_hex())
 }
 
-/// The next message, or nothing where the trigger is to end.
+/// The next message; `None` if the trigger ends.
 async fn consume(task: &TriggerTask, name: &str) -> Option<Result<Option<Delivery>, SurfaceError>> {
     let scope = task.scope();
     let consume = Consume {
@@ -76,16 +76,16 @@ async fn consume(task: &TriggerTask, name: &str) -> Option<Result<Option<Deliver
     };
     let consumed = task.queue.consume(&scope, consume);
     if !task.queue.waits() {
-        // It answers at once; given up, it might have handed over a message to nobody.
+        // The call returns immediately. Cancelling it could lose a message that was already delivered.
         return Some(consumed.await);
     }
     tokio::select! {
         consumed = consumed => Some(consumed),
-        () = task.over() => None,
+        () = task.ending() => None,
     }
 }
 
-/// How long nothing will be there, as far as the queue knows.
+/// The time until the queue expects the next message.
 async fn until_due(task: &TriggerTask) -> Duration {
     let scope = task.scope();
     match task.queue.due(&scope, &task.listener.trigger.source).await {
@@ -98,33 +98,34 @@ async fn until_due(task: &TriggerTask) -> Duration {
     }
 }
 
-/// Starts the run of a message, and is done with it.
-async fn take(task: Arc<TriggerTask>, delivery: Delivery) {
+/// Starts the run of a message, and completes the message.
+async fn start_run(task: Arc<TriggerTask>, delivery: Delivery) {
     match task.start(&delivery.id, &delivery.payload, None).await {
-        Verdict::Started(Started::Now | Started::Before) => acknowledge(&task, &delivery).await,
-        Verdict::Started(Started::Unwanted) => postpone(&task, &delivery, UNWANTED_MS).await,
-        Verdict::Refused(refusal) => refuse(&task, &delivery, &refusal).await,
-        Verdict::Over => {
-            // At once for whoever comes next; where that fails, the lease ends by itself.
+        StartResult::Started(Started::Now | Started::Before) => acknowledge(&task, &delivery).await,
+        StartResult::Started(Started::Unwanted) => postpone(&task, &delivery, UNWANTED_MS).await,
+        StartResult::Refused(refusal) => refuse(&task, &delivery, &refusal).await,
+        StartResult::Ending => {
+            // The next consumer gets the message immediately. If this fails, the lease expires.
             let _ = task.queue.nack(&task.scope(), delivery.token.clone(), true).await;
         }
     }
 }
 
 async fn acknowledge(task: &TriggerTask, delivery: &Delivery) {
-    let acked = task.insist(|| async { task.queue.ack(&task.scope(), delivery.token.clone()).await }).await;
-    // Only who has seen it go may forget it. Where it was handed over again, whoever has it now finds the claim.
+    let acked =
+        task.retry_queue(|| async { task.queue.ack(&task.scope(), delivery.token.clone()).await }).await;
+    // The claim may be deleted only if the message is gone. If it was delivered again, its new consumer needs the claim.
     if let Some(Ok(true)) = acked {
-        task.persist(|| task.runs.forget_message(&task.listener.tenant, &delivery.id)).await;
+        task.retry_store(|| task.runs.forget_message(&task.listener.tenant, &delivery.id)).await;
     }
 }
 
 async fn postpone(task: &TriggerTask, delivery: &Delivery, delay_ms: u64) {
-    task.insist(|| async { task.queue.postpone(&task.scope(), delivery.token.clone(), delay_ms).await })
+    task.retry_queue(|| async { task.queue.postpone(&task.scope(), delivery.token.clone(), delay_ms).await })
         .await;
 }
 
-/// The message waits for another attempt, or is put aside after the last.
+/// Postpones the message for another attempt, or dead-letters it after the last.
 async fn refuse(task: &TriggerTask, delivery: &Delivery, refusal: &Refusal) {
     let trigger = &task.listener.trigger;
     if delivery.deliveries < trigger.max_attempts {
@@ -132,17 +133,17 @@ async fn refuse(task: &TriggerTask, delivery: &Delivery, refusal: &Refusal) {
         return;
     }
     let reason = TriggerTask::reason(refusal);
-    let buried = task
-        .insist(|| async {
+    let moved = task
+        .retry_queue(|| async {
             task.queue.dead_letter(&task.scope(), delivery.token.clone(), reason.clone()).await
         })
         .await;
-    match buried {
-        Some(Ok(Some(_))) => task.tell_dead_letter(&delivery.id, &reason),
-        // Somebody else has it.
+    match moved {
+        Some(Ok(Some(_))) => task.report_dead_letter(&delivery.id, &reason),
+        // Another consumer has the message.
         None | Some(Ok(None)) => {}
         Some(Err(error)) if error.code == Code::QueueDeliveryTokenExpired => {}
-        // A dead letter of dead letters has an end. It is kept for whoever mends the workflow.
+        // A message can be dead-lettered only a limited number of times. It is kept until the workflow is fixed.
         Some(Err(_)) => postpone(task, delivery, MAX_RETRY_DELAY_MS).await,
     }
 }

@@ -1,6 +1,6 @@
 //! A trigger that listens to a stream.
 //!
-//! Records start their runs one after the other, in their order. How far the trigger has read is recorded in the commit of each run.
+//! Records start their runs one after the other. The commit of each run also stores the position in the stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,37 +12,37 @@ use surfaces::Scope;
 use surfaces::queue::{DEAD_LETTERS, ReadFrom, Record};
 
 use super::AFTER_FAILURE;
-use super::task::{LONGEST_WAIT, TriggerTask, Verdict};
+use super::task::{LONGEST_WAIT, StartResult, TriggerTask};
 use crate::runs::Refusal;
 use crate::runs::listeners::{Started, first_move};
 
-/// How many records are read at once.
+/// The number of records per read.
 const PAGE: usize = 16;
-/// How often a stream of a server is looked at again after its signal: the signal may be there before the record.
-const LOOKS: u32 = 6;
-const FIRST_LOOK: Duration = Duration::from_millis(20);
-/// How long to wait with a record that the workflow does not want any more: by then this trigger has ended.
+/// How often a stream on a server is read again after a notification. The notification can arrive before the record.
+const READS: u32 = 6;
+const FIRST_DELAY: Duration = Duration::from_millis(20);
+/// The delay after a record that the workflow does not want any more. By then, this trigger has ended.
 const UNWANTED: Duration = Duration::from_secs(1);
 
-/// Where the trigger is after a record.
-enum Step {
-    Behind(String),
-    /// Somewhere that only the store knows.
-    Elsewhere,
-    /// It is to end.
-    Over,
+/// The position of the trigger after a record.
+enum Position {
+    After(String),
+    /// Another process moved it: read it from the store.
+    Unknown,
+    /// The trigger ends.
+    Ending,
 }
 
-/// Starts a run for every record, until the trigger is to end.
+/// Starts a run for every record until the trigger ends.
 pub(super) async fn listen(task: Arc<TriggerTask>) {
-    let Some(mut place) = begin(&task).await else { return };
-    let mut looks = 0;
-    while !task.is_over() {
-        // Before the look, so that nothing which is published meanwhile is missed.
-        let heard = task.heard.notified();
-        tokio::pin!(heard);
-        heard.as_mut().enable();
-        let from = place.clone().map_or(ReadFrom::Beginning, ReadFrom::Cursor);
+    let Some(mut position) = first_position(&task).await else { return };
+    let mut reads = 0;
+    while !task.is_ending() {
+        // Subscribe before reading, so that no publication in between is missed.
+        let published = task.published.notified();
+        tokio::pin!(published);
+        published.as_mut().enable();
+        let from = position.clone().map_or(ReadFrom::Beginning, ReadFrom::Cursor);
         let source = task.listener.trigger.source.clone();
         let page = match task.queue.stream_read(&task.scope(), source, from, PAGE).await {
             Ok(page) => page,
@@ -53,42 +53,43 @@ pub(super) async fn listen(task: Arc<TriggerTask>) {
             }
         };
         if page.records.is_empty() {
-            let wait = match looks {
+            let wait = match reads {
                 0 => LONGEST_WAIT,
-                left => FIRST_LOOK * (1 << (LOOKS - left)),
+                left => FIRST_DELAY * (1 << (READS - left)),
             };
-            looks = looks.saturating_sub(1);
+            reads = reads.saturating_sub(1);
             tokio::select! {
-                () = heard => looks = if task.queue.waits() { LOOKS } else { 0 },
+                () = published => reads = if task.queue.waits() { READS } else { 0 },
                 _ = task.pause(wait) => {}
             }
             continue;
         }
-        looks = 0;
+        reads = 0;
         for record in &page.records {
-            match take(&task, place.as_ref(), record).await {
-                Step::Behind(next) => place = Some(next),
-                Step::Elsewhere => {
-                    let Some(found) = stored(&task).await else { return };
-                    place = found;
+            match start_run(&task, position.as_ref(), record).await {
+                Position::After(next) => position = Some(next),
+                Position::Unknown => {
+                    let Some(stored) = stored_position(&task).await else { return };
+                    position = stored;
                     break;
                 }
-                Step::Over => return,
+                Position::Ending => return,
             }
         }
     }
 }
 
-async fn stored(task: &TriggerTask) -> Option<Option<String>> {
-    task.persist(|| async { task.runs.listener_place(&task.listener) }).await
+async fn stored_position(task: &TriggerTask) -> Option<Option<String>> {
+    task.retry_store(|| async { task.runs.listener_place(&task.listener) }).await
 }
 
-/// Where reading begins. A stream that is read from now on has its place from its registration, unless its server did not answer then.
-async fn begin(task: &TriggerTask) -> Option<Option<String>> {
-    let place = stored(task).await?;
+/// The position where reading starts. For a stream that is read from its end, registration stores the position, unless the server did not
+/// respond then.
+async fn first_position(task: &TriggerTask) -> Option<Option<String>> {
+    let position = stored_position(task).await?;
     let trigger = &task.listener.trigger;
-    if place.is_some() || trigger.from_beginning {
-        return Some(place);
+    if position.is_some() || trigger.from_beginning {
+        return Some(position);
     }
     let end = loop {
         let read = task.queue.stream_read(&task.scope(), trigger.source.clone(), ReadFrom::Now, 1).await;
@@ -103,65 +104,66 @@ async fn begin(task: &TriggerTask) -> Option<Option<String>> {
         }
     };
     let moved = first_move(&task.listener.tenant, &task.listener.workflow_id, trigger, end);
-    task.persist(|| task.runs.move_listener(moved.clone())).await?;
-    stored(task).await
+    task.retry_store(|| task.runs.move_listener(moved.clone())).await?;
+    stored_position(task).await
 }
 
 /// Starts the run of a record.
-async fn take(task: &TriggerTask, place: Option<&String>, record: &Record) -> Step {
+async fn start_run(task: &TriggerTask, position: Option<&String>, record: &Record) -> Position {
     let trigger = &task.listener.trigger;
     let moved = Change::MoveListener {
         tenant: task.listener.tenant.clone(),
         workflow_id: task.listener.workflow_id.clone(),
         consumer: trigger.consumer.clone(),
-        from: place.cloned(),
+        from: position.cloned(),
         to: record.next.clone(),
     };
     let mut attempts = 0;
     loop {
         let refusal = match task.start(&record.id, &record.payload, Some(&moved)).await {
-            Verdict::Started(Started::Now) => return Step::Behind(record.next.clone()),
-            Verdict::Started(Started::Before) => return Step::Elsewhere,
-            Verdict::Started(Started::Unwanted) => {
+            StartResult::Started(Started::Now) => return Position::After(record.next.clone()),
+            StartResult::Started(Started::Before) => return Position::Unknown,
+            StartResult::Started(Started::Unwanted) => {
                 if !task.pause(UNWANTED).await {
-                    return Step::Over;
+                    return Position::Ending;
                 }
                 continue;
             }
-            Verdict::Refused(refusal) => refusal,
-            Verdict::Over => return Step::Over,
+            StartResult::Refused(refusal) => refusal,
+            StartResult::Ending => return Position::Ending,
         };
         attempts += 1;
         if attempts >= trigger.max_attempts {
-            return bury(task, record, &moved, &refusal).await;
+            return dead_letter(task, record, &moved, &refusal).await;
         }
         if !task.pause(Duration::from_millis(trigger.retry_after_ms(attempts))).await {
-            return Step::Over;
+            return Position::Ending;
         }
     }
 }
 
-/// Puts a record aside as a message, and reads on behind it. Whatever dies in between, it is put aside once: it has an identity.
-async fn bury(task: &TriggerTask, record: &Record, moved: &Change, refusal: &Refusal) -> Step {
+/// Publishes a record as a dead letter, and moves the position after it. The effect id makes sure that it is published only once, even after
+/// a crash.
+async fn dead_letter(task: &TriggerTask, record: &Record, moved: &Change, refusal: &Refusal) -> Position {
     let (listener, reason) = (&task.listener, TriggerTask::reason(refusal));
     let subject = format!("{}{DEAD_LETTERS}", listener.trigger.source);
     let letter = json!({"original": record.payload, "deadLetterReason": reason});
     let named = format!("{}\0{}\0{}", listener.workflow_id, listener.trigger.consumer, record.id);
     let effect = format!("dead-{}", Digest::of_bytes(named.as_bytes()).to_hex());
-    let published = task.insist(|| async {
+    let published = task.retry_queue(|| async {
         let scope = Scope { effect: Some(effect.clone()), ..task.scope() };
         task.queue.publish(&scope, subject.clone(), letter.clone()).await
     });
-    // One that is too large for a message is left where it is: in its stream.
+    // A record that is too large for a message stays only in its stream.
     if published.await.is_none() {
-        return Step::Over;
+        return Position::Ending;
     }
-    match task.persist(|| task.runs.move_listener(moved.clone())).await {
-        None => Step::Over,
+    match task.retry_store(|| task.runs.move_listener(moved.clone())).await {
+        None => Position::Ending,
         Some(true) => {
-            task.tell_dead_letter(&record.id, &reason);
-            Step::Behind(record.next.clone())
+            task.report_dead_letter(&record.id, &reason);
+            Position::After(record.next.clone())
         }
-        Some(false) => Step::Elsewhere,
+        Some(false) => Position::Unknown,
     }
 }

@@ -1,4 +1,4 @@
-//! Who is woken by what is published.
+//! Distributes the notifications of a queue to the tasks of triggers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,13 +8,13 @@ use tokio::sync::Notify;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-/// One signal for each queue and each stream that somebody listens to. The adapter tells of everything once, and not once for each task.
+/// One signal for each queue and stream with a trigger. The adapter notifies once, and not once per task.
 #[derive(Debug, Default)]
 pub(super) struct Signals {
     by_topic: Mutex<HashMap<Topic, Arc<Notify>>>,
 }
 
-/// From how many signals on those that nobody has any more are looked for.
+/// The number of signals from which unused ones are removed.
 const MANY: usize = 64;
 
 impl Signals {
@@ -22,17 +22,17 @@ impl Signals {
         self.by_topic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is notified when something is published there.
-    pub(super) fn of(&self, topic: Topic) -> Arc<Notify> {
+    /// The signal of a queue or stream.
+    pub(super) fn subscribe(&self, topic: Topic) -> Arc<Notify> {
         let mut by_topic = self.by_topic();
-        // Whenever there are twice as many as before, so that many tasks are no more work for each of them.
+        // Removed only when the number has doubled, so that the cost per subscription stays constant.
         if by_topic.len() >= MANY && by_topic.len().is_power_of_two() {
             by_topic.retain(|_, signal| Arc::strong_count(signal) > 1);
         }
         Arc::clone(by_topic.entry(topic).or_default())
     }
 
-    /// Passes on what the adapter tells, until it is gone.
+    /// Forwards the notifications of the adapter until it closes.
     pub(super) async fn relay(self: Arc<Self>, mut published: Receiver<Topic>) {
         loop {
             match published.recv().await {
@@ -41,7 +41,7 @@ impl Signals {
                         signal.notify_waiters();
                     }
                 }
-                // Whatever was missed, whoever looks finds it.
+                // Notifications were missed, so every task must check its source.
                 Err(RecvError::Lagged(_)) => {
                     for signal in self.by_topic().values() {
                         signal.notify_waiters();

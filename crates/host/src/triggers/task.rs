@@ -1,4 +1,4 @@
-//! What every trigger does, whatever it listens to.
+//! What all triggers have in common.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,32 +16,32 @@ use crate::causes;
 use crate::runs::listeners::{Listener, Started};
 use crate::runs::{Refusal, Runs};
 
-/// How long it is waited for a signal at most: the clock may have been set, or a server may have been away.
+/// The maximum time to wait for a notification. One can be missing, if the clock was changed or a server was unreachable.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// The longest reason of a dead letter, in bytes.
+/// The maximum length of the reason of a dead letter, in bytes.
 const MAX_REASON_BYTES: usize = 1000;
 
-/// One trigger that listens.
+/// A listening trigger.
 pub(super) struct TriggerTask {
     pub(super) runs: Runs,
     pub(super) queue: Arc<dyn Queue>,
     pub(super) observer: TriggerObserver,
     pub(super) tenant: Tenant,
     pub(super) listener: Listener,
-    /// Notified when something is published where it listens.
-    pub(super) heard: Arc<Notify>,
-    /// Whether it is to end.
+    /// Notified when something is published to its source.
+    pub(super) published: Arc<Notify>,
+    /// Whether the trigger must end.
     pub(super) ended: watch::Receiver<bool>,
 }
 
-/// What came of a message.
-pub(super) enum Verdict {
-    /// It has its run, from now on or from before.
+/// The result of starting a run for a message.
+pub(super) enum StartResult {
+    /// The run exists: it was started now or before.
     Started(Started),
-    /// No run can be started for it.
+    /// The run was refused.
     Refused(Refusal),
-    /// The trigger is to end, and the message is not done with.
-    Over,
+    /// The trigger ends, and the message is not completed.
+    Ending,
 }
 
 impl TriggerTask {
@@ -58,70 +58,75 @@ impl TriggerTask {
         Scope::new(self.tenant.clone(), Timestamp(self.runs.now().0))
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_ending(&self) -> bool {
         *self.ended.borrow()
     }
 
-    /// Waits until the trigger is to end.
-    pub(super) async fn over(&self) {
-        // Whoever would say so being gone is as good as being observer.
+    /// Waits until the trigger must end.
+    pub(super) async fn ending(&self) {
+        // If the sender is gone, the trigger must end, too.
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
 
-    /// Waits, and says whether the trigger still listens afterwards.
+    /// Waits. Returns whether the trigger still listens afterwards.
     pub(super) async fn pause(&self, pause: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(pause) => true,
-            () = self.over() => false,
+            () = self.ending() => false,
         }
     }
 
-    /// Starts the run of a message. As long as the host cannot take it, it is waited for.
-    pub(super) async fn start(&self, message_id: &str, payload: &Value, moved: Option<&Change>) -> Verdict {
+    /// Starts the run of a message. Retries while the host is overloaded or fails.
+    pub(super) async fn start(
+        &self,
+        message_id: &str,
+        payload: &Value,
+        moved: Option<&Change>,
+    ) -> StartResult {
         let mut backoff = Backoff::new();
         loop {
             let started =
                 self.runs.start_by_message(&self.listener, message_id, payload, moved.cloned()).await;
             let refusal = match started {
-                Ok(started) => return Verdict::Started(started),
+                Ok(started) => return StartResult::Started(started),
                 Err(refusal) => refusal,
             };
             if !refusal.is_host_failure() && refusal.retry_after.is_none() {
-                return Verdict::Refused(refusal);
+                return StartResult::Refused(refusal);
             }
             let step = backoff.failed_until(refusal.retry_after);
             if !self.retry(step, &refusal, "the run of a message could not be started; retrying").await {
-                return Verdict::Over;
+                return StartResult::Ending;
             }
         }
     }
 
-    /// Asks the queue until it answers; nothing where the trigger is to end before.
-    pub(super) async fn insist<T, F>(&self, ask: impl Fn() -> F) -> Option<Result<T, SurfaceError>>
+    /// Calls the queue until it responds; `None` if the trigger ends before.
+    pub(super) async fn retry_queue<T, F>(&self, call: impl Fn() -> F) -> Option<Result<T, SurfaceError>>
     where
         F: Future<Output = Result<T, SurfaceError>>,
     {
         let mut backoff = Backoff::new();
         loop {
-            let error = match ask().await {
+            let error = match call().await {
                 Err(error) if error.code == Code::QueueBackendUnavailable => error,
-                answered => return Some(answered),
+                result => return Some(result),
             };
-            if !self.retry(backoff.failed(), &error, "the queue of a trigger did not answer; retrying").await
+            if !self.retry(backoff.failed(), &error, "the queue of a trigger did not respond; retrying").await
             {
                 return None;
             }
         }
     }
 
-    /// Does something with the store of runs until it is done; nothing where the trigger is to end before.
-    pub(super) async fn persist<T, F>(&self, act: impl Fn() -> F) -> Option<T>
+    /// Calls the run store until it succeeds; `None` if the trigger ends before.
+    pub(super) async fn retry_store<T, F>(&self, call: impl Fn() -> F) -> Option<T>
     where
         F: Future<Output = Result<T, Refusal>>,
     {
         let mut backoff = Backoff::new();
         loop {
-            let refusal = match act().await {
+            let refusal = match call().await {
                 Ok(done) => return Some(done),
                 Err(refusal) => refusal,
             };
@@ -131,7 +136,7 @@ impl TriggerTask {
         }
     }
 
-    /// Logs an attempt that failed, and waits. Says whether the trigger still listens afterwards.
+    /// Logs a failed attempt, and waits. Returns whether the trigger still listens afterwards.
     async fn retry(
         &self,
         (attempt, pause): (u32, Duration),
@@ -142,7 +147,7 @@ impl TriggerTask {
         self.pause(pause).await
     }
 
-    /// Logs that something is tried again.
+    /// Logs a retry.
     pub(super) fn warn(
         &self,
         attempt: Option<u32>,
@@ -162,14 +167,14 @@ impl TriggerTask {
         );
     }
 
-    /// Why no run was started, for whoever reads the dead letter.
+    /// Why no run was started, for the reader of the dead letter.
     pub(super) fn reason(refusal: &Refusal) -> String {
         let mut reason = flow::redact::text(&refusal.to_string()).to_string();
         reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
         reason
     }
 
-    pub(super) fn tell_dead_letter(&self, message_id: &str, reason: &str) {
+    pub(super) fn report_dead_letter(&self, message_id: &str, reason: &str) {
         (self.observer)(TriggerEvent::DeadLetter {
             trigger: self.named(),
             message_id: message_id.to_owned(),

@@ -1,17 +1,17 @@
-//! What a model may tell a surface: the inputs that a node of that type takes, and nothing that its author configures.
+//! The arguments that a model may pass to a surface: the inputs of the node type, but nothing that its author configures.
 //!
-//! Only what makes sense without a person in between is here. Statements of SQL are not: what they reach cannot be held
-//! to what the author configured. Neither is what takes messages: a model that forgets one would keep it from everybody
-//! else.
+//! Only operations that are safe without a person are included. SQL statements are not, because the author's configuration cannot restrict
+//! what they access. Operations that consume messages are not either: a model that forgets a message would withhold it from other
+//! consumers.
 
 use flow::definition::CalledType;
 use serde_json::{Map, Value, json};
 
-/// Inputs: each with its name and schema, and whether it has to be there.
+/// Inputs: the name, the schema, and whether it is required.
 type Inputs = Vec<(&'static str, Value, bool)>;
 
-/// What a node of this type takes from a model; nothing where none may use it.
-pub(super) fn of(called: CalledType) -> Option<Inputs> {
+/// The inputs that a model may pass to nodes of this type; `None` if models may not use it.
+pub(super) fn inputs_of(called: CalledType) -> Option<Inputs> {
     let text = || json!({"type": "string"});
     let any = || json!({"description": "Any JSON."});
     let object = |about: &str| json!({"type": "object", "description": about});
@@ -51,10 +51,11 @@ pub(super) fn of(called: CalledType) -> Option<Inputs> {
     })
 }
 
-/// The schema of what a model may tell a node of this configuration. It is closed, and has nothing that the author has
-/// settled.
+/// The schema of the arguments that a model may pass to a node with this configuration. It is closed, and excludes members that the
+/// author has configured.
 pub(super) fn schema(called: CalledType, config: &Map<String, Value>) -> Option<Value> {
-    let inputs: Inputs = of(called)?.into_iter().filter(|(name, ..)| !config.contains_key(*name)).collect();
+    let inputs: Inputs =
+        inputs_of(called)?.into_iter().filter(|(name, ..)| !config.contains_key(*name)).collect();
     let required: Vec<&str> = inputs.iter().filter(|input| input.2).map(|input| input.0).collect();
     let properties: Map<String, Value> =
         inputs.iter().map(|(name, schema, _)| ((*name).to_owned(), schema.clone())).collect();
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_surfaces_are_for_models_and_what_an_author_configures_is_not() {
+    fn models_may_use_only_surfaces_and_cannot_override_the_configuration() {
         let mut count = 0;
         for called in CalledType::ALL {
             let Some(schema) = schema(*called, &Map::new()) else { continue };

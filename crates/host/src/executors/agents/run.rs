@@ -1,17 +1,17 @@
-//! `core.agents.run`: an agent of an installed pack does one task with a model, and with tools where the node declares
+//! `core.agents.run`: an agent of an installed pack performs one task with a model, and with tools if the node declares
 //! some.
 //!
 //! ```text
-//! agent of the node ─► tools on its list? ─► task as its schema says? ─► model ─► return as its schema says? ─► agent.decided, outputs
+//! agent of the node ─► tools on its list? ─► task matches its schema? ─► model ─► result matches its schema? ─► agent.decided, outputs
 //!                                                                         ▲ │
-//!                                                                         │ ▼ as often as its rounds allow
+//!                                                                         │ ▼ up to the maximum number of rounds
 //!                                                                        tools
 //! ```
 //!
-//! Tools are names, and never code: what a node [declares](super::tools) is held to the list of the agent's pack when
-//! its workflow is registered, when the node begins, and before each call. Every answer of the model and every call of
-//! a tool has an identity of its own, by its number, under which it is paid for or made once. What a tool says is from
-//! outside, and so is what the model makes of it: the outputs are marked.
+//! Tools are names, never code. The tools that a node [declares](super::tools) are checked against the list of the agent's pack when its
+//! workflow is registered, when the node starts, and before each call. Every model reply and every tool call has its own id, derived from its
+//! number, so that it is paid for or executed only once. The output of a tool is untrusted, and so is what the model derives from it: the
+//! outputs are marked.
 
 use ai::tools::Bounds;
 use ai::trust::{self, Trust};
@@ -29,11 +29,10 @@ use super::tools::{self, Declared, ToolContext};
 use super::toolset::Toolset;
 use super::{Agent, Agents};
 
-/// The type of node that asks a model for a text.
+/// The node type that asks a model for text.
 const CALL_PROMPT: &str = "core.ai.callPrompt";
 
-/// What is wrong with a node, as far as that can be known when its workflow is registered. Each has the place in the
-/// configuration.
+/// Problems of a node that are detectable at registration, each with its location in the configuration.
 pub(in super::super) fn problems(
     agents: &Agents,
     tool_context: ToolContext<'_>,
@@ -48,7 +47,7 @@ pub(in super::super) fn problems(
         found.push(("/tools", format!("{}: {}", bad.code, bad.message)));
     }
     found.extend(tools::rounds_problem(&node.raw_config).map(|problem| ("/maxRounds", problem)));
-    // A task that is written in the workflow is known now.
+    // A task with only static inputs is known now.
     let values: Option<Map<String, Value>> = node
         .inputs
         .iter()
@@ -65,7 +64,7 @@ pub(in super::super) fn problems(
     found
 }
 
-/// Does the task.
+/// Performs the task.
 pub(in super::super) async fn perform(
     agents: &Agents,
     models: &Models,
@@ -91,17 +90,17 @@ pub(in super::super) async fn perform(
         }
     };
     match performed.outcome {
-        // Somebody is asked first.
+        // A person must answer first.
         Ok(_) if performed.waits() => performed,
         Ok(gave) => returned(agent, performed.told, &gave, trust_of(asked)),
         Err(error) => Performed { told: performed.told, outcome: Err(error) },
     }
 }
 
-/// What is to be done.
+/// What to execute.
 struct Plan<'a> {
     agent: &'a Agent,
-    /// As a node that asks for a text would be told.
+    /// The call, as for a node that asks a model for text.
     call: NodeCall,
     tools: Vec<Declared>,
 }
@@ -124,12 +123,12 @@ fn plan<'a>(
     agent.schemas.check_task(&task).map_err(|problem| {
         violation(FailureCode::HandoffTaskSchemaViolation, agent_id, problem.to_string())
     })?;
-    let words = match trust_of(asked) {
-        Trust::Trusted => words(&call.inputs),
-        Trust::Untrusted => trust::wrap(&words(&call.inputs)),
+    let text = match trust_of(asked) {
+        Trust::Trusted => task_text(&call.inputs),
+        Trust::Untrusted => trust::wrap(&task_text(&call.inputs)),
     };
     let mut config =
-        Map::from_iter([("agentId".to_owned(), agent_id.into()), ("userPrompt".to_owned(), words.into())]);
+        Map::from_iter([("agentId".to_owned(), agent_id.into()), ("userPrompt".to_owned(), text.into())]);
     if let Some(prompt) = &agent.system_prompt {
         config.insert("systemPrompt".to_owned(), prompt.as_str().into());
     }
@@ -144,12 +143,12 @@ fn plan<'a>(
     Ok(Plan { agent, call, tools })
 }
 
-/// How much a conversation of this node may have.
+/// The limits of the conversation of this node.
 fn bounds(config: &Map<String, Value>) -> Bounds {
     let rounds =
         config.get("maxRounds").and_then(Value::as_u64).and_then(|rounds| u32::try_from(rounds).ok());
-    let usual = Bounds::default();
-    Bounds { rounds: rounds.unwrap_or(usual.rounds), ..usual }
+    let default = Bounds::default();
+    Bounds { rounds: rounds.unwrap_or(default.rounds), ..default }
 }
 
 /// The agent that a node names, or is pinned to.
@@ -160,13 +159,13 @@ fn agent_id(config: &Map<String, Value>, pinned: Option<&Value>) -> Option<Strin
 
 fn unknown(agent_id: Option<&str>) -> String {
     match agent_id {
-        None => "the node names no agent; set `agentId`, or pin it to one with `agent`".to_owned(),
-        Some(id) => format!("no installed pack brings the agent `{id}`; see GET /v1/agents"),
+        None => "the node names no agent; set `agentId`, or pin it to an agent with `agent`".to_owned(),
+        Some(id) => format!("no installed pack provides the agent `{id}`; see GET /v1/agents"),
     }
 }
 
-/// What the agent is told: a prompt as it is, anything else as JSON.
-fn words(task: &Map<String, Value>) -> String {
+/// The text of the task: a prompt unchanged, anything else as JSON.
+fn task_text(task: &Map<String, Value>) -> String {
     match (task.len(), task.get("prompt")) {
         (1, Some(Value::String(prompt))) => prompt.clone(),
         _ => Value::Object(task.clone()).to_string(),
@@ -177,32 +176,32 @@ fn violation(code: FailureCode, agent_id: &str, problem: String) -> RunError {
     RunError::of(code, problem).with(json!({"agentId": agent_id}))
 }
 
-/// Holds what the agent gave to its schema. What does not fit is not recorded, neither as an output nor in an event.
+/// Validates the result of the agent. An invalid result is not recorded, neither as an output nor in an event.
 fn returned(agent: &Agent, mut told: Vec<Reported>, gave: &Value, run: Trust) -> Performed {
     let agent_id = agent.manifest.agent_id.as_str();
     let content = gave.get("content").cloned().unwrap_or_default();
     let value = if agent.manifest.handoff.return_schema_ref.is_some() && gave.get("envelope").is_some() {
-        // What was said to the engine is not what the agent returns.
+        // An envelope is addressed to the engine and is not the result of the agent.
         Value::Null
     } else if agent.manifest.handoff.return_schema_ref.is_some() {
         let read = content.as_str().map_or_else(|| Ok(content.clone()), serde_json::from_str);
-        let judged = match &read {
+        let checked = match &read {
             Ok(value) => agent.schemas.check_return(value).map_err(|problem| problem.to_string()),
-            Err(_) => Err("the result is no JSON, and the agent has a schema for it".to_owned()),
+            Err(_) => Err("the result is not JSON, but the agent has a schema for it".to_owned()),
         };
-        match (read, judged) {
+        match (read, checked) {
             (Ok(value), Ok(())) => value,
-            (_, judged) => {
-                let problem = judged.err().unwrap_or_default();
+            (_, checked) => {
+                let problem = checked.err().unwrap_or_default();
                 let error = violation(FailureCode::HandoffReturnSchemaViolation, agent_id, problem);
-                return Performed { told: without_words(told), outcome: Err(error) };
+                return Performed { told: without_model_output(told), outcome: Err(error) };
             }
         }
     } else {
         content
     };
-    let said = gave.get("contentTrust").and_then(Value::as_str).and_then(Trust::parse);
-    let trust = run.meet(said.unwrap_or(Trust::Trusted));
+    let declared = gave.get("contentTrust").and_then(Value::as_str).and_then(Trust::parse);
+    let trust = run.meet(declared.unwrap_or(Trust::Trusted));
     let decided = AgentDecided {
         agent_id: agent_id.to_owned(),
         confidence: None,
@@ -226,13 +225,13 @@ fn returned(agent: &Agent, mut told: Vec<Reported>, gave: &Value, run: Trust) ->
     Performed { told, outcome: Ok(outputs) }
 }
 
-/// What happened, without what the model said: what was paid for, and what was done.
-fn without_words(told: Vec<Reported>) -> Vec<Reported> {
-    let mut places = Vec::with_capacity(told.len());
+/// The reports without the output of the model: only usage, limits and tool calls.
+fn without_model_output(reports: Vec<Reported>) -> Vec<Reported> {
+    let mut indexes = Vec::with_capacity(reports.len());
     let mut kept: Vec<Reported> = Vec::new();
-    for told in told {
+    for report in reports {
         let keeps = matches!(
-            told.data(),
+            report.data(),
             Some(
                 EventData::ProviderUsage(_)
                     | EventData::CapBreached(_)
@@ -240,14 +239,14 @@ fn without_words(told: Vec<Reported>) -> Vec<Reported> {
                     | EventData::AgentToolReturned(_)
             )
         );
-        places.push(keeps.then_some(kept.len()));
+        indexes.push(keeps.then_some(kept.len()));
         if keeps {
-            // A cause is named by its place, which is another one now.
-            let cause = match told.cause {
-                Some(Cause::Reported(place)) => places.get(place).copied().flatten().map(Cause::Reported),
+            // A cause refers to another report by its index, which changes here.
+            let cause = match report.cause {
+                Some(Cause::Reported(index)) => indexes.get(index).copied().flatten().map(Cause::Reported),
                 other => other,
             };
-            kept.push(Reported { cause, ..told });
+            kept.push(Reported { cause, ..report });
         }
     }
     kept
@@ -260,9 +259,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_done_is_told_with_its_cause_where_what_was_said_is_not() {
-        let told = |kind| {
-            // Every member that one of these kinds needs.
+    fn usage_and_tool_calls_are_kept_with_their_causes() {
+        let report = |kind| {
+            // Every member that one of these kinds requires.
             let members = json!({
                 "agentId": "a", "callId": "c", "chunk": "", "inputTokens": 1, "isLast": true, "model": "m", "nodeId": "n",
                 "outputTokens": 1, "provider": "p", "reasoning": "r", "runId": "r", "status": "ok", "toolId": "t",
@@ -271,13 +270,13 @@ mod tests {
             Reported::read(kind, members.as_object().unwrap().clone()).unwrap()
         };
         let all = vec![
-            told(EventKind::ProviderUsage),
-            told(EventKind::AgentReasoned),
-            told(EventKind::AgentToolCalled),
-            told(EventKind::AgentToolReturned).because(Cause::Reported(2)),
-            told(EventKind::OutputChunk),
+            report(EventKind::ProviderUsage),
+            report(EventKind::AgentReasoned),
+            report(EventKind::AgentToolCalled),
+            report(EventKind::AgentToolReturned).because(Cause::Reported(2)),
+            report(EventKind::OutputChunk),
         ];
-        let kept = without_words(all);
+        let kept = without_model_output(all);
         let kinds: Vec<_> = kept.iter().map(Reported::kind).collect();
         assert_eq!(
             kinds,

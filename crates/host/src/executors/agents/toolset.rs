@@ -1,10 +1,9 @@
-//! The tools of one task: what the model is told of them, and how each call is made once.
+//! The tools of one task: their descriptions for the model, and the execution of calls.
 //!
-//! What another server says of its tools is asked for once, and recorded like everything else that the conversation
-//! hangs on. A call is claimed under its own identity before it is made, and recorded before the model is told: a host
-//! that ended in between knows what was done. One that was claimed and not recorded is made again where that changes
-//! nothing: a surface remembers the identity, and a tool of another server says so itself. Otherwise the task fails
-//! with `effect_outcome_unknown`.
+//! Other servers are asked for the descriptions of their tools once, and the replies are recorded, because the conversation depends on them. A
+//! call is claimed under its own id before it is executed, and its result is recorded before the model gets it, so that the result survives a
+//! crash. A call that was claimed but not recorded is executed again only if it is idempotent: a surface remembers the id, and a
+//! tool of another server declares it. Otherwise the task fails with `effect_outcome_unknown`.
 
 use std::time::{Duration, Instant};
 
@@ -26,13 +25,13 @@ use serde_json::{Map, Value, json};
 use super::super::ledger::{Claim, Unwritable};
 use super::super::mcp::{self, Invocation, Servers};
 use super::super::{Asked, Performed, not_served, surfaces};
-use super::tools::{Declared, DoneBy, ToolContext};
+use super::tools::{Declared, Implementation, ToolContext};
 use super::{Agent, inputs};
 use crate::executors::failure::ExecutorErrorCode;
 
-/// How long a tool of another server may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The largest schema of a tool of another server, in bytes.
+/// The timeout of a tool of another server.
+const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
+/// The maximum size of the schema of a tool of another server, in bytes.
 const MAX_SCHEMA_BYTES: usize = 64 << 10;
 
 /// The tools of one task.
@@ -40,12 +39,12 @@ pub(in super::super) struct Toolset<'b> {
     agent: &'b Agent,
     tool_context: ToolContext<'b>,
     declared: Vec<Declared>,
-    /// What other servers say of their tools, by the ids of the tools.
+    /// The descriptions from other servers, by tool id.
     described: Map<String, Value>,
 }
 
 impl<'b> Toolset<'b> {
-    /// The tools, described: other servers are asked about theirs, or the record of what they said is read.
+    /// The tools with their descriptions: those of other servers are requested, or read from the record.
     pub(super) async fn prepare(
         agent: &'b Agent,
         tool_context: ToolContext<'b>,
@@ -53,23 +52,23 @@ impl<'b> Toolset<'b> {
         asked: Asked<'_>,
     ) -> Result<Self, RunError> {
         let mut toolset = Self { agent, tool_context, declared, described: Map::new() };
-        let is_foreign = |tool: &Declared| matches!(tool.done_by, DoneBy::Mcp { .. });
+        let is_foreign = |tool: &Declared| matches!(tool.implementation, Implementation::Mcp { .. });
         if !toolset.declared.iter().any(is_foreign) {
             return Ok(toolset);
         }
-        // After an answer of a person the tools are those of before.
+        // After an answer of a person, the same tools are used as before.
         let began =
             asked.kept.and_then(|kept| kept.get("began")?.as_str()).unwrap_or(asked.invocation.as_str());
         let id = format!("{began}.tools");
-        // To ask again changes nothing, so a claim without a record is as good as none.
+        // Asking again has no effect, so a claim without a record counts as none.
         if let Claim::Done(recorded) = asked.ledger.claim(&id).await.map_err(unrecorded)? {
             toolset.described = serde_json::from_slice(&recorded).unwrap_or_default();
             return Ok(toolset);
         }
         let mut lists = Map::new();
         for tool in &toolset.declared {
-            if let DoneBy::Mcp { server, tool: name } = &tool.done_by {
-                let found = toolset.ask_about(asked.tenant, server.as_deref(), name, &mut lists).await?;
+            if let Implementation::Mcp { server, tool: name } = &tool.implementation {
+                let found = toolset.describe(asked.tenant, server.as_deref(), name, &mut lists).await?;
                 toolset.described.insert(tool.id.clone(), found);
             }
         }
@@ -78,8 +77,8 @@ impl<'b> Toolset<'b> {
         Ok(toolset)
     }
 
-    /// What a server says of a tool, and which server that is. Each server is asked once.
-    async fn ask_about(
+    /// The description of a tool, with its server. Each server is asked once.
+    async fn describe(
         &self,
         tenant: &Tenant,
         server: Option<&str>,
@@ -88,14 +87,14 @@ impl<'b> Toolset<'b> {
     ) -> Result<Value, RunError> {
         let servers = self.tool_context.servers.ok_or_else(|| not_served("core.agents.run"))?;
         let candidates = server.map_or_else(|| servers.of(tenant), |server| vec![server]);
-        let mut silent = None;
+        let mut failure = None;
         for server in candidates {
             if !lists.contains_key(server) {
-                match servers.tools(tenant, server, PATIENCE).await {
+                match servers.tools(tenant, server, TOOL_TIMEOUT).await {
                     Ok(listed) => drop(lists.insert(server.to_owned(), listed.into())),
                     // Another server may have the tool.
                     Err(error) => {
-                        silent = Some(error);
+                        failure = Some(error);
                         continue;
                     }
                 }
@@ -105,46 +104,46 @@ impl<'b> Toolset<'b> {
                 let mut schema =
                     found.get("inputSchema").cloned().unwrap_or_else(|| json!({"type": "object"}));
                 if let Some(members) = schema.as_object_mut() {
-                    // Many servers write an older dialect there. What they use of it means the same in ours.
+                    // Many servers declare an older dialect. The keywords that they use have the same meaning in ours.
                     members.remove("$schema");
                 }
                 if schema.to_string().len() > MAX_SCHEMA_BYTES {
                     let message = format!(
-                        "the schema of `{tool}` of the server `{server}` has more than {MAX_SCHEMA_BYTES} bytes"
+                        "the schema of `{tool}` of server `{server}` has more than {MAX_SCHEMA_BYTES} bytes"
                     );
                     return Err(RunError::of(ExecutorErrorCode::ToolSchemaUnusable, message));
                 }
                 let about = found["description"].as_str().unwrap_or_default();
                 let about = canon::budget::truncate(about, MAX_DESCRIPTION_BYTES);
-                let says = |hint: &str| found["annotations"][hint] == true;
-                let repeatable = says("readOnlyHint") || says("idempotentHint");
+                let declares = |hint: &str| found["annotations"][hint] == true;
+                let repeatable = declares("readOnlyHint") || declares("idempotentHint");
                 return Ok(json!({
                     "server": server, "description": about, "schema": schema, "repeatable": repeatable,
                 }));
             }
         }
-        let message = format!("no MCP server that may be used here has the tool `{tool}`");
-        Err(silent.unwrap_or_else(|| RunError::of(ExecutorErrorCode::McpToolNotFound, message)))
+        let message = format!("no available MCP server has the tool `{tool}`");
+        Err(failure.unwrap_or_else(|| RunError::of(ExecutorErrorCode::McpToolNotFound, message)))
     }
 
-    /// The tools as a model is offered them.
+    /// The tools as offered to a model.
     pub(in super::super) fn toolbox(&self) -> Result<Toolbox, RunError> {
         let unusable = |message: String| RunError::of(ExecutorErrorCode::ToolSchemaUnusable, message);
         let mut offered = Vec::new();
         for tool in &self.declared {
-            let (description, schema, transport) = match &tool.done_by {
-                DoneBy::Mcp { .. } => {
-                    let said = self.described.get(&tool.id).unwrap_or(&Value::Null);
-                    // What somebody else says of a tool is no more to be believed than what the tool says.
+            let (description, schema, transport) = match &tool.implementation {
+                Implementation::Mcp { .. } => {
+                    let described = self.described.get(&tool.id).unwrap_or(&Value::Null);
+                    // The description of another server is untrusted, like the output of the tool.
                     let theirs =
-                        mcp::marked("tool", &tool.id, said["description"].as_str().unwrap_or_default());
+                        mcp::marked("tool", &tool.id, described["description"].as_str().unwrap_or_default());
                     let description = match &tool.description {
                         Some(ours) => format!("{ours}\n{theirs}"),
                         None => theirs,
                     };
-                    (description, said["schema"].clone(), Transport::Mcp)
+                    (description, described["schema"].clone(), Transport::Mcp)
                 }
-                DoneBy::Surface { called, config } => {
+                Implementation::Surface { called, config } => {
                     let schema = inputs::schema(*called, config).unwrap_or_default();
                     let description = tool.description.clone().unwrap_or_else(|| called.summary().to_owned());
                     (description, schema, Transport::Native)
@@ -157,14 +156,14 @@ impl<'b> Toolset<'b> {
         Toolbox::new(offered).map_err(|error| unusable(error.to_string()))
     }
 
-    /// The secrets that calls are made with: what must not come back from a tool.
+    /// The secrets of the used servers. They must be redacted from the results of tools.
     pub(in super::super) fn secrets(&self, tenant: &Tenant) -> Vec<Secret> {
         let Some(servers) = self.tool_context.servers else { return Vec::new() };
-        let used = self.described.values().filter_map(|said| said["server"].as_str());
+        let used = self.described.values().filter_map(|described| described["server"].as_str());
         used.filter_map(|server| servers.secret(tenant, server)).collect()
     }
 
-    /// Makes a call, once.
+    /// Executes a call, at most once.
     pub(in super::super) async fn call(
         &self,
         asked: Asked<'_>,
@@ -181,41 +180,44 @@ impl<'b> Toolset<'b> {
             Claim::Done(recorded) => {
                 let record: Value = serde_json::from_slice(&recorded).unwrap_or_default();
                 return ToolResult::from_record(&record, due).ok_or_else(|| {
-                    let message = "what was recorded of a call is not of this one; it is not made again";
+                    let message = "the record of this call belongs to another call; it is not executed again";
                     RunError::of(FailureCode::EffectOutcomeUnknown, message)
                 });
             }
         };
         let begun = Instant::now();
-        let returned = match &tool.done_by {
-            DoneBy::Mcp { tool, .. } => self.ask(asked, due, tool, again).await,
-            DoneBy::Surface { called, config } => self.use_surface(asked, due, *called, config, again).await,
+        let returned = match &tool.implementation {
+            Implementation::Mcp { tool, .. } => self.call_server(asked, due, tool, again).await,
+            Implementation::Surface { called, config } => {
+                self.call_surface(asked, due, *called, config, again).await
+            }
         };
         let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let returned = match returned {
             Ok((status, text)) => {
                 ToolResult { status, text, code: None, duration_ms: Some(took), cut_from: None }
             }
-            // Nobody knows what was done: that is nothing to go on with.
+            // It is unknown whether the call happened, so the task cannot continue.
             Err(error) if error.has_code(FailureCode::EffectOutcomeUnknown) => return Err(error),
             Err(error) => ToolResult {
                 status: Status::Error,
-                text: self.with_doubt(due, &error),
+                text: self.failure_text(due, &error),
                 code: Some(error.code),
                 duration_ms: Some(took),
                 cut_from: None,
             },
         };
-        // Secrets first: half of one would not be found.
+        // Secrets are redacted before truncation, because half a secret would not be recognized.
         let returned = returned.redacted(redactor).cut(Bounds::default().result_bytes);
         let record = returned.to_record(due).to_string().into_bytes();
         asked.ledger.finish(&due.call_id, record).await.map_err(unrecorded)?;
         Ok(returned)
     }
 
-    /// Why a call failed, with a warning where it may have been made all the same: a model tries again where it reads of an error.
-    fn with_doubt(&self, due: &PendingToolCall, error: &RunError) -> String {
-        let repeatable = self.described.get(&due.tool).is_some_and(|said| said["repeatable"] == true);
+    /// The message of a failed call. If the call may nevertheless have been executed, it warns the model, which would otherwise retry.
+    fn failure_text(&self, due: &PendingToolCall, error: &RunError) -> String {
+        let repeatable =
+            self.described.get(&due.tool).is_some_and(|described| described["repeatable"] == true);
         let sent = [
             ExecutorErrorCode::McpTimeout,
             ExecutorErrorCode::McpUnreachable,
@@ -224,14 +226,14 @@ impl<'b> Toolset<'b> {
         let sent = sent.iter().any(|code| error.has_code(*code));
         match sent && !repeatable {
             true => format!(
-                "{}; it may have been done all the same, so do not call it again for this",
+                "{}; the call may nevertheless have been executed, so do not repeat it",
                 error.message
             ),
             false => error.message.clone(),
         }
     }
 
-    async fn ask(
+    async fn call_server(
         &self,
         asked: Asked<'_>,
         due: &PendingToolCall,
@@ -239,7 +241,7 @@ impl<'b> Toolset<'b> {
         again: bool,
     ) -> Result<(Status, String), RunError> {
         let servers: &Servers = self.tool_context.servers.ok_or_else(|| not_served("core.agents.run"))?;
-        let server = self.described.get(&due.tool).and_then(|said| said["server"].as_str());
+        let server = self.described.get(&due.tool).and_then(|described| described["server"].as_str());
         let Performed { outcome, .. } = mcp::invoke(
             servers,
             Invocation {
@@ -247,7 +249,7 @@ impl<'b> Toolset<'b> {
                 server,
                 tool,
                 args: due.arguments.clone(),
-                patience: PATIENCE,
+                patience: TOOL_TIMEOUT,
                 agent_id: self.agent.manifest.agent_id.clone(),
                 call_id: &due.call_id,
                 again,
@@ -260,7 +262,7 @@ impl<'b> Toolset<'b> {
         Ok((status, text))
     }
 
-    async fn use_surface(
+    async fn call_surface(
         &self,
         asked: Asked<'_>,
         due: &PendingToolCall,
@@ -270,7 +272,7 @@ impl<'b> Toolset<'b> {
     ) -> Result<(Status, String), RunError> {
         let surfaces = self.tool_context.surfaces.ok_or_else(|| not_served(called.as_str()))?;
         let Value::Object(inputs) = due.arguments.clone() else {
-            return Err(RunError::of(FailureCode::ValidationError, "the arguments are no object"));
+            return Err(RunError::of(FailureCode::ValidationError, "the arguments must be an object"));
         };
         let call = NodeCall {
             type_id: called.as_str().to_owned(),
@@ -282,14 +284,14 @@ impl<'b> Toolset<'b> {
         let asked = Asked { invocation: &invocation, again, call: &call, ..asked };
         let mut answer = surfaces::perform(surfaces, called, asked).await.outcome?;
         if called == CalledType::FilesRead {
-            as_words(&mut answer);
+            decode_text(&mut answer);
         }
         Ok((Status::Ok, answer.to_string()))
     }
 }
 
-/// The content of a file as its words, where it is words: a model does not read Base64.
-fn as_words(answer: &mut Value) {
+/// Decodes the content of a text file, because models do not read Base64.
+fn decode_text(answer: &mut Value) {
     let decoded = answer["contentBase64"].as_str().and_then(|content| STANDARD.decode(content).ok());
     if let (Some(text), Some(members)) =
         (decoded.and_then(|bytes| String::from_utf8(bytes).ok()), answer.as_object_mut())

@@ -1,4 +1,4 @@
-//! A conversation with another server: JSON-RPC over streamable HTTP, answered as JSON or as a stream of events.
+//! A session with another MCP server: JSON-RPC over streamable HTTP, with replies as JSON or as an event stream.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use http::header::CONTENT_TYPE;
 use outbound::{Call, CallError, Client, Limits as CallLimits, Reply, Target};
 use serde_json::{Value, json};
 
-/// The edition of the protocol that is spoken.
-const EDITION: &str = "2025-06-18";
-/// The largest answer, in bytes, with everything that a server says before it.
+/// The protocol version.
+const PROTOCOL_VERSION: &str = "2025-06-18";
+/// The maximum size of a reply, in bytes, including preceding messages.
 const MAX_BYTES: usize = 4 << 20;
-/// The longest wait for the head of an answer. The caller bounds the whole conversation, by less.
-const MAX_WAIT: Duration = Duration::from_millis(super::MOST_MS);
-/// The deepest nesting of an answer: it stands inside of records that are read to 128 levels.
+/// The maximum wait for the head of a reply. The caller limits the whole session to less.
+const MAX_WAIT: Duration = Duration::from_millis(super::MAX_TIMEOUT_MS);
+/// The maximum nesting of a reply. It is stored inside records, which are limited to 128 levels.
 const MAX_DEPTH: usize = 64;
-/// The longest name of a session that is sent back.
+/// The maximum length of a session id.
 const MAX_SESSION_BYTES: usize = 256;
-/// The longest text of a server that an error shows, in characters.
+/// The maximum length of a server's message in an error, in characters.
 const MAX_SHOWN: usize = 300;
 
-/// A server that was greeted.
+/// An initialized session.
 pub(super) struct Session<'s> {
     client: &'s Client,
     target: &'s Target,
@@ -33,25 +33,25 @@ pub(super) struct Session<'s> {
 }
 
 impl<'s> Session<'s> {
-    /// Greets a server.
+    /// Initializes a session.
     pub(super) async fn open(
         client: &'s Client,
         target: &'s Target,
         bearer: Option<String>,
     ) -> Result<Self, RunError> {
         let mut session = Self { client, target, bearer, id: None, next: 0 };
-        let hello = json!({
-            "protocolVersion": EDITION,
+        let initialize = json!({
+            "protocolVersion": PROTOCOL_VERSION,
             "capabilities": {},
             "clientInfo": {"name": "interlock", "version": env!("CARGO_PKG_VERSION")},
         });
-        session.ask("initialize", hello).await?;
+        session.ask("initialize", initialize).await?;
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         session.send(Method::POST, initialized.to_string().into_bytes()).await?.discard();
         Ok(session)
     }
 
-    /// Asks, and waits for the answer. How long that takes is the caller's to bound.
+    /// Sends a request and waits for the reply. The caller limits the time.
     pub(super) async fn ask(&mut self, method: &str, params: Value) -> Result<Value, RunError> {
         let id = self.next;
         self.next += 1;
@@ -70,7 +70,7 @@ impl<'s> Session<'s> {
         outcome(message, id)
     }
 
-    /// Says that nothing more will be asked. A server that does not want to know is left alone.
+    /// Ends the session. Failures are ignored.
     pub(super) async fn close(self) {
         if self.id.is_some() {
             let _ = self.send(Method::DELETE, Vec::new()).await;
@@ -81,7 +81,7 @@ impl<'s> Session<'s> {
         let mut headers = vec![
             ("content-type", "application/json"),
             ("accept", "application/json, text/event-stream"),
-            ("mcp-protocol-version", EDITION),
+            ("mcp-protocol-version", PROTOCOL_VERSION),
         ];
         headers.extend(self.bearer.as_deref().map(|bearer| ("authorization", bearer)));
         headers.extend(self.id.as_deref().map(|id| ("mcp-session-id", id)));
@@ -96,27 +96,28 @@ impl<'s> Session<'s> {
             )),
             status => Err(RunError::of(
                 ExecutorErrorCode::McpUnreachable,
-                format!("the MCP server answers with the status {status}"),
+                format!("the MCP server replied with status {status}"),
             )),
         }
     }
 }
 
 fn unreachable(error: &CallError) -> RunError {
-    RunError::of(ExecutorErrorCode::McpUnreachable, format!("the MCP server cannot be used: {error}"))
+    RunError::of(ExecutorErrorCode::McpUnreachable, format!("the MCP server cannot be reached: {error}"))
 }
 
-/// A reply that breaks off, or is too large to be a message.
+/// The error of a reply that is incomplete or too large.
 fn broken(error: &CallError) -> RunError {
     if matches!(error, CallError::TooLarge(_)) { malformed() } else { unreachable(error) }
 }
 
 fn malformed() -> RunError {
-    let message = format!("the MCP server answers with what is no message of at most {MAX_BYTES} bytes");
+    let message =
+        format!("the MCP server replied with an invalid message, or with more than {MAX_BYTES} bytes");
     RunError::of(ExecutorErrorCode::McpBadAnswer, message)
 }
 
-/// A message, read strictly.
+/// Parses a message strictly.
 fn read(bytes: &[u8]) -> Result<Value, RunError> {
     json::read(bytes, &Limits::default().max_bytes(MAX_BYTES).max_depth(MAX_DEPTH)).map_err(|_| malformed())
 }
@@ -125,7 +126,7 @@ async fn whole(answer: &mut Reply) -> Result<Value, RunError> {
     read(&answer.bytes().await.map_err(|error| broken(&error))?)
 }
 
-/// The answer out of a stream: what else a server says there, notifications and requests of its own, is passed over.
+/// The reply from an event stream. Notifications and requests of the server are skipped.
 async fn from_stream(answer: &mut Reply, id: u64) -> Result<Value, RunError> {
     let mut events = Events::default();
     while let Some(part) = answer.next().await.map_err(|error| broken(&error))? {
@@ -139,7 +140,7 @@ async fn from_stream(answer: &mut Reply, id: u64) -> Result<Value, RunError> {
     Err(malformed())
 }
 
-/// Lines of a stream of events, put together to what each event says.
+/// Combines the lines of an event stream into the data of events.
 #[derive(Default)]
 struct Events {
     line: Vec<u8>,
@@ -149,10 +150,10 @@ struct Events {
 
 impl Events {
     fn feed(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for byte in bytes {
             let ends = match byte {
-                // The second half of one end of a line.
+                // The second byte of a CRLF.
                 b'\n' if self.after_return => {
                     self.after_return = false;
                     continue;
@@ -162,12 +163,12 @@ impl Events {
             };
             self.after_return = *byte == b'\r';
             if ends {
-                told.extend(self.end_line());
+                events.extend(self.end_line());
             } else {
                 self.line.push(*byte);
             }
         }
-        told
+        events
     }
 
     fn end_line(&mut self) -> Option<Vec<u8>> {
@@ -185,7 +186,7 @@ impl Events {
     }
 }
 
-/// What a message comes to.
+/// The result in a message.
 fn outcome(mut message: Value, id: u64) -> Result<Value, RunError> {
     if message["id"] != id || message["jsonrpc"] != "2.0" {
         return Err(malformed());
@@ -198,13 +199,13 @@ fn outcome(mut message: Value, id: u64) -> Result<Value, RunError> {
         };
     }
     let code = error["code"].as_i64().unwrap_or_default();
-    let said: String = error["message"].as_str().unwrap_or_default().chars().take(MAX_SHOWN).collect();
+    let text: String = error["message"].as_str().unwrap_or_default().chars().take(MAX_SHOWN).collect();
     let named = match code {
         -32602 => ExecutorErrorCode::McpToolInvalidArgs,
         -32601 => ExecutorErrorCode::McpMethodNotFound,
         _ => ExecutorErrorCode::McpError,
     };
-    let message = format!("the MCP server refuses: {said}");
+    let message = format!("the MCP server returned an error: {text}");
     Err(RunError::of(named, message).with(json!({"code": code, "contentTrust": "untrusted"})))
 }
 
@@ -215,18 +216,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_put_together_however_they_arrive() {
+    fn events_are_combined_however_their_bytes_are_split() {
         let text = b": hello\r\nevent: message\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\n\n\ndata:x\n\nid: 5\n\ndata: never ended";
         let expected = vec![b"{\"a\":\n1}".to_vec(), b"x".to_vec()];
         for size in 1..text.len() {
             let mut events = Events::default();
-            let told: Vec<_> = text.chunks(size).flat_map(|part| events.feed(part)).collect();
-            assert_eq!(told, expected, "in parts of {size}");
+            let data: Vec<_> = text.chunks(size).flat_map(|part| events.feed(part)).collect();
+            assert_eq!(data, expected, "in parts of {size}");
         }
     }
 
     #[test]
-    fn an_answer_is_one_to_what_was_asked() {
+    fn a_reply_must_match_the_request() {
         for (message, code) in [
             (json!({"jsonrpc": "2.0", "id": 7, "result": {}}), None),
             (json!({"jsonrpc": "2.0", "id": 8, "result": {}}), Some("mcp_bad_answer")),
@@ -247,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_stream_is_too_much(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8)) {
+        fn no_stream_panics(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8)) {
             let mut events = Events::default();
             for part in parts {
                 let _ = events.feed(&part);

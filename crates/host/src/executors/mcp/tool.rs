@@ -1,4 +1,4 @@
-//! One call of a tool of another server, and what is told of it.
+//! A call of a tool of another server, and its events.
 
 use std::time::{Duration, Instant};
 
@@ -14,30 +14,30 @@ use super::{Servers, list_tools, marked, milliseconds, within};
 use crate::executors::Performed;
 use crate::executors::failure::ExecutorErrorCode;
 
-/// The longest text of a result that an event holds, in bytes. The outputs of the node have all of it.
-const TOLD_BYTES: usize = 16 << 10;
+/// The maximum size of a result in an event, in bytes. The outputs of the node contain the complete result.
+const MAX_RECORDED_BYTES: usize = 16 << 10;
 
 /// A tool to call.
 #[derive(Clone, Debug)]
 pub struct Invocation<'i> {
-    /// For whom.
+    /// The tenant of the run.
     pub tenant: &'i Tenant,
-    /// The server; the first that has the tool, where none is named.
+    /// The server; if `None`, the first that has the tool.
     pub server: Option<&'i str>,
     pub tool: &'i str,
     /// Its arguments.
     pub args: Value,
-    /// How long it may take.
+    /// The timeout.
     pub patience: Duration,
-    /// Which agent calls it.
+    /// The agent that calls it.
     pub agent_id: String,
-    /// The identity of the call.
+    /// The id of the call.
     pub call_id: &'i str,
-    /// Whether it may have been called before, with an outcome that nobody knows.
+    /// Whether it may have been called before, with an unknown result.
     pub again: bool,
 }
 
-/// Calls a tool. It is never called twice for one identity, unless it says that this changes nothing.
+/// Calls a tool, at most once per id, unless the tool declares that it is idempotent.
 pub async fn invoke(servers: &Servers, call: Invocation<'_>) -> Performed {
     let begun = Instant::now();
     let outcome = within(call.patience, ask(servers, &call)).await;
@@ -72,7 +72,7 @@ pub async fn invoke(servers: &Servers, call: Invocation<'_>) -> Performed {
             let text = result.as_str().map_or_else(|| result.to_string(), str::to_owned);
             let shown = marked("tool", call.tool, &text);
             returned.status = if is_error { "error" } else { "ok" }.into();
-            returned.outcome = Some(marked("tool", call.tool, cut(&text)).into());
+            returned.outcome = Some(marked("tool", call.tool, truncated(&text)).into());
             Ok(json!({
                 "result": result, "isError": is_error, "untrustedContent": true, "markedContent": shown, "durationMs": took,
             }))
@@ -82,8 +82,8 @@ pub async fn invoke(servers: &Servers, call: Invocation<'_>) -> Performed {
             Err(error)
         }
     };
-    let told = vec![Reported::event(called), Reported::event(returned).because(Cause::Reported(0))];
-    Performed { told, outcome }
+    let reports = vec![Reported::event(called), Reported::event(returned).because(Cause::Reported(0))];
+    Performed { told: reports, outcome }
 }
 
 async fn ask(servers: &Servers, call: &Invocation<'_>) -> Result<Value, RunError> {
@@ -100,20 +100,17 @@ async fn ask(servers: &Servers, call: &Invocation<'_>) -> Result<Value, RunError
                 session.close().await;
             }
             found.ok_or_else(|| {
-                RunError::of(
-                    ExecutorErrorCode::McpToolNotFound,
-                    "no MCP server that is registered here has this tool",
-                )
+                RunError::of(ExecutorErrorCode::McpToolNotFound, "no available MCP server has this tool")
             })?
         }
     };
     if call.again {
         let tools = list_tools(&mut session).await?;
         let hints = tools.iter().find(|tool| tool["name"] == call.tool).map(|tool| &tool["annotations"]);
-        let says = |hint: &str| hints.is_some_and(|hints| hints[hint] == true);
-        if !says("readOnlyHint") && !says("idempotentHint") {
+        let declares = |hint: &str| hints.is_some_and(|hints| hints[hint] == true);
+        if !declares("readOnlyHint") && !declares("idempotentHint") {
             session.close().await;
-            let message = "the tool may have been called before the host ended, and does not say that calling it again changes nothing";
+            let message = "the tool may have been called before the host stopped, and it does not declare that it is idempotent";
             return Err(RunError::of(FailureCode::EffectOutcomeUnknown, message));
         }
     }
@@ -122,7 +119,7 @@ async fn ask(servers: &Servers, call: &Invocation<'_>) -> Result<Value, RunError
     answer
 }
 
-/// What a tool gave: its data, or its text, or all the parts of its content.
+/// The result of a tool: its structured content, or its text, or all parts of its content.
 fn result(answer: &Value) -> Value {
     if answer["structuredContent"].is_object() {
         return answer["structuredContent"].clone();
@@ -141,8 +138,8 @@ fn hash(args: &Value) -> String {
     Digest::of_bytes(&bytes).to_hex()
 }
 
-fn cut(text: &str) -> &str {
-    let mut end = text.len().min(TOLD_BYTES);
+fn truncated(text: &str) -> &str {
+    let mut end = text.len().min(MAX_RECORDED_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }

@@ -1,4 +1,4 @@
-//! Who is asked: which provider, which of its models, and whether that one is able to.
+//! The choice of the provider and the model, and the check of its capabilities.
 
 use ai::gate::{self, CapabilityQuery, Model, Route};
 use ai::node::{Node, Overrides};
@@ -8,10 +8,10 @@ use flow::failure::FailureCode;
 use flow::id::NodeId;
 use flow::state::RunError;
 
-use super::{MOCK, Models, Trouble, Wire, event};
+use super::{Failure, MOCK, Models, Wire, event};
 
 impl Models {
-    /// Who is asked, and which model of theirs.
+    /// The provider and the model of a node.
     pub(super) fn choose(&self, node: &Node, overrides: &Overrides) -> Result<(String, String), RunError> {
         let is_mock = matches!(node, Node::MockAi(_));
         let named =
@@ -24,29 +24,29 @@ impl Models {
         let Some(provider) = self.options.providers.get(&name) else {
             let known: Vec<&str> = self.providers().collect();
             let message = match name.as_str() {
-                "" => "no provider is named, and the settings have no default; set `provider` of the node"
+                "" => "no provider is named, and the settings have no default; set `provider` in the node"
                     .to_owned(),
-                name => format!("there is no provider `{name}` here; the settings have {}", known.join(", ")),
+                name => format!("unknown provider `{name}`; the settings have {}", known.join(", ")),
             };
             return Err(RunError::of(FailureCode::CapabilityNotProvided, message));
         };
         match model.or(provider.model.as_ref()) {
             Some(model) => Ok((name, model.clone())),
             None => {
-                let message = format!("set `model` of the node: provider `{name}` has no default");
+                let message = format!("set `model` in the node: provider `{name}` has no default model");
                 Err(RunError::of(FailureCode::ValidationError, message))
             }
         }
     }
 
-    /// The model that is asked in the end: the one that was meant, or the author's other one where that is not able to do what the
-    /// node needs. It is looked at before anything is sent.
-    pub(super) fn able(
+    /// The model that is called: the chosen one, or the author's fallback if the chosen one lacks a capability that the node requires. It is
+    /// checked before anything is sent.
+    pub(super) fn check_capabilities(
         &self,
         node: &Node,
         node_id: &NodeId,
         (provider, model): (String, String),
-    ) -> Result<(Vec<Reported>, (String, String)), Trouble> {
+    ) -> Result<(Vec<Reported>, (String, String)), Failure> {
         let call = node.call();
         if call.required_capabilities.is_empty() {
             return Ok((Vec::new(), (provider, model)));
@@ -66,15 +66,15 @@ impl Models {
             Route::Substitute(other) => Ok((told, (other.provider, other.model))),
             Route::Refuse { .. } => {
                 let message = format!(
-                    "the model `{model}` of `{provider}` is not known to be able to do what the node needs: {}",
+                    "the model `{model}` of `{provider}` is not known to have the required capabilities: {}",
                     answer.missing.join(", ")
                 );
-                Err(Trouble { told, error: RunError::of(FailureCode::CapabilityNotProvided, message) })
+                Err(Failure { told, error: RunError::of(FailureCode::CapabilityNotProvided, message) })
             }
         }
     }
 
-    /// A model, by the name of the family whose abilities are known. What a server of somebody else can do is not.
+    /// The model under the name of a provider whose capabilities are known. Those of compatible servers are unknown.
     fn family(&self, model: &Model) -> Model {
         let known = self.options.providers.get(&model.provider).map(|provider| {
             let own =

@@ -1,5 +1,5 @@
-//! A conversation with tools, from its first request to its end: the [machine](ai::tools) is fed what the provider and
-//! the tools say.
+//! Drives a conversation with tools to its end: passes replies of the provider and results of tools to the
+//! [state machine](ai::tools).
 
 use ai::completion::{Attempt, Done, ModelCall};
 use ai::event::{EventKind as Kind, RunEvent};
@@ -15,11 +15,11 @@ use serde_json::Value;
 use super::super::Performed;
 use super::super::agents::toolset::Toolset;
 use super::gateway::{Gateway, Resumed, failure, waiting};
-use super::transcript::Heard;
-use super::{Trouble, event, outputs};
+use super::transcript::Entry;
+use super::{Failure, event, outputs};
 
 impl Gateway<'_> {
-    /// Feeds the machine until it is at its end, or waits for a person, or the run is at its end. Nothing more is paid for or done for a run that has
+    /// Drives the state machine until it ends, or waits for a person, or the run ends. No model or tool is called for a run that has
     /// ended.
     pub(super) async fn converse(
         &self,
@@ -28,9 +28,9 @@ impl Gateway<'_> {
         first: ModelCall,
         toolset: &Toolset<'_>,
         told: Vec<Reported>,
-    ) -> Result<Performed, Trouble> {
+    ) -> Result<Performed, Failure> {
         let Resumed { mut transcript, mut told, mut next } =
-            self.resumed(told, Next::Model(first), |next, heard| feed(&mut conversation, next, heard))?;
+            self.resumed(told, Next::Model(first), |next, entry| feed(&mut conversation, next, entry))?;
         loop {
             let step = match next {
                 Next::Done(finished) => {
@@ -45,11 +45,11 @@ impl Gateway<'_> {
                 Next::Waits => return Ok(waiting(told, &transcript)),
                 Next::Judge(document) => {
                     let replies = transcript.heard.len();
-                    let trouble = |error| Trouble { told: told.clone(), error };
-                    let mut prior = self.recall(&document, replies).await.map_err(trouble)?;
+                    let failure = |error| Failure { told: told.clone(), error };
+                    let mut prior = self.recall(&document, replies).await.map_err(failure)?;
                     let mut verdict =
                         conversation.judge(&document, prior.as_ref(), self.questions(&transcript));
-                    if let Some(other) = self.keep(&document, &verdict, replies).await.map_err(trouble)? {
+                    if let Some(other) = self.keep(&document, &verdict, replies).await.map_err(failure)? {
                         verdict = conversation.judge(&document, Some(&other), self.questions(&transcript));
                         prior = Some(other);
                     }
@@ -57,23 +57,23 @@ impl Gateway<'_> {
                     conversation.take(&verdict)
                 }
                 Next::Model(_) | Next::Tool(_) if !self.asked.ledger.is_wanted() => {
-                    let message = "the run has ended; no more is asked or done for it";
-                    return Err(Trouble { told, error: RunError::of(FailureCode::NodeFailed, message) });
+                    let message = "the run has ended; no further model or tool is called for it";
+                    return Err(Failure { told, error: RunError::of(FailureCode::NodeFailed, message) });
                 }
                 Next::Model(call) => match self.attempt(&call, None).await {
                     Ok(attempt) => {
                         transcript.replied(&attempt, &self.redactor);
                         conversation.on_reply(attempt)
                     }
-                    Err(error) => return Err(Trouble { told, error }),
+                    Err(error) => return Err(Failure { told, error }),
                 },
                 Next::Tool(due) => match toolset.call(self.asked, &due, conversation.redactor()).await {
                     Ok(returned) => {
-                        transcript.heard.push(Heard::Returned(returned.to_record(&due)));
+                        transcript.heard.push(Entry::Returned(returned.to_record(&due)));
                         conversation.on_returned(&returned)
                     }
                     Err(error) => {
-                        // The call stands in the log, so its end does too.
+                        // The log contains the call, so it must also contain its end.
                         let returned = ToolResult {
                             status: Status::Error,
                             text: error.message.clone(),
@@ -82,39 +82,39 @@ impl Gateway<'_> {
                             cut_from: None,
                         };
                         let ended = conversation.on_returned(&returned).events.into_iter().next();
-                        ended.into_iter().for_each(|ended| tell(&mut told, ended));
-                        return Err(Trouble { told, error });
+                        ended.into_iter().for_each(|ended| add(&mut told, ended));
+                        return Err(Failure { told, error });
                     }
                 },
             };
             let Step { events, next: after } = step;
             for event in events {
-                tell(&mut told, event);
+                add(&mut told, event);
             }
             next = after;
         }
     }
 }
 
-fn feed(conversation: &mut Conversation, next: Next, heard: &Heard) -> Option<Next> {
-    let step = match (next, heard) {
-        (Next::Model(_), Heard::Reply(record)) => {
+fn feed(conversation: &mut Conversation, next: Next, entry: &Entry) -> Option<Next> {
+    let step = match (next, entry) {
+        (Next::Model(_), Entry::Reply(record)) => {
             conversation.on_reply(Attempt::Recorded(Reply::from_record(record)?))
         }
-        (Next::Tool(_), Heard::Returned(record)) => conversation.on_returned(&ToolResult::read(record)?),
-        (Next::Judge(_), Heard::Judged { document, prior }) => {
+        (Next::Tool(_), Entry::Returned(record)) => conversation.on_returned(&ToolResult::read(record)?),
+        (Next::Judge(_), Entry::Judged { document, prior }) => {
             let prior = prior.clone().map(Into::into);
             let verdict = conversation.judge(document, prior.as_ref(), None);
             conversation.take(&verdict)
         }
-        (Next::Waits, Heard::Answer(answer)) => conversation.answered(answer),
+        (Next::Waits, Entry::Answer(answer)) => conversation.answered(answer),
         _ => return None,
     };
     Some(step.next)
 }
 
-/// Adds an event. What came of a call is caused by the call.
-fn tell(told: &mut Vec<Reported>, happened: RunEvent) {
+/// Adds an event. The cause of a tool result is its call.
+fn add(told: &mut Vec<Reported>, happened: RunEvent) {
     let cause = (happened.kind == Kind::ToolReturned).then(|| {
         let call_id = happened.payload.get("callId").and_then(Value::as_str);
         let is_call = |other: &Reported| match other.data() {
@@ -125,7 +125,7 @@ fn tell(told: &mut Vec<Reported>, happened: RunEvent) {
     });
     let event = event(happened);
     told.push(match cause.flatten() {
-        Some(place) => event.because(Cause::Reported(place)),
+        Some(index) => event.because(Cause::Reported(index)),
         None => event,
     });
 }

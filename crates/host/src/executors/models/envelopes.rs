@@ -1,7 +1,7 @@
-//! Envelopes of models in runs: what they are judged by, and what is known of those that came before.
+//! Envelopes of models in runs: the rules for them, and the results of earlier ones.
 //!
-//! What came of an envelope is written down under the run and its correlation id, before anything follows from it. Another envelope with
-//! that id, of whichever node, finds it there; the call that wrote it, when it is made again after a crash, knows it for its own.
+//! The result of an envelope is recorded under the run and its correlation id, before anything follows from it. A later envelope with that id,
+//! from any node, gets this result. A call that is repeated after a crash recognizes its own result.
 
 use ai::completion::{Counter, EnvelopeRules};
 use ai::envelope::{Contract, Kinds, Outcome, Prior, Strictness, Verdict};
@@ -19,21 +19,21 @@ use super::transcript::Transcript;
 use super::{Models, trust_of};
 
 impl Models {
-    /// The kinds of envelopes that are taken, with their versions.
+    /// The accepted kinds of envelopes, with their versions.
     pub fn kinds(&self) -> &Kinds {
         &self.options.kinds
     }
 
-    /// What replies of a node that are envelopes are judged by.
-    pub(super) fn judging(&self, asked: Asked<'_>) -> EnvelopeRules {
+    /// The rules for envelopes in replies to a node.
+    pub(super) fn envelope_rules(&self, asked: Asked<'_>) -> EnvelopeRules {
         let contract = asked.call.envelope_contract.as_ref();
         EnvelopeRules {
             kinds: self.options.kinds.clone(),
-            // It was read when the workflow was registered.
+            // The contract was validated at registration.
             contract: contract.and_then(|contract| Contract::read(contract).ok()),
             strictness: Strictness::Warn,
             run_trust: Some(trust_of(asked)).filter(|trust| *trust == Trust::Untrusted),
-            // The same node asks again in each round of a loop.
+            // The prefix includes the effect, because a node calls a model in each iteration of a loop.
             prefix: format!(
                 "{}:{}:{}",
                 asked.run_id,
@@ -44,24 +44,24 @@ impl Models {
         }
     }
 
-    /// What is wrong with the contracts of the nodes of a workflow.
+    /// Problems of the envelope contracts of a workflow's nodes.
     pub(in super::super) fn contract_problems(&self, definition: &Definition) -> Vec<Problem> {
         let mut found = Vec::new();
-        for (place, node) in definition.nodes.iter().enumerate() {
+        for (index, node) in definition.nodes.iter().enumerate() {
             let Some(contract) = &node.envelope_contract else { continue };
-            let mut tell = |pointer: &str, message: String, required_capability| {
-                let pointer = format!("/nodes/{place}/envelopeContract{pointer}");
+            let mut add = |pointer: &str, message: String, required_capability| {
+                let pointer = format!("/nodes/{index}/envelopeContract{pointer}");
                 let node_id = Some(node.id.clone());
                 found.push(Problem { node_id, required_capability, ..Problem::at(pointer, message) });
             };
             match Contract::read(contract) {
-                Err(error) => tell(error.pointer, error.message.to_owned(), None),
+                Err(error) => add(error.pointer, error.message.to_owned(), None),
                 Ok(contract) => {
                     for kind in contract.named().filter(|kind| !self.options.kinds.is_known(kind)) {
                         let message = format!(
-                            "`{kind}` is no kind of envelope that is taken here; the settings name those that are"
+                            "this host does not accept envelopes of kind `{kind}`; the settings name the accepted ones"
                         );
-                        tell("/accepts", message, Some("supportedEnvelopes"));
+                        add("/accepts", message, Some("supportedEnvelopes"));
                     }
                 }
             }
@@ -71,20 +71,20 @@ impl Models {
 }
 
 impl Gateway<'_> {
-    /// How often the call asked people, and how often it may.
+    /// How often the call has asked people, and the limit.
     pub(super) fn questions(&self, transcript: &Transcript) -> Option<Counter> {
         let cap = self.asked.call.clarification_rounds.into();
         Some(Counter { current: transcript.answers(), cap })
     }
 
-    /// What came of an envelope with the same correlation id before. `reply` is the how-many-eth of this call it came with.
+    /// The result of an earlier envelope with the same correlation id. `reply` is the zero-based index of the reply in this call.
     pub(super) async fn recall(&self, document: &Value, reply: usize) -> Result<Option<Prior>, RunError> {
         let Some(id) = self.identity(document) else { return Ok(None) };
         let noted = self.asked.ledger.recall(&id).await.map_err(unknown)?;
         Ok(noted.and_then(|noted| self.not_own(&noted, reply)))
     }
 
-    /// Writes down what came of an envelope that was taken, and gives what another one came to that was faster.
+    /// Records the result of an accepted envelope. If a concurrent envelope was faster, its result is returned.
     pub(super) async fn keep(
         &self,
         document: &Value,
@@ -119,5 +119,8 @@ impl Gateway<'_> {
 }
 
 fn unknown(error: Unwritable) -> RunError {
-    RunError::of(FailureCode::NodeFailed, format!("nobody knows whether an envelope came before: {error}"))
+    RunError::of(
+        FailureCode::NodeFailed,
+        format!("it is unknown whether an earlier envelope exists: {error}"),
+    )
 }

@@ -1,4 +1,4 @@
-//! One call of a model, from its first request to what comes of it.
+//! Drives one model call, from its first request to its result.
 
 use std::time::Duration;
 
@@ -15,54 +15,54 @@ use serde_json::Value;
 use super::super::ledger::{Claim, Ledger, Unwritable};
 use super::super::{Asked, Performed};
 use super::live::Live;
-use super::transcript::{Heard, Transcript};
-use super::{Models, Provider, Trouble, event, outputs};
+use super::transcript::{Entry, Transcript};
+use super::{Failure, Models, Provider, event, outputs};
 
-/// One call on its way.
+/// A model call in progress.
 pub(super) struct Gateway<'a> {
     pub(super) models: &'a Models,
     pub(super) asked: Asked<'a>,
-    /// Nobody where one pretends.
+    /// `None` for the mock provider.
     pub(super) provider: Option<&'a Provider>,
     pub(super) credential: Option<&'a str>,
-    /// What takes the credential out of whatever is told or recorded.
+    /// Removes the credential from everything that is recorded or reported.
     pub(super) redactor: Redactor,
-    /// How much of what the model thinks is recorded.
+    /// How much of the model's reasoning is recorded.
     pub(super) verbosity: Verbosity,
 }
 
 impl Gateway<'_> {
-    /// Feeds the machine until it is at its end, or waits for a person.
+    /// Drives the state machine until it ends, or waits for a person.
     pub(super) async fn drive(
         &self,
         node: &Node,
         mut completion: Completion,
         first: ai::completion::ModelCall,
         told: Vec<Reported>,
-    ) -> Result<Performed, Trouble> {
+    ) -> Result<Performed, Failure> {
         let Resumed { mut transcript, mut told, mut next } =
-            self.resumed(told, Next::Call(first), |next, heard| feed(&mut completion, next, heard))?;
+            self.resumed(told, Next::Call(first), |next, entry| feed(&mut completion, next, entry))?;
         loop {
             let step = match next {
                 Next::Call(_) if !transcript.heard.is_empty() && !self.asked.ledger.is_wanted() => {
-                    let message = "the run has ended; no more is asked for it";
-                    return Err(Trouble { told, error: RunError::of(FailureCode::NodeFailed, message) });
+                    let message = "the run has ended; no further model is called for it";
+                    return Err(Failure { told, error: RunError::of(FailureCode::NodeFailed, message) });
                 }
                 Next::Call(call) => {
                     let live = (node.is_streaming() && call.request.output == Output::Text)
                         .then(|| Live::new(self.asked, &self.redactor, told.clone()));
                     let attempt = self.attempt(&call, live).await;
-                    let attempt = attempt.map_err(|error| Trouble { told: told.clone(), error })?;
+                    let attempt = attempt.map_err(|error| Failure { told: told.clone(), error })?;
                     transcript.replied(&attempt, &self.redactor);
                     completion.on(attempt)
                 }
                 Next::Judge(document) => {
                     let replies = transcript.heard.len();
-                    let trouble = |error| Trouble { told: told.clone(), error };
-                    let mut prior = self.recall(&document, replies).await.map_err(trouble)?;
+                    let failure = |error| Failure { told: told.clone(), error };
+                    let mut prior = self.recall(&document, replies).await.map_err(failure)?;
                     let mut verdict =
                         completion.judge(&document, prior.as_ref(), self.questions(&transcript));
-                    if let Some(other) = self.keep(&document, &verdict, replies).await.map_err(trouble)? {
+                    if let Some(other) = self.keep(&document, &verdict, replies).await.map_err(failure)? {
                         verdict = completion.judge(&document, Some(&other), self.questions(&transcript));
                         prior = Some(other);
                     }
@@ -71,7 +71,7 @@ impl Gateway<'_> {
                 }
                 Next::Waits => return Ok(waiting(told, &transcript)),
                 Next::Done(done) => {
-                    told.extend(self.thoughts(&done.reply));
+                    told.extend(self.reasoning(&done.reply));
                     told.extend(outputs::chunks(node, self.asked, &done));
                     return Ok(Performed { told, outcome: Ok(outputs::of(node, &done)) });
                 }
@@ -82,33 +82,33 @@ impl Gateway<'_> {
         }
     }
 
-    /// Where a call stands: at its beginning, or behind the answer that it waited for. `feed` gives the machine, which is where it is,
-    /// one thing that it heard before, and gives what follows from it.
+    /// The state of a call: at its start, or after the answer that it waited for. `feed` passes one recorded entry to the state machine and
+    /// returns its next step.
     pub(super) fn resumed<N>(
         &self,
         told: Vec<Reported>,
         first: N,
-        mut feed: impl FnMut(N, &Heard) -> Option<N>,
+        mut feed: impl FnMut(N, &Entry) -> Option<N>,
     ) -> Result<Resumed<N>, RunError> {
         let transcript = Transcript { began: self.asked.invocation.to_string(), heard: Vec::new() };
-        let anew = |first| Resumed { transcript, told, next: first };
-        let Some(resumption) = &self.asked.call.resumption else { return Ok(anew(first)) };
-        // Nothing is left of what it did before: it is begun anew, and may ask again.
-        let Some(mut transcript) = Transcript::read(self.asked.kept) else { return Ok(anew(first)) };
-        transcript.heard.push(Heard::Answer(resumption.value.clone()));
+        let from_start = |first| Resumed { transcript, told, next: first };
+        let Some(resumption) = &self.asked.call.resumption else { return Ok(from_start(first)) };
+        // The transcript is missing: the call starts again, and may ask again.
+        let Some(mut transcript) = Transcript::read(self.asked.kept) else { return Ok(from_start(first)) };
+        transcript.heard.push(Entry::Answer(resumption.value.clone()));
         let mut next = first;
-        for heard in &transcript.heard {
-            next = feed(next, heard).ok_or_else(|| {
+        for entry in &transcript.heard {
+            next = feed(next, entry).ok_or_else(|| {
                 let message =
-                    "what was kept of the call does not lead to where it waited; run the node again";
+                    "the recorded transcript of the call does not match the call; run the node again";
                 RunError::of(FailureCode::NodeFailed, message)
             })?;
         }
-        // All that happened before was told then.
+        // Earlier events were recorded before the wait.
         Ok(Resumed { transcript, told: Vec::new(), next })
     }
 
-    /// What comes of a call: what was recorded, or else what the provider says now.
+    /// The result of a request: the recorded one, or else the reply of the provider.
     pub(super) async fn attempt(
         &self,
         call: &ai::completion::ModelCall,
@@ -129,7 +129,7 @@ impl Gateway<'_> {
                 }
                 return Err(unknown());
             }
-            // A call that failed on the way is the same call again, in this life; in another one nobody knows.
+            // A request that failed in transit can be repeated within this process. After a restart, its result is unknown.
             Claim::Unknown if call.wait_ms > 0 => {}
             Claim::Unknown => return Err(unknown()),
         }
@@ -147,8 +147,8 @@ impl Gateway<'_> {
         }
     }
 
-    /// What the model thought, as events.
-    fn thoughts(&self, reply: &Reply) -> Vec<Reported> {
+    /// The reasoning of the model, as events.
+    fn reasoning(&self, reply: &Reply) -> Vec<Reported> {
         let pinned = self.asked.call.agent.as_ref().and_then(|agent| agent["agentId"].as_str());
         let block = Block::new(Settings {
             agent_id: pinned.map_or_else(|| format!("node:{}", self.asked.node_id), str::to_owned),
@@ -167,30 +167,30 @@ impl Gateway<'_> {
     }
 }
 
-/// Where a call stands.
+/// The state of a resumed call.
 pub(super) struct Resumed<N> {
     pub(super) transcript: Transcript,
     pub(super) told: Vec<Reported>,
     pub(super) next: N,
 }
 
-fn feed(completion: &mut Completion, next: Next, heard: &Heard) -> Option<Next> {
-    let step = match (next, heard) {
-        (Next::Call(_), Heard::Reply(record)) => {
+fn feed(completion: &mut Completion, next: Next, entry: &Entry) -> Option<Next> {
+    let step = match (next, entry) {
+        (Next::Call(_), Entry::Reply(record)) => {
             completion.on(Attempt::Recorded(Reply::from_record(record)?))
         }
-        (Next::Judge(_), Heard::Judged { document, prior }) => {
+        (Next::Judge(_), Entry::Judged { document, prior }) => {
             let prior = prior.clone().map(Into::into);
             let verdict = completion.judge(document, prior.as_ref(), None);
             completion.take(&verdict)
         }
-        (Next::Waits, Heard::Answer(answer)) => completion.answered(answer),
+        (Next::Waits, Entry::Answer(answer)) => completion.answered(answer),
         _ => return None,
     };
     Some(step.next)
 }
 
-/// The work waits for a person, and what it heard is kept. Where that cannot be, nobody is asked.
+/// The result of a call that waits for a person, with its transcript. If the transcript is too large, no question is asked.
 pub(super) fn waiting(mut told: Vec<Reported>, transcript: &Transcript) -> Performed {
     let outcome = transcript.kept();
     if outcome.is_err() {
@@ -209,10 +209,10 @@ pub(super) fn failure(failed: Failed) -> RunError {
 
 fn unknown() -> RunError {
     let message =
-        "the host ended while a model was asked, and its answer was not recorded; it is not asked again";
+        "the host stopped during a model call, and its reply was not recorded; the call is not repeated";
     RunError::of(FailureCode::EffectOutcomeUnknown, message)
 }
 
 fn unrecorded(error: &Unwritable) -> RunError {
-    RunError::of(FailureCode::NodeFailed, format!("no model was asked: {error}"))
+    RunError::of(FailureCode::NodeFailed, format!("no model was called: {error}"))
 }

@@ -1,4 +1,4 @@
-//! A reply that is told while it comes.
+//! Reports a streamed reply while it arrives.
 
 use std::time::Duration;
 
@@ -11,82 +11,82 @@ use super::providers::Wire;
 use super::{Asked, event};
 use crate::executors::Listener;
 
-/// How often a reply is told of, at most: every time is a commit. With the time that a model may take, this bounds how many there are.
-const EVERY: Duration = Duration::from_millis(100);
+/// The minimum time between two reports of a reply. Each report is a commit. Together with the timeout of a model, it limits their number.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What is told of one reply, and to whom.
+/// The reporter of one reply.
 pub(super) struct Live<'a> {
     listener: &'a dyn Listener,
-    /// What happened before the reply began, and is told before it.
+    /// What happened before the reply, to be reported first.
     before: Vec<Reported>,
     chunks: Chunks,
-    /// What came since the last time.
-    unsaid: String,
-    /// When to tell what came; nothing came otherwise.
+    /// The text since the last report.
+    unreported: String,
+    /// When to report the text, if there is any.
     due: Option<Instant>,
-    said_at: Option<Instant>,
-    /// Nobody takes more: the run is paused or over, or the store is in trouble. The end of the work tells the rest.
-    deaf: bool,
+    reported_at: Option<Instant>,
+    /// Whether reporting has stopped: the run is paused or has ended, or the store fails. The end of the effect reports the rest.
+    is_stopped: bool,
 }
 
 impl<'a> Live<'a> {
-    /// Nothing was said yet.
+    /// A reporter before the first byte.
     pub(super) fn new(asked: Asked<'a>, redactor: &ai::redact::Redactor, before: Vec<Reported>) -> Self {
         Self {
             listener: asked.listener,
             before,
             chunks: Chunks::new(asked.run_id.as_str(), asked.node_id.as_str(), redactor.clone()),
-            unsaid: String::new(),
+            unreported: String::new(),
             due: None,
-            said_at: None,
-            deaf: false,
+            reported_at: None,
+            is_stopped: false,
         }
     }
 
-    /// Takes what came. What a model thinks is told when it is over, and so is what may be an envelope: nobody reads over its shoulder
-    /// what it says to the engine.
-    pub(super) fn hear(&mut self, deltas: Vec<Delta>) {
+    /// Adds received text. Reasoning is reported at the end. So is a reply that may be an envelope, because envelopes are addressed to the engine
+    /// and not to readers.
+    pub(super) fn add(&mut self, deltas: Vec<Delta>) {
         for delta in deltas {
             if let Delta::Text(text) = delta {
-                self.unsaid.push_str(&text);
+                self.unreported.push_str(&text);
             }
         }
-        if self.said_at.is_none() {
-            let begun = self.unsaid.trim_start();
-            if begun.is_empty() {
+        if self.reported_at.is_none() {
+            let start = self.unreported.trim_start();
+            if start.is_empty() {
                 return;
             }
-            self.deaf |= begun.starts_with(['{', '`']);
+            self.is_stopped |= start.starts_with(['{', '`']);
         }
-        if self.due.is_none() && !self.unsaid.is_empty() && !self.deaf {
-            self.due = Some(self.said_at.map_or_else(Instant::now, |at| at + EVERY));
+        if self.due.is_none() && !self.unreported.is_empty() && !self.is_stopped {
+            self.due = Some(self.reported_at.map_or_else(Instant::now, |at| at + REPORT_INTERVAL));
         }
     }
 
-    /// Whether any of the reply came.
+    /// Whether any text has arrived.
     pub(super) const fn has_begun(&self) -> bool {
-        self.said_at.is_some() || !self.unsaid.is_empty()
+        self.reported_at.is_some() || !self.unreported.is_empty()
     }
 
-    /// When to tell, where there is something to tell.
+    /// When to report, if there is something to report.
     pub(super) const fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Tells what came.
-    pub(super) async fn tell(&mut self) {
+    /// Reports the received text.
+    pub(super) async fn report(&mut self) {
         self.due = None;
-        self.said_at = Some(Instant::now());
-        let piece = self.chunks.piece(&std::mem::take(&mut self.unsaid));
+        self.reported_at = Some(Instant::now());
+        let piece = self.chunks.piece(&std::mem::take(&mut self.unreported));
         if let Some(piece) = piece {
-            let mut told = std::mem::take(&mut self.before);
-            told.push(event(piece));
-            self.deaf = !self.listener.tell(told).await;
+            let mut reports = std::mem::take(&mut self.before);
+            reports.push(event(piece));
+            self.is_stopped = !self.listener.tell(reports).await;
         }
     }
 }
 
-/// A reply of either form, while it comes.
+/// The parser of a streamed reply, for either protocol.
 pub(super) enum Reading {
     OpenAi(openai::Stream),
     Anthropic(anthropic::Stream),
@@ -100,7 +100,7 @@ impl Reading {
         }
     }
 
-    /// Takes the next bytes, and gives the pieces that are in them.
+    /// Parses the next bytes, and returns the contained deltas.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Delta>, ProviderError> {
         match self {
             Self::OpenAi(stream) => stream.feed(bytes),
@@ -108,7 +108,7 @@ impl Reading {
         }
     }
 
-    /// The reply, when all bytes were taken.
+    /// The complete reply, after all bytes.
     pub(super) fn finish(self) -> Result<Reply, ProviderError> {
         match self {
             Self::OpenAi(stream) => stream.finish(),

@@ -1,4 +1,4 @@
-//! A provider that pretends, for callers of runs who ask for it.
+//! The mock provider that a caller can request for a run.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::super::{Asked, Performed};
 use super::outputs;
 
-/// What a provider that pretends says to the caller of a run who asks for it.
-pub(super) async fn pretended(asked: Asked<'_>, mock: &Value) -> Result<Performed, RunError> {
+/// The result of the mock provider.
+pub(super) async fn mock_reply(asked: Asked<'_>, mock: &Value) -> Result<Performed, RunError> {
     let (id, config) = match mock {
         Value::String(id) => (id.as_str(), &Value::Null),
         other => (

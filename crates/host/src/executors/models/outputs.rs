@@ -1,4 +1,4 @@
-//! What nodes that ask models give, and the pieces that a reply is shown in.
+//! The outputs of nodes that call models, and the chunks of a reply.
 
 use ai::completion::Done;
 use ai::node::{Node, sampling};
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::super::Asked;
 
-/// The most pieces of a reply that are recorded; the rest of it is the last one.
+/// The maximum number of recorded chunks of a reply. The last one contains the rest.
 const MAX_PIECES: usize = 1000;
-/// How many bytes a piece has, about.
+/// The approximate size of a chunk, in bytes.
 const PIECE_BYTES: usize = 256;
 
-/// What a node gives.
+/// The outputs of a node.
 pub(super) fn of(node: &Node, done: &Done) -> Value {
     let usage = json!({
         "inputTokens": done.usage.input_tokens,
@@ -39,7 +39,7 @@ pub(super) fn of(node: &Node, done: &Done) -> Value {
     outputs
 }
 
-/// What a client of MCP is told, out of what a node that asks for a text gives.
+/// The reply to an MCP client, from the outputs of a node.
 pub(super) fn sampled(given: &Value) -> Value {
     let text = |name: &str| given.get(name).and_then(Value::as_str);
     let stop = StopReason::ALL.iter().copied().find(|stop| stop.finish_reason() == text("finishReason"));
@@ -47,17 +47,17 @@ pub(super) fn sampled(given: &Value) -> Value {
     sampling::answer(text("content").unwrap_or_default(), text("model").unwrap_or("unknown"), stop)
 }
 
-/// The pieces of a reply, where the author wants it piece by piece.
+/// The chunks of a reply, if the author enabled streaming.
 pub(super) fn chunks(node: &Node, asked: Asked<'_>, done: &Done) -> Vec<Reported> {
     let reply = &done.reply;
-    // What was said to the engine is no text for whoever watches.
+    // An envelope is addressed to the engine and not shown to readers.
     if !node.is_streaming() || reply.text.is_empty() || done.envelope.is_some() {
         return Vec::new();
     }
     let mut texts = Vec::new();
     let mut rest = reply.text.as_str();
     while rest.len() > PIECE_BYTES && texts.len() + 1 < MAX_PIECES {
-        let end = (PIECE_BYTES..rest.len()).find(|place| rest.is_char_boundary(*place)).unwrap_or(rest.len());
+        let end = (PIECE_BYTES..rest.len()).find(|index| rest.is_char_boundary(*index)).unwrap_or(rest.len());
         let (piece, after) = rest.split_at(end);
         texts.push(piece.to_owned());
         rest = after;
@@ -66,11 +66,11 @@ pub(super) fn chunks(node: &Node, asked: Asked<'_>, done: &Done) -> Vec<Reported
     pieces(asked, &texts, &json!({"finishReason": reply.stop.finish_reason(), "model": reply.model}))
 }
 
-/// One event for each piece; the last one says so, and how it ended.
+/// One event for each chunk. The last one is marked, and contains the finish reason.
 pub(super) fn pieces(asked: Asked<'_>, texts: &[String], meta: &Value) -> Vec<Reported> {
     let last = texts.len().saturating_sub(1);
-    let piece = |(place, text): (usize, &String)| {
-        let is_last = place == last;
+    let piece = |(index, text): (usize, &String)| {
+        let is_last = index == last;
         Reported::event(OutputChunk {
             channel: None,
             chunk: text.clone(),

@@ -1,4 +1,4 @@
-//! The prompts of a node: which templates, from whom, with which values in them.
+//! The prompts of a node: the templates, their sources, and their values.
 
 use ai::node::{Node, Overrides};
 use ai::prompt::assemble::{Assembly, assemble};
@@ -17,18 +17,18 @@ use flow::state::RunError;
 use serde_json::Value;
 
 use super::super::Asked;
-use super::{Models, Trouble, event};
+use super::{Failure, Models, event};
 
-/// The most problems that are told of what a workflow falls back on.
+/// The maximum number of reported problems of default prompts.
 const MAX_PROBLEMS: usize = 8;
 
-/// The prompts of a node, put together.
+/// The composed prompts of a node.
 pub(super) struct Prompts {
-    /// What is recorded of them.
+    /// The events about them.
     pub(super) told: Vec<Reported>,
-    /// What the model reads.
+    /// The messages to the model.
     pub(super) messages: Vec<Message>,
-    /// The secrets in it, which the model may repeat.
+    /// The secrets in them, which the model may repeat.
     pub(super) secrets: Vec<Secret>,
 }
 
@@ -38,7 +38,7 @@ impl Models {
         &self.options.library
     }
 
-    /// How much of a prompt is recorded: digests. Suites want to see what would be hidden, and no person's words are in their prompts.
+    /// How much of a prompt is recorded: digests. Conformance suites need the texts, and their prompts contain no personal data.
     pub fn observability(&self) -> Observability {
         if self.options.mock { Observability::Full } else { Observability::Hashed }
     }
@@ -49,40 +49,40 @@ impl Models {
         Some(Secret::new(id, value.expose()))
     }
 
-    /// What is wrong with the prompts that a workflow falls back on. Those that it names need not be there yet.
+    /// Problems of the default prompts of a workflow. The named prompts need not exist yet.
     pub(in super::super) fn problems_of_defaults(&self, workflow: &Value) -> Vec<Problem> {
-        const PLACE: &str = "/defaults/promptRefs";
-        let refs = match workflow.pointer(PLACE) {
+        const LOCATION: &str = "/defaults/promptRefs";
+        let refs = match workflow.pointer(LOCATION) {
             None => return Vec::new(),
             Some(Value::Object(refs)) => refs,
             Some(_) => {
-                return vec![Problem::at(PLACE, "expected an object of kinds and references")];
+                return vec![Problem::at(LOCATION, "expected an object of kinds and references")];
             }
         };
-        let wrong = |(kind, reference): (&String, &Value)| {
-            let place: String =
+        let problem = |(kind, reference): (&String, &Value)| {
+            let member: String =
                 kind.chars().take(64).collect::<String>().replace('~', "~0").replace('/', "~1");
             let message = if PromptKind::parse(kind).is_none() {
-                "a prompt is for one of system, user, few-shot, schema-hint"
+                "the kind of a prompt must be one of system, user, few-shot, schema-hint"
             } else if PromptRef::read(reference).is_none() {
-                "it is a reference to a prompt, such as `prompt:writer@1.0.0`"
+                "must be a reference to a prompt, for example `prompt:writer@1.0.0`"
             } else {
                 return None;
             };
-            Some(Problem::at(format!("{PLACE}/{place}"), message))
+            Some(Problem::at(format!("{LOCATION}/{member}"), message))
         };
-        refs.iter().filter_map(wrong).take(MAX_PROBLEMS).collect()
+        refs.iter().filter_map(problem).take(MAX_PROBLEMS).collect()
     }
 
-    /// Puts the prompts of a node together.
+    /// Composes the prompts of a node.
     pub(super) fn prompts(
         &self,
         node: &Node,
         asked: Asked<'_>,
         overrides: &Overrides,
         trust: Trust,
-    ) -> Result<Prompts, Trouble> {
-        let (nobody, workflow) = (ByKind::default(), asked.call.prompt_refs.as_ref().map(by_kind));
+    ) -> Result<Prompts, Failure> {
+        let (none, workflow) = (ByKind::default(), asked.call.prompt_refs.as_ref().map(by_kind));
         let bindings = |template: &Template| {
             let mut values = asked.call.variables.clone();
             values.extend(asked.call.inputs.clone());
@@ -95,8 +95,8 @@ impl Models {
                 node: &node.call().prompts,
                 agent: None,
                 agent_bindings: false,
-                workflow: workflow.as_ref().unwrap_or(&nobody),
-                host: &nobody,
+                workflow: workflow.as_ref().unwrap_or(&none),
+                host: &none,
             },
             library: self.library(),
             bindings: &bindings,
@@ -108,7 +108,7 @@ impl Models {
                 secrets: assembled.secrets().cloned().collect(),
                 told: assembled.events.into_iter().map(event).collect(),
             }),
-            Err(error) => Err(Trouble {
+            Err(error) => Err(Failure {
                 told: error.events.into_iter().map(event).collect(),
                 error: RunError::new(error.code.as_str(), error.message),
             }),

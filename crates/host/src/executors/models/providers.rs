@@ -1,4 +1,4 @@
-//! Providers of models, over HTTP.
+//! Model providers over HTTP.
 
 use std::time::Duration;
 
@@ -10,36 +10,36 @@ use outbound::{Call, CallError, Client, Limits, Reply as HttpReply};
 
 use super::live::{Live, Reading};
 
-/// How long a model may take to answer.
-const TIME_OUT: Duration = Duration::from_secs(300);
-/// How many bytes an answer may have: a reply, and what stands around it.
+/// The timeout of a model.
+const TIMEOUT: Duration = Duration::from_secs(300);
+/// The maximum size of a response, in bytes: a reply with its JSON.
 const MAX_ANSWER_BYTES: usize = 2 * MAX_REPLY_BYTES;
-/// The same, where every few letters have an event around them.
+/// The maximum size of a streamed response, in which every few letters are an event.
 const MAX_STREAM_BYTES: usize = 32 * MAX_REPLY_BYTES;
 
-/// What a provider speaks.
+/// The protocol of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// Chat completions, as many servers speak them.
+    /// Chat completions, which many servers support.
     OpenAi,
     /// Messages.
     Anthropic,
 }
 
-/// A provider of models.
+/// A model provider.
 #[derive(Clone, Debug)]
 pub struct Provider {
-    /// What it speaks.
+    /// The protocol.
     pub wire: Wire,
     pub base: BaseUrl,
-    /// Its credential, by the name of a secret.
+    /// The name of the secret with its credential.
     pub secret: Option<String>,
-    /// The model that is asked where nobody names one.
+    /// The default model.
     pub model: Option<String>,
 }
 
 impl Provider {
-    /// Asks, and reads the answer. With `live` it is asked for piece by piece, and the pieces are told as they come.
+    /// Sends a request and reads the reply. With `live`, the reply is streamed and reported while it arrives.
     pub(super) async fn send(
         &self,
         client: &Client,
@@ -66,16 +66,16 @@ impl Provider {
             headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let secret = secret.map(|secret| (secret.name, secret.expose()));
         sent.extend(secret.as_ref().map(|(name, value)| (*name, value.as_str())));
-        let limits = Limits { head: TIME_OUT, whole: Some(TIME_OUT), body: MAX_ANSWER_BYTES };
+        let limits = Limits { head: TIMEOUT, whole: Some(TIMEOUT), body: MAX_ANSWER_BYTES };
         let call = Call { method: Method::POST, target: &target, headers: &sent, body: body.into(), limits };
         let answer = client.send(call).await.map_err(|error| failed(&error))?;
         match live {
-            Some(live) if is_stream(&answer) => told(answer, Reading::new(self.wire, &request), live).await,
+            Some(live) if is_stream(&answer) => stream(answer, Reading::new(self.wire, &request), live).await,
             _ => self.whole(&request, answer).await,
         }
     }
 
-    /// Reads an answer of any status that comes at once, up to a bound.
+    /// Reads a response that is not streamed, of any status.
     async fn whole(&self, request: &Request, mut answer: HttpReply) -> Result<Reply, ProviderError> {
         let body = answer.bytes().await.map_err(|error| failed(&error))?;
         let header = |name: &str| answer.headers.get(name)?.to_str().ok().map(str::to_owned);
@@ -86,19 +86,19 @@ impl Provider {
     }
 }
 
-/// Whether an answer comes piece by piece. A failure does not, and neither do servers that know no streams.
+/// Whether a response is streamed. Errors are not, and some servers do not support streaming.
 fn is_stream(answer: &HttpReply) -> bool {
     let media = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     (200..300).contains(&answer.status) && media.trim_start().starts_with("text/event-stream")
 }
 
-/// Reads an answer that comes piece by piece, and tells the pieces. What is being told is told to its end, however late it is.
-async fn told(
+/// Reads a streamed response and reports its text. A report in progress is always completed.
+async fn stream(
     mut answer: HttpReply,
     mut reading: Reading,
     mut live: Live<'_>,
 ) -> Result<Reply, ProviderError> {
-    // What came was paid for and seen: it is not asked for again because the rest of it did not come.
+    // The received part was charged and reported, so the request is not repeated if the rest is missing.
     let early = || ProviderError::invalid("the answer ended early");
     answer.limit_body(MAX_STREAM_BYTES);
     loop {
@@ -107,30 +107,30 @@ async fn told(
             Some(due) => match tokio::time::timeout_at(due, answer.next()).await {
                 Ok(part) => part,
                 Err(_) => {
-                    live.tell().await;
+                    live.report().await;
                     continue;
                 }
             },
         };
         let Some(part) = part.map_err(|error| failed(&error))? else { break };
         let deltas = reading.feed(&part).map_err(|error| if live.has_begun() { early() } else { error })?;
-        live.hear(deltas);
+        live.add(deltas);
     }
     reading.finish().map_err(|_| early())
 }
 
-/// It cannot be sent at all: a credential that is none, an address that may not be called, or one that would be sent it in the clear.
+/// The request cannot be sent: the credential is invalid, the address is not allowed, or the credential would be sent unencrypted.
 fn rejected() -> ProviderError {
     ProviderError { kind: ProviderErrorKind::Rejected, ..ProviderError::unavailable() }
 }
 
-/// No usable answer. It may be tried again only if nothing of the request was sent.
+/// There is no valid response. The request may be repeated only if no part of it was sent.
 fn failed(error: &CallError) -> ProviderError {
     match error {
         CallError::Target(_) | CallError::Request(_) => rejected(),
         CallError::Connect(_) | CallError::Unsent(_) => ProviderError::unavailable(),
         CallError::HeadTimeout(_) | CallError::BodyTimeout(_) => {
-            ProviderError::invalid("there was no whole answer in time")
+            ProviderError::invalid("no complete response arrived in time")
         }
         CallError::TooLarge(_) => ProviderError::invalid("the answer is too large"),
         CallError::Reply(_) | CallError::Status(_) => ProviderError::invalid("the answer ended early"),

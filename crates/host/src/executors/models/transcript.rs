@@ -1,8 +1,8 @@
-//! What a call heard before it waited for a person, so that it can go on from there.
+//! The transcript of a call that waits for a person, so that it can continue after the answer.
 //!
-//! The machine of a call gives the same for the same again. So nothing of the machine is kept, only what it was fed: after the answer it is
-//! fed that once more, and what it says meanwhile was said before and is dropped. What is kept goes with the record of the effect that ended
-//! by waiting, and a fork takes it over.
+//! The state machine of a call is deterministic. Therefore only its inputs are stored, not its state: after the answer, they are passed to a new
+//! machine, and the events of these steps are dropped, because they were recorded before. The transcript is stored with the record of the effect
+//! that ended by waiting, and forks copy it.
 
 use ai::completion::Attempt;
 use ai::envelope::Prior;
@@ -12,89 +12,89 @@ use flow::state::RunError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The most that is kept of a call that waits, in bytes.
+/// The maximum size of a stored transcript, in bytes.
 const MAX_KEPT_BYTES: usize = 4 << 20;
 
-/// All that a call was fed, in order.
+/// All inputs of a call, in order.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Transcript {
-    /// The identity of the effect that the call began with: what was asked of others for it was asked under that.
+    /// The id of the effect with which the call started. Requests for descriptions of tools are recorded under it.
     pub(super) began: String,
-    pub(super) heard: Vec<Heard>,
+    pub(super) heard: Vec<Entry>,
 }
 
-/// One thing that a call was fed.
+/// An input of a call. The names of the variants are stored.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Heard {
-    /// What a model said, as it is recorded.
+pub(super) enum Entry {
+    /// A recorded reply of a model.
     Reply(Value),
-    /// That the reply was this envelope, and what came of one with its correlation id before.
-    Judged { document: Value, prior: Option<Kept> },
-    /// What a tool gave, as it is recorded.
+    /// The reply was this envelope; with the result of an earlier envelope with its correlation id.
+    Judged { document: Value, prior: Option<StoredPrior> },
+    /// A recorded result of a tool.
     Returned(Value),
-    /// What a person answered.
+    /// The answer of a person.
     Answer(Value),
 }
 
-/// What came of an envelope, as it is kept.
+/// The stored result of an envelope.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Kept {
+pub(super) struct StoredPrior {
     envelope_type: String,
     outcome: Value,
 }
 
 impl Transcript {
-    /// What was kept, where something was.
+    /// Reads a stored transcript.
     pub(super) fn read(kept: Option<&Value>) -> Option<Self> {
         Self::deserialize(kept?).ok()
     }
 
-    /// What is kept while a person is waited for.
+    /// The transcript to store.
     pub(super) fn kept(&self) -> Result<Value, RunError> {
-        // Nothing of it can fail to be written.
+        // Serialization cannot fail.
         let kept = serde_json::to_value(self).unwrap_or_default();
         let size = kept.to_string().len();
         if size <= MAX_KEPT_BYTES {
             return Ok(kept);
         }
         let message = format!(
-            "the model asks a person, and what it was told so far has {size} bytes; at most {MAX_KEPT_BYTES} are kept"
+            "the model asks a person, but the transcript of its call has {size} bytes; the limit is {MAX_KEPT_BYTES}"
         );
         Err(RunError::of(FailureCode::NodeFailed, message))
     }
 
-    /// How often a person answered.
+    /// The number of answers of people.
     pub(super) fn answers(&self) -> u64 {
-        self.heard.iter().filter(|heard| matches!(heard, Heard::Answer(_))).count() as u64
+        self.heard.iter().filter(|entry| matches!(entry, Entry::Answer(_))).count() as u64
     }
 
-    /// A model said something. A failure of the network is none of its words, and is not heard again.
+    /// Adds the reply of a model. A network failure is not an input, and is not repeated.
     pub(super) fn replied(&mut self, attempt: &Attempt, redactor: &Redactor) {
         if let Attempt::Reply(reply) | Attempt::Recorded(reply) = attempt {
             let mut record = reply.to_record();
-            // What the model thought was told, and nothing follows from it.
+            // Reasoning was reported, and does not affect the state machine.
             if let Some(members) = record.as_object_mut() {
                 members.remove("reasoning");
             }
             redactor.value(&mut record);
-            self.heard.push(Heard::Reply(record));
+            self.heard.push(Entry::Reply(record));
         }
     }
 
-    /// It was this envelope.
+    /// Adds that the reply was an envelope.
     pub(super) fn judged(&mut self, document: Value, prior: Option<&Prior>) {
-        let kept = |prior: &Prior| Kept {
+        let kept = |prior: &Prior| StoredPrior {
             envelope_type: prior.envelope_type.clone(),
             outcome: prior.outcome.clone(),
         };
-        self.heard.push(Heard::Judged { document, prior: prior.map(kept) });
+        self.heard.push(Entry::Judged { document, prior: prior.map(kept) });
     }
 }
 
-impl From<Kept> for Prior {
-    fn from(Kept { envelope_type, outcome }: Kept) -> Self {
+impl From<StoredPrior> for Prior {
+    fn from(StoredPrior { envelope_type, outcome }: StoredPrior) -> Self {
         Self { envelope_type, outcome }
     }
 }

@@ -1,4 +1,4 @@
-//! What a module asks of the host while it runs.
+//! The host calls of a module.
 
 use flow::channel::ChannelView;
 use flow::engine::{Report, Reported};
@@ -9,19 +9,19 @@ use serde_json::{Map, Value};
 
 use super::super::Asked;
 
-/// How many messages of one call are recorded.
+/// The maximum number of recorded log messages per call.
 const MAX_LOGS: usize = 100;
 
-/// What a module asks of the host, and what it is told.
+/// The host side of a module call.
 pub(super) struct Calls {
     variables: Map<String, Value>,
     channels: ChannelView,
     now_ms: i64,
-    /// What it did, in order.
-    pub(super) told: Vec<Reported>,
-    /// What the next question is answered with.
+    /// What the module did, in order.
+    pub(super) reports: Vec<Reported>,
+    /// The answer to the next question.
     answer: Option<Value>,
-    /// Whether it asked something that nobody has answered yet.
+    /// Whether the module asked a question that is not answered yet.
     pub(super) waits: bool,
     logged: usize,
 }
@@ -32,7 +32,7 @@ impl Calls {
             variables: readable(asked),
             channels: asked.call.channels.clone(),
             now_ms: i64::try_from(asked.now.0).unwrap_or(i64::MAX),
-            told: Vec::new(),
+            reports: Vec::new(),
             answer,
             waits: false,
             logged: 0,
@@ -40,7 +40,7 @@ impl Calls {
     }
 }
 
-/// The variables that a node may see: `core.channelWrite` shows a channel as a variable too, and one that is closed to the node stays so.
+/// The variables that a node may read. `core.channelWrite` copies a channel to a variable; the copy is hidden if the node may not read the channel.
 pub(super) fn readable(asked: Asked<'_>) -> Map<String, Value> {
     let open = asked.call.variables.iter().filter(|(name, _)| !asked.call.channels.hides(name));
     open.map(|(name, value)| (name.clone(), value.clone())).collect()
@@ -51,11 +51,11 @@ impl HostCalls for Calls {
         self.channels.read(name)
     }
 
-    /// A run is pinned to one definition and one engine, so a write is never of another version of a schema or of another engine.
+    /// A run is pinned to one definition and one engine, so a write always has the current schema version.
     fn channel_write(&mut self, name: &str, value: Value) -> Status {
         match self.channels.write(name, &value) {
             Ok(()) => {
-                self.told.push(Report::WriteChannel { channel: name.to_owned(), value }.into());
+                self.reports.push(Report::WriteChannel { channel: name.to_owned(), value }.into());
                 Status::Ok
             }
             Err(error) if error.has_code(FailureCode::ChannelAccessDenied) => Status::ChannelAccessDenied,
@@ -68,12 +68,12 @@ impl HostCalls for Calls {
     }
 
     fn variable_set(&mut self, key: &str, value: Value) -> Status {
-        // What is written to a channel goes through its reducer.
+        // Channels can only be written through their reducers.
         if self.channels.declares(key) {
             return Status::ValidationError;
         }
         self.variables.insert(key.to_owned(), value.clone());
-        self.told.push(Report::SetVariable { name: key.to_owned(), value }.into());
+        self.reports.push(Report::SetVariable { name: key.to_owned(), value }.into());
         Status::Ok
     }
 
@@ -100,7 +100,7 @@ impl HostCalls for Calls {
                 LogLevel::Warn => "warn",
                 LogLevel::Error => "error",
             };
-            self.told.push(Reported::event(LogAppended {
+            self.reports.push(Reported::event(LogAppended {
                 content_trust: None,
                 fields: None,
                 level: level.into(),

@@ -251,7 +251,9 @@ fn a_plugin_is_shown_once_its_key_is_trusted_and_it_is_installed_again() {
         Plugins::open(folder.path(), Some("http://127.0.0.1:7718".into()), "http://127.0.0.1:7717").unwrap();
     let archive = archive("1.0.0", &plugin, b"<p>", true);
     install_as(folder.path(), &archive, Some(Integrity::of(&archive)), false);
-    assert!(plugins.packs().1[0].problem.as_ref().unwrap().contains("Trust the key, and install it again"));
+    assert!(
+        plugins.packs().1[0].problem.as_ref().unwrap().contains("Trust the key, and install the pack again")
+    );
     install_as(folder.path(), &archive, None, true);
     assert!(plugins.find("vendor.acme.x", "editor").is_some(), "{:?}", plugins.packs().1[0].problem);
 }

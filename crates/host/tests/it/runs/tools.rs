@@ -481,14 +481,18 @@ async fn tools_that_nobody_has_are_refused_when_a_workflow_is_registered() {
         (
             json!([{"name": "mcp:weather:forecast", "kind": "mcp", "config": {"a": 1}}]),
             json!({}),
-            "no `config`",
+            "`config` is not allowed",
         ),
-        (json!([{"name": "mcp:weather:forecast", "kind": "mcp", "url": "x"}]), json!({}), "has no `url`"),
+        (
+            json!([{"name": "mcp:weather:forecast", "kind": "mcp", "url": "x"}]),
+            json!({}),
+            "unknown member `url`",
+        ),
         (json!([tool("mcp:weather:forecast"), tool("mcp:weather:forecast")]), json!({}), "twice"),
         (
             json!([{"name": "openwop:core.storage.kv-set", "kind": "node-pack", "config": {"colour": 1}}]),
             json!({}),
-            "is not what `core.storage.kv-set` takes",
+            "is invalid for `core.storage.kv-set`",
         ),
         (json!([tool("mcp:weather:forecast")]), json!({"maxRounds": 0}), "from 1 to 32"),
         (json!([tool("mcp:weather:forecast")]), json!({"maxRounds": 33}), "from 1 to 32"),
