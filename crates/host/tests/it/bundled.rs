@@ -1,7 +1,7 @@
 //! A scripted agent plays every bundled workflow through the service, from its start to its end.
 //!
 //! The table in `plays.rs` says which choices are made and which steps are then shown. The agent does the rest as an
-//! agent that follows its prompt to the letter would (`agent.rs`).
+//! agent that follows its prompt exactly would (`agent.rs`).
 
 mod agent;
 mod page;
@@ -28,16 +28,16 @@ use storage::files::SessionFiles;
 use self::agent::{Agent, Output};
 use self::plays::{PLAYS, Play};
 
-/// How an agent goes about a step.
+/// How an agent works on a step.
 #[derive(Clone, Copy, PartialEq)]
 enum Manner {
-    /// It sends what the step asks for.
+    /// It sends what the step requires.
     Honest,
     /// It first claims to be done, without evidence, artifacts, approval or context.
     Careless,
 }
 
-/// The service, which all plays of a test share.
+/// The service, shared by all plays of a test.
 struct Stage(Guided);
 
 impl Stage {
@@ -74,9 +74,9 @@ impl Stage {
         self.0.catalogue().find(None, id).unwrap().workflow.clone()
     }
 
-    /// Plays to the end, and gives the steps that were shown and the context that was recorded.
+    /// Plays to the end, and returns the shown steps and the recorded context.
     fn play(&self, play: &Play, manner: Manner) -> (Vec<String>, Map<String, Value>) {
-        // Some give the rigor with the start, the others when they are asked for it.
+        // Some plays set the rigor at the start, the others when they are asked for it.
         let given =
             if play.choice("rigor") == Some("standard") { play.context(&["rigor"]) } else { Map::new() };
         let known: BTreeSet<String> = given.keys().cloned().collect();
@@ -84,7 +84,7 @@ impl Stage {
         self.follow(play, reply, known, manner)
     }
 
-    /// Does the work of a delegated run, as an agent without helpers has to.
+    /// Does the work of a delegated run, like an agent without helpers.
     fn play_child(&self, delegated: &DelegatedRun, manner: Manner) {
         let params = &delegated.start_call.params;
         let text = |name: &str| params[name].as_str().unwrap().to_owned();
@@ -150,7 +150,7 @@ impl Stage {
     }
 }
 
-/// The codes with which a step answers a bare claim.
+/// The codes that block a claim without evidence.
 fn objections(step: &Step, known: &BTreeSet<String>) -> BTreeSet<&'static str> {
     let has_contract = step.output_contract.is_some();
     let missing = [
@@ -218,7 +218,7 @@ fn every_workflow_is_played_and_every_step_and_every_value_is_reached() {
     assert!(unknown.is_none(), "{}", unknown.unwrap());
 }
 
-/// Every workflow that is started for its own sake has the one key `rigor`, and no level of it skips an approval.
+/// Every workflow that users start directly has the key `rigor`, and no level of it skips an approval.
 #[test]
 fn rigor_never_skips_an_approval() {
     let stage = Stage::set();

@@ -1,4 +1,4 @@
-//! Which workflows there are, and which file wins.
+//! Which workflows exist, and which file has precedence.
 
 mod git_facts;
 mod repositories;
@@ -26,7 +26,7 @@ impl Machine {
         Self { root }
     }
 
-    /// The place of a name, links resolved.
+    /// The path of a name, with links resolved.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         fs::canonicalize(self.root.path()).unwrap().join(name)
     }
@@ -55,7 +55,7 @@ impl Machine {
     }
 }
 
-/// A workflow whose name tells the files apart.
+/// A workflow whose name identifies its file.
 pub(super) fn workflow(id: &str, name: &str) -> String {
     format!(
         r#"{{"id": "{id}", "name": "{name}", "description": "Says who it is.", "version": "1.0.0",
@@ -79,7 +79,7 @@ fn a_catalogue_can_be_shared() {
 
 #[test]
 fn a_later_source_wins_and_the_losers_are_listed() {
-    // Each row adds a file to those before it, and the new one is taken from then on.
+    // Each row adds a file, which has precedence from then on.
     let ladder = [
         ("user/a.json", Kind::User, "a.json"),
         ("attached/a.yaml", Kind::Remote, "attached/a.yaml"),
@@ -108,7 +108,7 @@ fn a_later_source_wins_and_the_losers_are_listed() {
         assert_eq!(found.source_ref, *reference, "{file}");
         assert_eq!(found.path.as_deref(), Some(machine.path(file).as_path()));
         assert_eq!(found.hash, found.workflow.hash());
-        // The nearest `workflows/` is the project's; the one at the root is then no source at all.
+        // The nearest `workflows/` belongs to the project; the one at the root is then not a source.
         let losers: Vec<&str> = ladder[..index]
             .iter()
             .rev()
@@ -234,7 +234,7 @@ fn a_broken_file_is_reported_and_hides_nothing() {
         machine.write(&format!("user/{name}"), text);
     }
     machine.write("user/fine.json", &workflow("user.fine", "Fine"));
-    // Not guided workflows, and nobody's mistake.
+    // Not guided workflows, and not mistakes either.
     machine.write("user/run.json", r#"{"id": "user.run", "nodes": []}"#);
     machine.write("user/notes.txt", "not a workflow");
     machine.write("user/.draft.json", "{");
@@ -327,7 +327,7 @@ fn the_project_ends_at_the_root_of_its_repository() {
     assert_eq!(named(&machine.workspace()).unwrap(), "nearer");
     assert_eq!(named(&machine.path("repo")).unwrap(), "root");
 
-    // Without a repository, a folder stands alone.
+    // Without a repository, only the folder itself counts.
     machine.write("plain/workflows/a.json", &workflow("team.same", "plain"));
     fs::create_dir_all(machine.path("plain/below")).unwrap();
     assert_eq!(named(&machine.path("plain")).unwrap(), "plain");
@@ -380,11 +380,11 @@ fn an_edit_counts_at_once() {
     let catalogue = machine.catalogue();
     let name = || catalogue.find(None, "user.edited").map(|found| found.workflow.name.clone());
     for round in 0..20 {
-        // The same length, and most likely the same time.
+        // The same length, and probably the same time.
         machine.write("user/edited.json", &workflow("user.edited", &format!("{round:02}")));
         assert_eq!(name().unwrap(), format!("{round:02}"));
     }
-    // A file that was restored with an old time has still changed.
+    // A file that was restored with an old time has changed nevertheless.
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
     for text in ["AA", "BB"] {
         machine.write("user/edited.json", &workflow("user.edited", text));
@@ -488,7 +488,7 @@ fn what_cannot_be_attached() {
     }
     assert!(!machine.path("data/sources.toml").exists());
 
-    // A list that cannot be understood is never overwritten.
+    // A list that cannot be parsed is never overwritten.
     for text in ["directory = 7", "[[directory", "\u{0}"] {
         machine.write("data/sources.toml", text);
         let refused = catalogue.attach(machine.path("attached").to_str().unwrap()).unwrap_err();
@@ -501,7 +501,7 @@ fn what_cannot_be_attached() {
 }
 
 #[test]
-fn a_list_that_somebody_else_is_changing_is_busy() {
+fn a_list_that_another_process_is_changing_is_busy() {
     let machine = Machine::new();
     let lock = fs::File::create(machine.path("data/.sources.toml.lock")).unwrap();
     lock.lock().unwrap();

@@ -1,4 +1,4 @@
-//! Delegated runs on real files (finding G3): handles, links, counting, and a caller who does all of it alone.
+//! Delegated runs on real files (finding G3): handles, links, counting, and a caller who does everything alone.
 
 use std::fs;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Desk {
         self.guided.start(request).unwrap_or_else(|refusal| panic!("{refusal}"))
     }
 
-    /// Makes a call as a client would: word for word.
+    /// Makes a call exactly as a client would.
     fn make(&self, call: &NextCall) -> Result<Reply, Refusal> {
         assert_eq!(call.tool, "start_workflow");
         let text = |name: &str| call.params[name].as_str().unwrap().to_owned();
@@ -124,7 +124,7 @@ fn children_are_linked_counted_and_checked_before_the_step_passes() {
     assert_eq!((passed.kind, passed.run.step), (ReplyKind::Ok, 2));
     let counted = &passed.verification.as_ref().unwrap().delegations;
     assert!(counted.iter().all(|child| child.status == ChildStatus::Complete), "{counted:?}");
-    // The recorded answers stay what they were.
+    // The recorded answers do not change.
     let replayed = desk.advance(&parent);
     assert_eq!((replayed.kind, &replayed.delegations), (ReplyKind::Blocked, &parent.delegations));
 }
@@ -170,7 +170,7 @@ fn a_handle_is_good_for_its_workflow_and_for_what_a_step_hands_out() {
     }
 }
 
-/// A run that goes another way from the same step hands out runs of its own.
+/// A branch from the same step hands out runs of its own.
 #[test]
 fn another_branch_has_children_of_its_own() {
     let desk = Desk::new();

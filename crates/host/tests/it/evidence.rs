@@ -1,5 +1,5 @@
-//! Evidence that the host verifies itself: commands in the workspace, and what an agent cites (idea I3 of the
-//! findings). Real processes, real repositories.
+//! Evidence that the host verifies itself: commands in the workspace, and citations of an agent (idea I3 of the
+//! findings). The tests use real processes and repositories.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// A workflow whose first step demands this, on a host that allows these commands.
+    /// A workflow whose first step requires this evidence, on a host that allows these commands.
     fn new(evidence: &Value, commands: &[(&str, &[&str])]) -> Self {
         Self::within(evidence, commands, |_| Workspaces::Any)
     }
@@ -93,7 +93,7 @@ impl Desk {
         })
     }
 
-    /// How often the command that counts was run.
+    /// How often the counting command was run.
     fn runs(&self) -> usize {
         fs::read_to_string(self.work().join("runs")).map_or(0, |text| text.lines().count())
     }
@@ -125,14 +125,14 @@ fn a_claim_is_refused_until_the_command_passes_and_a_replay_runs_nothing() {
     assert_eq!((passed.kind, desk.runs()), (ReplyKind::Ok, 2));
     assert_eq!(ended(&passed), [CommandEnd::Exited { code: 0 }]);
     assert_eq!(passed.run.step, 2);
-    // The same calls again: from the log, whatever the command would say now.
+    // The same calls again are answered from the log, whatever the command would return now.
     fs::remove_file(desk.work().join("passes")).unwrap();
     for (call, reply) in [(&first, &blocked), (&blocked, &passed)] {
         let again = desk.advance(call, "other notes").unwrap();
         assert_eq!(serde_json::to_string(&again).unwrap(), serde_json::to_string(reply).unwrap());
     }
     assert_eq!(desk.runs(), 2);
-    // What was verified and what was claimed are told apart.
+    // Verified and claimed evidence are distinguished.
     let id = passed.run.session_id.parse().unwrap();
     let salvaged = salvage(desk.guided.files(), &id).unwrap();
     let turns = replay(desk.guided.files(), &salvaged, false, 10).runs.remove(0).turns;
@@ -162,7 +162,7 @@ fn a_command_that_is_not_allowed_blocks_and_waits_for_the_operator() {
     assert_eq!(reply.next_intent, NextIntent::AwaitUserConfirmation);
 }
 
-/// A crash between the run of a command and the append loses nothing but the run: the same call is made again.
+/// A crash between the run of a command and the append loses only the run: the command is run again.
 #[test]
 fn a_run_whose_append_failed_is_made_again() {
     let desk = Desk::new(&json!({"commands": ["tests"]}), &[COUNTED]);
@@ -177,7 +177,7 @@ fn a_run_whose_append_failed_is_made_again() {
     assert_eq!((passed.kind, desk.runs()), (ReplyKind::Ok, 2));
 }
 
-/// A client that gives up waiting and calls again is asked to come back, and does not start the command twice.
+/// A client that stops waiting and calls again is asked to retry later, and does not start the command twice.
 #[test]
 fn an_attempt_is_verified_by_one_call_at_a_time() {
     let wait = ("tests", &["sh", "-c", "echo run >> runs; until test -e go; do sleep 0.02; done"][..]);
@@ -197,7 +197,7 @@ fn an_attempt_is_verified_by_one_call_at_a_time() {
     assert_eq!(desk.advance(&first, "Done.").unwrap().kind, ReplyKind::Ok);
 }
 
-/// A server for others runs commands below its roots only, whatever a recorded session says.
+/// A shared server runs commands only below its roots, whatever a recorded session says.
 #[test]
 fn a_server_runs_commands_below_its_roots_only() {
     for (name, roots, kind) in [("below", true, ReplyKind::Ok), ("elsewhere", false, ReplyKind::Blocked)] {
@@ -228,7 +228,7 @@ fn git(work: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Made-up line numbers, commits and branches are found out; real ones pass, loose and packed.
+/// Invented line numbers, commits and branches are detected; real ones pass, loose and packed.
 #[test]
 fn what_is_cited_has_to_exist() {
     let desk = Desk::new(&json!({"citations": true}), &[]);

@@ -1,4 +1,4 @@
-//! A data directory that version 1 wrote: every later version must still read it and go on with it.
+//! A data directory of version 1: every later version must be able to read and continue it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/data-v1")
 }
 
-/// The checkpoint token that version 1 handed out with the first step: later versions hand out a short one.
+/// The checkpoint token that version 1 issued with the first step. Later versions issue a short one.
 const LONG_CHECKPOINT: &str = "chk.v1.eyJhdHRlbXB0SWQiOiJhdHRlbXB0X3E1c3V6dDRqdnVubTZhdGQybXM1YzM1Z3A0Iiwibm9kZUlkIjoibm9kZV94Z3gzZmFta3RtbHRteHpncnZ0NXJ3ZTdzNCIsInJ1bklkIjoicnVuX2I2eHBrZmE3aG42ZW5od3I3ZXlhZnVqbHZxIiwic2Vzc2lvbklkIjoic2Vzc18yM3hra2NuZHk3eWRsZmNqeDVhNng1YWl2bSIsInRva2VuS2luZCI6ImNoZWNrcG9pbnQiLCJ0b2tlblZlcnNpb24iOjF9.gJARqjdb4g-qvmD3PaUQsBLeW-2pIqyE3m-PpQQaU08";
 
 fn open(directory: &Path) -> Guided {
@@ -55,7 +55,7 @@ fn call(guided: &Guided, token: &Value, intent: Intent, notes: Option<&str>, art
         .unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
-/// Writes the directory anew: a start, a block, a retry, a checkpoint and two branches.
+/// Writes the directory again: a start, a block, a retry, a checkpoint and two branches.
 fn write(directory: &Path) -> Value {
     let flows = directory.join("workflows");
     std::fs::create_dir_all(&flows).unwrap();
@@ -73,7 +73,7 @@ fn write(directory: &Path) -> Value {
         .start(StartRequest {
             workflow_id: "project.golden".to_owned(),
             goal: "last".to_owned(),
-            // A project's workflow is recorded by its path in the project, whatever the machine.
+            // A project's workflow is recorded by its path in the project, independent of the machine.
             workspace: Some(directory.to_owned()),
             ..StartRequest::default()
         })
@@ -97,7 +97,7 @@ fn a_data_directory_of_version_1_is_read_and_gone_on_with() {
         let facts = write(fresh.path());
         let _ = std::fs::remove_dir_all(golden());
         copy(fresh.path(), &golden());
-        // Derived: no part of the format.
+        // Derived data is not part of the format.
         let _ = std::fs::remove_dir_all(golden().join("data/cache"));
         std::fs::write(golden().join("facts.json"), format!("{facts:#}\n")).unwrap();
     }

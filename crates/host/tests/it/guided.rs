@@ -149,7 +149,7 @@ fn a_replay_gives_the_same_bytes_and_changes_no_file() {
     let third = desk.advance(token(&second), "drafted");
     let before = desk.files();
     for attempt in 0..100 {
-        // Whatever is sent with it: what was recorded is what counts.
+        // The recorded input counts, whatever is sent with the replay.
         let replay =
             advance(&desk.guided, token(&first), (attempt % 2 == 0).then_some("something else")).unwrap();
         assert_eq!(bytes(&replay), bytes(&second), "replay {attempt}");
@@ -266,7 +266,7 @@ fn a_checkpoint_is_made_once() {
 }
 
 #[test]
-fn one_of_two_writers_wins_and_the_other_is_told_to_wait() {
+fn one_of_two_writers_wins_and_the_other_must_wait() {
     let desk = Desk::new();
     let first = desk.start("project.release", "2.4");
     let session_id = guide::record::SessionId::parse(&first.run.session_id).unwrap();
@@ -366,7 +366,7 @@ fn a_run_is_found_again_by_the_name_of_its_workflow() {
 }
 
 #[test]
-fn preferences_change_one_by_one_and_going_beyond_the_recommendation_is_told_once_and_again_on_replay() {
+fn preferences_change_one_by_one_and_exceeding_the_recommendation_is_reported_once_and_again_on_replay() {
     let desk = Desk::new();
     let flows = desk.directory.path().join("flows");
     let step = |id: &str| json!({"id": id, "title": id, "prompt": "Do.", "notesOptional": true});

@@ -1,4 +1,4 @@
-//! The path through the house, on real files: a run equips an agent, guides it, and goes on with what came of it.
+//! Guided nodes on real files: a run prepares a workspace, guides an agent, and continues with its results.
 
 mod crash;
 mod fuse;
@@ -40,7 +40,7 @@ spec:
     - {path: 'notes-${input.version}.md', slot: deliverables, content: \"To do.\\n\"}
 ";
 
-/// A folder with everything that a host finds: guided workflows, a manifest, a library.
+/// A folder with everything that a host needs: guided workflows, a manifest, a library.
 pub(crate) fn furnish(folder: &Path) {
     let place = folder.join("place");
     std::fs::create_dir_all(place.join("library/agents/review")).unwrap();
@@ -153,7 +153,7 @@ pub(crate) fn workflows() -> Vec<Value> {
     ]
 }
 
-/// A host that guides, with its clock and its watch running.
+/// A host with guided nodes, a running clock and a running watch.
 pub(crate) struct House {
     pub(crate) runs: Runs,
     pub(crate) store: Arc<dyn RunStore>,
@@ -177,12 +177,12 @@ impl House {
         Self { runs, store, folder, clock }
     }
 
-    /// The sessions, as a process of an agent sees them.
+    /// The sessions, as the process of an agent sees them.
     pub(crate) fn agent(&self) -> Arc<Guided> {
         tenants(self.folder.path(), Arc::new(SystemClock)).guided("acme").unwrap()
     }
 
-    /// Waits until a node waits for its session, and gives the session.
+    /// Waits until a node waits for its session, and returns the session.
     pub(crate) async fn session(&self, run_id: &RunId, node_id: &str) -> SessionId {
         let found = until(&self.runs, run_id, |event| {
             event.kind == EventKind::InterruptRequested
@@ -219,7 +219,7 @@ fn step(guided: &Guided, token: &str, notes: &str) -> Result<Reply, host::guided
     })
 }
 
-/// A step that is refused, once whoever marks the session lets go of it.
+/// A refused step, as soon as the session is no longer locked by the process that marks it.
 fn refused(guided: &Guided, token: &str) -> host::guided::Refusal {
     loop {
         let refused = step(guided, token, "Too late.").unwrap_err();
@@ -230,7 +230,7 @@ fn refused(guided: &Guided, token: &str) -> host::guided::Refusal {
     }
 }
 
-/// An agent that walks a session from where it is to its end.
+/// An agent that performs all remaining steps of a session.
 pub(crate) fn work(guided: &Guided, session: &SessionId) {
     let mut reply = guided.rejoin(session).unwrap();
     let mut steps = 0;
@@ -268,7 +268,7 @@ async fn an_agent_is_equipped_and_guided_and_its_work_is_the_runs() {
     std::fs::write(root.join("deliverables/more/picture.bin"), [0xff, 0x00]).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", root.join("deliverables/link")).unwrap();
 
-    // Another process, which shares nothing with the host but the folder.
+    // Another process, which shares only the folder with the host.
     work(&house.agent(), &session);
     let events = to_the_end(&house.runs, &run_id).await;
     let outputs = completed(&events, "guide");
@@ -328,7 +328,7 @@ async fn only_a_reader_who_may_respond_learns_how_an_agent_connects() {
     assert_eq!((grant.tenant.as_str(), grant.session_id.as_str()), ("acme", session.as_str()));
     assert_eq!(shown["interrupt"]["session"]["status"], "in_progress");
 
-    // The tokens open the session, and nothing of them is kept.
+    // The tokens open the session, and are not stored.
     let token = connect["continueToken"].as_str().unwrap();
     let secrets =
         [key, token, connect["stateToken"].as_str().unwrap(), connect["ackToken"].as_str().unwrap()];
@@ -358,7 +358,7 @@ async fn both_ways_to_answer_are_refused_with_the_session() {
     let answer = json!({"sessionId": session.as_str()});
     let by_key =
         house.runs.resolve(&caller("acme"), &run_id, &NodeId::new("guide"), answer.clone(), Direct).await;
-    // A token to answer with would be refused, so none is issued; earlier versions did.
+    // A token to answer with would be refused, so none is issued. Earlier versions issued one.
     let issued = interrupt["interruptToken"].as_str().unwrap();
     let refused = house.runs.resolve_token(issued, answer.clone(), Direct).await.unwrap_err();
     assert_eq!(refused.code, ApiCode::Forbidden);
@@ -403,7 +403,7 @@ async fn an_agent_that_never_stops_leaves_its_gaps_in_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_whose_run_was_cancelled_or_gave_up_is_told_to_stop() {
+async fn an_agent_whose_run_was_cancelled_or_failed_must_stop() {
     for (workflow_id, ends, run_status) in
         [("plain", "run.cancelled", "cancelled"), ("brief", "run.failed", "failed")]
     {
@@ -417,7 +417,7 @@ async fn an_agent_whose_run_was_cancelled_or_gave_up_is_told_to_stop() {
             house.runs.cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
         } else {
             house.clock.advance(60_000);
-            // Whatever sets a timer makes the clock look again.
+            // Setting a timer makes the clock check again.
             begin(&house.runs, "brief").await;
         }
         let events = to_the_end(&house.runs, &run_id).await;
@@ -457,7 +457,7 @@ async fn what_cannot_begin_fails_its_node_with_a_closed_code() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_without_a_path_says_that_it_guides_nobody() {
+async fn a_host_without_guided_sessions_fails_guided_nodes() {
     let host = crate::runs::Host::start().await;
     host.runs.register(&caller("acme"), &workflows()[1]).await.unwrap();
     let run_id = begin(&host.runs, "plain").await;

@@ -1,4 +1,4 @@
-//! Rules of the service that are easy to lose: what is damaged is refused and never lost, and what travels arrives.
+//! Rules of the service that are easy to lose: damaged data is refused and never lost, and sessions can be transferred.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ fn advance(guided: &Guided, reply: &Reply) -> Result<Reply, Refusal> {
     proceed(guided, Handle::Single(token), Intent::Advance, Vec::new())
 }
 
-/// Advances with notes of one's own.
+/// Advances with custom notes.
 fn say(guided: &Guided, reply: &Reply, notes: &str) -> Reply {
     guided
         .proceed(ContinueRequest {
@@ -127,7 +127,7 @@ fn say(guided: &Guided, reply: &Reply, notes: &str) -> Reply {
         .unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
-/// Comes back to the tip of a session that somebody else left.
+/// Returns to the tip of an abandoned session.
 fn come_back(guided: &Guided, session: &SessionId) -> Reply {
     let request = ResumeRequest { session_id: Some(session.to_string()), ..ResumeRequest::default() };
     let found = guided.resume(&request).unwrap();
@@ -270,7 +270,7 @@ fn a_session_goes_on_elsewhere_and_beside_itself_with_equal_projections() {
     let id = session_id(&first);
     let original = guided.files().load(&id).unwrap().events;
     let bundle = guided.export(&id).unwrap();
-    // The source is gone where it arrives: what is executed is what was pinned.
+    // The source does not exist at the destination: the pinned workflow is executed.
     std::fs::remove_file(elsewhere.directory.path().join("flows/release.json")).unwrap();
     let there = elsewhere.guided(2);
     let as_is = there.import(&bundle, false).unwrap();
@@ -284,7 +284,7 @@ fn a_session_goes_on_elsewhere_and_beside_itself_with_equal_projections() {
         let state = folded(id, &guided.files().load(id).unwrap().events);
         let run = &state.runs()[0];
         let mut summary = serde_json::to_value(session_summary(&state, run)).unwrap();
-        // Ids are derived from the session's; everything else is the same.
+        // Ids are derived from the session; everything else is the same.
         let own: Vec<String> = summary
             .as_object()
             .unwrap()
@@ -379,7 +379,7 @@ fn what_a_step_needs_is_refused_while_it_is_missing_or_damaged_and_nothing_is_lo
     assert_eq!(third.pending.unwrap().step_id, "publish", "the same token is good once all is back");
 }
 
-/// Appends events as the store does, without asking whether they can follow.
+/// Appends events like the store, without validating them.
 fn append_by_hand(desk: &Desk, id: &SessionId, loaded: &Loaded, events: &[Event]) {
     let folder = desk.data().join("sessions").join(id.as_str());
     let segment: Vec<u8> =
@@ -408,7 +408,7 @@ fn a_log_that_contradicts_itself_can_be_exported_up_to_there() {
     let first = start(&desk.guided(1), "project.release", "2.4");
     let id = session_id(&first);
     let loaded = desk.guided(1).files().load(&id).unwrap();
-    // What no program writes: the same event again, attested.
+    // No program writes this: the same event again, attested.
     let last = loaded.events.last().unwrap();
     let again = Event { event_index: last.event_index.next(), ..last.clone() };
     append_by_hand(&desk, &id, &loaded, &[again]);
@@ -427,7 +427,7 @@ fn a_replay_whose_recorded_node_is_missing_is_refused_and_decides_nothing_again(
     let first = start(&desk.guided(1), "project.release", "2.4");
     let id = session_id(&first);
     {
-        // What no program writes: the outcome of an attempt, without the node that it led to.
+        // No program writes this: the outcome of an attempt, without the node that it led to.
         let guided = desk.guided(1);
         let loaded = guided.files().load(&id).unwrap();
         let state = folded(&id, &loaded.events);

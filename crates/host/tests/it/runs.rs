@@ -1,4 +1,4 @@
-//! The service of runs on a real database, with a real clock where nothing else is said.
+//! The service of runs on a real database, with a real clock unless a test says otherwise.
 
 mod audit;
 mod availability;
@@ -53,7 +53,7 @@ use tempfile::TempDir;
 
 use self::requests::new_run;
 
-/// What a test may want to be different.
+/// Settings that tests change.
 pub(crate) struct Setup {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) secrets: Arc<dyn Secrets>,
@@ -79,7 +79,7 @@ pub(crate) fn open(folder: &Path, setup: Setup) -> (Runs, Arc<SqliteRuns>) {
     open_as(folder, setup, AuditKey::from_seed([9; 32]))
 }
 
-/// The same with another key for the audit log.
+/// Like [`open`], with another key for the audit log.
 pub(crate) fn open_with_key(folder: &Path, audit_key: AuditKey) -> (Runs, Arc<SqliteRuns>) {
     open_as(folder, Setup::default(), audit_key)
 }
@@ -100,7 +100,7 @@ fn on_as(store: Arc<dyn RunStore>, setup: Setup, audit_key: AuditKey) -> Runs {
         clock: setup.clock,
         entropy: Arc::new(SystemEntropy),
         limits: setup.limits,
-        // As a host whose conformance seams are enabled.
+        // Like a host with enabled conformance seams.
         capabilities: Capabilities { mock_agent: true, ..Capabilities::OURS },
         token_secrets: vec![[7; 32]],
         public_url: "http://127.0.0.1:7717".into(),
@@ -114,7 +114,7 @@ fn on_as(store: Arc<dyn RunStore>, setup: Setup, audit_key: AuditKey) -> Runs {
     runs
 }
 
-/// A host in a folder of its own, with its clock running.
+/// A host in its own folder, with a running clock.
 pub(crate) struct Host {
     pub(crate) runs: Runs,
     pub(crate) store: Arc<SqliteRuns>,
@@ -252,7 +252,7 @@ pub(crate) fn status(runs: &Runs, run_id: &RunId) -> String {
     snapshot(runs, &caller("acme"), run_id)["status"].as_str().unwrap().to_owned()
 }
 
-/// Watches a run until an event satisfies the test, or it ends.
+/// Watches a run until an event satisfies the test, or the run ends.
 pub(crate) async fn until(
     runs: &Runs,
     run_id: &RunId,
@@ -273,7 +273,7 @@ pub(crate) async fn until(
     }
 }
 
-/// Watches a run until its end, and gives all its events as they are kept.
+/// Watches a run until its end, and returns all its stored events.
 pub(crate) async fn to_the_end(runs: &Runs, run_id: &RunId) -> Vec<Value> {
     until(runs, run_id, |event| event.kind.is_terminal())
         .await
@@ -281,7 +281,7 @@ pub(crate) async fn to_the_end(runs: &Runs, run_id: &RunId) -> Vec<Value> {
     events(runs, "acme", run_id)
 }
 
-/// The events of a run that are there.
+/// The current events of a run.
 pub(crate) fn events(runs: &Runs, tenant: &str, run_id: &RunId) -> Vec<Value> {
     let mut following = runs.follow(&Tenant::new(tenant), run_id, 0).unwrap();
     let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! Spans name the unit of work by its ids, and nothing that a caller or a workflow brings.
+//! Spans contain the ids of the unit of work, and no data of callers or workflows.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
@@ -77,7 +77,7 @@ async fn advancing_a_run_and_its_effects_are_spans() {
     to_the_end(&host.runs, &run_id).await;
     let run = format!("run.id=\"{run_id}\"");
     spans.find("run.effect", &[&run, "node.id=\"resolve\"", "effect.id=\"", "attempt=0"]);
-    // The first events are those of the creation; the outcome of the effect follows them.
+    // The first events are those of the creation; the result of the effect follows.
     let advance = spans.find("run.advance", &[&run, "attempt=1"]);
     assert!(advance.contains("run.seq=") && !advance.contains("run.seq=0"), "{advance}");
     spans.assert_silent_about("in-the-input");

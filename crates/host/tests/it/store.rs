@@ -1,4 +1,4 @@
-//! Stores that stand in front of another: what they change is the commits, and reads go through.
+//! Stores that wrap another: they change commits, and pass reads through.
 
 macro_rules! reads_of {
     ($store:ident) => {

@@ -1,7 +1,7 @@
 //! The transcripts in `docs/transcripts` are runs of the bundled workflows, each from its start to its end.
 //!
-//! What a run sends is in `tests/transcripts`, a script per workflow; what comes back is what the
-//! service answers. With `UPDATE_DOCS=1` the pages are written, without it they are compared.
+//! The requests of a run are in `tests/transcripts`, a script per workflow; the replies are those of the service. With `UPDATE_DOCS=1` the
+//! pages are written, otherwise they are compared.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -16,16 +16,16 @@ use serde_json::Value;
 use storage::disk::RealDisk;
 use storage::files::SessionFiles;
 
-/// How many lines of a prompt are shown. The whole is for whoever does the step.
+/// The number of shown lines of a prompt.
 const PROMPT_LINES: usize = 6;
 
-/// How many lines of notes are shown.
+/// The number of shown lines of notes.
 const NOTES_LINES: usize = 10;
 
 const GENERATED: &str =
     "<!-- Generated: run `UPDATE_DOCS=1 cargo test -p host --test it transcripts`. -->\n\n";
 
-/// What a run sends: its goal, and a call per attempt at a step.
+/// The requests of a run: its goal, and a call per attempt at a step.
 struct Script {
     goal: String,
     calls: Vec<Call>,
@@ -36,14 +36,14 @@ struct Script {
 struct Call {
     step_id: String,
     notes: String,
-    /// As they are written in the script, for showing.
+    /// As written in the script, for display.
     artifacts: Vec<String>,
     context: Option<String>,
 }
 
 impl Script {
-    /// Reads a script: its first line is the goal, and each `## step-id` begins a call. Artifacts are
-    /// fenced as `json`, changes of the context as `context`; the rest is the notes.
+    /// Reads a script: its first line is the goal, and each `## step-id` starts a call. Artifacts are
+    /// fenced as `json`, context changes as `context`; the rest is the notes.
     fn read(text: &str) -> Self {
         let mut lines = text.lines();
         let goal = lines.next().unwrap().to_owned();
@@ -89,7 +89,7 @@ fn first_lines(text: &str, most: usize) -> String {
     shown
 }
 
-/// What came back, for a reader.
+/// Writes a reply, for a reader.
 fn write_reply(out: &mut String, reply: &Reply) {
     if let Some(blocked) = &reply.blocked {
         out.push_str("Came back: **blocked**. The step stays pending.\n\n");
@@ -99,7 +99,7 @@ fn write_reply(out: &mut String, reply: &Reply) {
             let (message, fix) = (text("message"), text("suggestedFix"));
             write!(out, "- `{}`: {message}", text("code")).unwrap();
             if !fix.is_empty() {
-                // A fix stands on its own on the wire; beside the message its details are said already.
+                // The message already contains the details of a fix.
                 let details = message.split_once(": ").map_or("", |(_, details)| details);
                 let fix = fix.strip_suffix(details).unwrap_or(&fix).trim_end_matches(": ");
                 write!(out, "\n  What to do: {fix}").unwrap();
@@ -129,7 +129,7 @@ fn write_reply(out: &mut String, reply: &Reply) {
     writeln!(out, "\n```text\n{}\n```", first_lines(&pending.prompt, PROMPT_LINES)).unwrap();
 }
 
-/// What was sent, for a reader.
+/// Writes a call, for a reader.
 fn write_call(out: &mut String, call: &Call) {
     out.push_str("Sent: `continue_workflow` with `continueToken` `ct_…`");
     out.push_str(match (call.notes.is_empty(), call.artifacts.is_empty()) {
@@ -150,7 +150,7 @@ fn write_call(out: &mut String, call: &Call) {
     out.push('\n');
 }
 
-/// Runs a script from start to end, and tells of it.
+/// Runs a script from start to end, and describes it.
 fn transcript(workflow_id: &str, script: &Script) -> String {
     let source = json(registry::bundled_workflow(workflow_id).unwrap().source);
     let directory = tempfile::tempdir().unwrap();
@@ -182,7 +182,7 @@ fn transcript(workflow_id: &str, script: &Script) -> String {
             preferences: None,
         };
         reply = guided.proceed(request).unwrap_or_else(|refusal| panic!("{}: {refusal}", call.step_id));
-        // A script that means to be blocked tries the same step again; any other block is a mistake in it.
+        // A script that expects a block tries the same step again; any other block is a mistake in it.
         let meant = script.calls.get(index + 1).is_some_and(|next| next.step_id == call.step_id);
         assert_eq!(reply.blocked.is_some(), meant, "{workflow_id}: {}: {:#?}", call.step_id, reply.blocked);
         write_reply(&mut out, &reply);
@@ -191,7 +191,7 @@ fn transcript(workflow_id: &str, script: &Script) -> String {
     out
 }
 
-/// Every workflow that somebody starts for its own sake, with its script.
+/// Every workflow that users start directly, with its script.
 fn scripts() -> Vec<(&'static str, Script)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
     let ids = registry::bundled().iter().map(|workflow| workflow.id);
@@ -232,7 +232,7 @@ fn index(scripts: &[(&'static str, Script)]) -> String {
 }
 
 #[test]
-fn the_transcripts_are_what_the_program_does() {
+fn the_transcripts_are_up_to_date() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/transcripts");
     let scripts = scripts();
     let mut pages: Vec<(PathBuf, String)> = scripts

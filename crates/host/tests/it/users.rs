@@ -1,4 +1,4 @@
-//! What only the user can give, and what a run goes on without: as replies tell it.
+//! What only the user can provide, and what a run continues without: as shown in replies.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use storage::disk::RealDisk;
 use storage::files::SessionFiles;
 
-/// Three steps: one that the user has to agree with, one that the coordinator has to, one that wants notes.
+/// Three steps: one that the user must approve, one that the coordinator must approve, one that requires notes.
 fn open(directory: &Path) -> Guided {
     let flows = directory.join("flows");
     std::fs::create_dir_all(&flows).unwrap();
@@ -101,7 +101,7 @@ fn a_block_for_want_of_an_answer_is_replayed_to_the_byte_and_lifted_by_the_answe
 }
 
 #[test]
-fn gaps_are_told_when_they_open_on_return_and_at_the_end_and_a_replay_tells_those_of_then() {
+fn gaps_are_reported_when_they_open_on_return_and_at_the_end_and_a_replay_reports_the_same() {
     let directory = tempfile::tempdir().unwrap();
     let guided = open(directory.path());
     let started = start(&guided, Autonomy::FullAutoNeverStop);

@@ -1,4 +1,4 @@
-//! Looking at sessions, sound and damaged ones.
+//! Views of sessions, valid and damaged ones.
 
 use std::path::PathBuf;
 
@@ -86,7 +86,7 @@ fn a_damaged_session_is_shown_as_far_as_it_is_sound() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&last, bytes).unwrap();
-    // Nothing of it is in memory any more.
+    // The session is not in memory any more.
     let fresh = Guided::new(
         desk.guided.files().clone(),
         desk.guided.catalogue().clone(),

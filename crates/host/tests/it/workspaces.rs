@@ -1,4 +1,4 @@
-//! Looking at workspaces of runs.
+//! Views of workspaces of runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn a_workspace_is_shown_with_its_lease_plan_and_drift() {
 }
 
 #[test]
-fn what_is_no_workspace_is_not_shown() {
+fn other_folders_are_not_shown_as_workspaces() {
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().join("workspaces");
     let workspaces = Workspaces::new(folder.clone());

@@ -1,4 +1,4 @@
-//! An agent that follows its prompt to the letter, and knows nothing else.
+//! An agent that follows its prompt exactly, and knows nothing else.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// The shortest answer that says that the work was done.
+    /// The shortest answer that claims the work was done.
     pub(super) fn claim() -> Self {
         Self { notes: "Done.".to_owned(), ..Self::default() }
     }
@@ -85,7 +85,7 @@ impl Agent {
     }
 }
 
-/// The best level of every dimension, which are written best first.
+/// The best level of every dimension. Levels are listed best first.
 fn assessment(workflow: &CompiledWorkflow, id: &str) -> Value {
     let found = workflow.assessments.iter().find(|assessment| assessment.id == id).unwrap();
     let levels =
@@ -93,7 +93,7 @@ fn assessment(workflow: &CompiledWorkflow, id: &str) -> Value {
     json!({"kind": "wr.assessment", "assessmentId": id, "dimensions": levels.collect::<Map<String, Value>>()})
 }
 
-/// What the section "Output Required" of a prompt asks for, in its own words, with evidence where it wants some.
+/// What the section "Output Required" of a prompt requires, in its own words, with evidence if required.
 fn literal_notes(prompt: &str) -> String {
     let asked = prompt.split_once("## Output Required").map_or("", |(_, asked)| asked);
     let mut notes = String::new();

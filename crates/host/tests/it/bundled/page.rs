@@ -1,4 +1,4 @@
-//! `docs/bundled-workflows.md`, written from the workflows and the plays, so that it cannot be wrong about either.
+//! `docs/bundled-workflows.md`, generated from the workflows and the plays.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -68,7 +68,7 @@ fn text<'s>(source: &'s Value, member: &str) -> &'s str {
     source[member].as_str().unwrap()
 }
 
-/// How many steps the fullest play of a level shows, each counted once.
+/// The number of different steps that the longest play of a level shows.
 fn steps(id: &str, level: &str) -> usize {
     let plays = PLAYS.iter().filter(|play| play.workflow == id && play.choice("rigor") == Some(level));
     plays.map(|play| play.shown.split(' ').collect::<BTreeSet<_>>().len()).max().unwrap()

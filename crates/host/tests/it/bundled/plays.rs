@@ -1,4 +1,4 @@
-//! The plays: which choices are made, and which steps are then shown.
+//! The plays: the choices, and the steps that are then shown.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub(super) struct Play {
     pub(super) shown: &'static str,
 }
 
-/// What is chosen, and is not a key of the context.
+/// Choices that are not context keys.
 const NOT_CONTEXT: [&str; 2] = ["verdict", "passes"];
 
 impl Play {
@@ -25,7 +25,7 @@ impl Play {
         self.choices().find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
-    /// The chosen values of some keys of the context; of all, if none is named.
+    /// The chosen values of some context keys; of all keys, if none is named.
     pub(super) fn context(&self, keys: &[&str]) -> Map<String, Value> {
         let wanted =
             |name: &str| if keys.is_empty() { !NOT_CONTEXT.contains(&name) } else { keys.contains(&name) };

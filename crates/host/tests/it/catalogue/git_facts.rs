@@ -1,4 +1,4 @@
-//! Branch, commit and root, out of files that somebody else may have written.
+//! Branch, commit and root, from files that can have any contents.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Workflows out of git repositories, through `git` and without it.
+//! Workflows from git repositories, with and without `git`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::{Machine, workflow};
 
-/// Runs `git` as a person would who prepares a repository.
+/// Runs `git` like a user who prepares a repository.
 fn git(folder: &Path, arguments: &[&str]) {
     let done = Command::new("git")
         .current_dir(folder)
@@ -18,7 +18,7 @@ fn git(folder: &Path, arguments: &[&str]) {
     assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// A repository with one workflow, a link that leads out of it, and one file too large.
+/// A repository with one workflow, a link that leads outside, and one file that is too large.
 fn upstream(machine: &Machine) {
     machine.write("upstream/workflows/a.json", &workflow("team.fetched", "Fetched"));
     machine.write("upstream/workflows/large.json", &"x".repeat((1 << 20) + 1));
@@ -50,7 +50,7 @@ fn an_address_is_fetched_once_and_kept() {
     assert!(listing.problems.is_empty(), "no link was copied: {:?}", listing.problems);
     assert!(listing.unreadable[0].contains("large.json has 1048577 bytes"), "{:?}", listing.unreadable);
 
-    // The repository is gone, and the copy is still good; a new process uses it too.
+    // The repository is gone, but the copy is still used, also by a new process.
     fs::remove_dir_all(machine.path("upstream")).unwrap();
     assert_eq!(machine.catalogue().find(None, "team.fetched").unwrap().hash, found.hash);
     let left =

@@ -1,7 +1,7 @@
-//! The process is killed at each point of the path, one after the other; the next one ends the run as it should.
+//! The process is killed at each point of a guided node, one after the other; the next process completes the run.
 //!
-//! A point is a step of the path, a commit that does not happen, or one that happens and nobody hears of. The points are
-//! enumerated: the first number that nothing blows at is the end.
+//! A point is a step of the node, a commit that does not happen, or one that happens but is not acknowledged. The points are
+//! enumerated: the first number at which the process is not killed is the end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::runs::requests::new_run;
 use crate::runs::{caller, events, kinds, until};
 
 const START: u64 = 1_800_000_000_000;
-/// Long after everything that a process of before left to the clock.
+/// Later than every timer of the previous process.
 const LATER: u64 = START + 3_600_000;
 
-/// One process: a host with a runtime of its own, which is gone when this returns.
+/// One process: a host with its own runtime, which is gone when this returns.
 fn in_a_process<T>(folder: &Path, fuse: &Arc<Fuse>, now: u64, work: impl AsyncFnOnce(&Runs) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let done = runtime.block_on(async {
@@ -57,7 +57,7 @@ fn in_a_process<T>(folder: &Path, fuse: &Arc<Fuse>, now: u64, work: impl AsyncFn
     done
 }
 
-/// A folder in which the workflows are registered.
+/// A folder with registered workflows.
 fn furnished() -> TempDir {
     let folder = TempDir::new().unwrap();
     furnish(folder.path());
@@ -70,7 +70,7 @@ fn furnished() -> TempDir {
     folder
 }
 
-/// The only run there is, if there is one.
+/// The only run, if there is one.
 fn only_run(folder: &Path) -> Option<(RunId, RunStatus)> {
     let store = SqliteRuns::open(&folder.join("runs.sqlite3")).unwrap();
     let listed = store.runs(&Tenant::new("acme"), &RunFilter::default(), 10).unwrap();
@@ -81,7 +81,7 @@ fn only_run(folder: &Path) -> Option<(RunId, RunStatus)> {
     Some((run_id, row.status))
 }
 
-/// Creates a run and waits until it waits for its session; nothing where the process dies first.
+/// Creates a run and waits until it waits for its session; `None` if the process dies first.
 async fn begun(runs: &Runs, fuse: &Fuse) -> Option<(RunId, SessionId)> {
     let begin = async {
         let request = json!({"workflowId": "equipped"});
@@ -109,7 +109,7 @@ async fn ended(runs: &Runs, run_id: &RunId, fuse: &Fuse) {
     }
 }
 
-/// The agent writes what it hands over, and takes every step that is left.
+/// The agent writes its deliverable, and performs all remaining steps.
 fn agent(folder: &Path, run_id: &RunId, session: &SessionId) {
     let root = folder.join("data/workspaces").join(run_id.as_str()).join("guide");
     std::fs::write(root.join("deliverables/notes-2.0.0.md"), "Reviewed.\n").unwrap();
@@ -128,7 +128,7 @@ fn a_run_that_guides_ends_once_wherever_its_process_is_killed() {
             let Some((run_id, session)) = begun(runs, &fuse).await else { return };
             agent(at, &run_id, &session);
             ended(runs, &run_id, &fuse).await;
-            // What follows the end, such as giving the workspace back, dies too.
+            // What follows the end, such as releasing the workspace, dies too.
             if !fuse.is_blown() {
                 tokio::time::timeout(std::time::Duration::from_millis(200), fuse.blown()).await.ok();
             }
@@ -136,7 +136,7 @@ fn a_run_that_guides_ends_once_wherever_its_process_is_killed() {
         let is_last = !fuse.is_blown();
         let calm = Fuse::at(usize::MAX);
         in_a_process(at, &calm, LATER, async |runs| {
-            // A run that was never acknowledged need not be there; one that is there ends.
+            // A run that was never acknowledged may be missing; an existing one ends.
             let Some((run_id, status)) = only_run(at) else { return };
             if !status.is_terminal() {
                 let session = waiting(runs, &run_id).await.unwrap();
@@ -174,7 +174,7 @@ fn a_run_that_guides_ends_once_wherever_its_process_is_killed() {
 }
 
 #[test]
-fn an_agent_is_told_that_its_run_was_cancelled_wherever_the_process_is_killed() {
+fn an_agent_learns_that_its_run_was_cancelled_wherever_the_process_is_killed() {
     let mut points = 0;
     loop {
         let folder = furnished();
@@ -199,7 +199,7 @@ fn an_agent_is_told_that_its_run_was_cancelled_wherever_the_process_is_killed() 
         in_a_process(at, &calm, LATER, async |runs| {
             let (_, status) = only_run(at).unwrap();
             if !status.is_terminal() {
-                // The wish died with the process before it was recorded: it was not acknowledged, and is made again.
+                // The request died with the process before it was recorded. It was not acknowledged, so it is repeated.
                 runs.cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
             }
             let guided = tenants(at, Arc::new(SystemClock)).guided("acme").unwrap();

@@ -1,4 +1,4 @@
-//! A store that dies: at a chosen point nothing more happens, as when the process is killed.
+//! A store that stops working at a chosen point, like a killed process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use flow::store::{Commit, Done, RunStore};
 use storage::sqlite::SqliteRuns;
 use tokio::sync::Notify;
 
-/// Counts the points that a process passes, and blows at one of them.
+/// Counts the points that a process passes, and stops it at one of them.
 #[derive(Debug)]
 pub(super) struct Fuse {
     at: usize,
@@ -32,7 +32,7 @@ impl Fuse {
         self.armed.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the process still lives at this point.
+    /// Whether the process is still alive at this point.
     pub(super) fn pass(&self) -> bool {
         if !self.armed.load(Ordering::SeqCst) {
             return true;
@@ -48,7 +48,7 @@ impl Fuse {
         self.blown.load(Ordering::SeqCst)
     }
 
-    /// Waits until it blows.
+    /// Waits until the process is stopped.
     pub(super) async fn blown(&self) {
         let news = self.news.notified();
         tokio::pin!(news);
@@ -59,7 +59,7 @@ impl Fuse {
     }
 }
 
-/// Commits pass the fuse twice: before they happen, and before anybody hears that they did.
+/// Commits pass the fuse twice: before they happen, and before they are acknowledged.
 #[derive(Debug)]
 pub(super) struct DyingStore {
     pub(super) inner: Arc<SqliteRuns>,
@@ -69,7 +69,7 @@ pub(super) struct DyingStore {
 impl RunStore for DyingStore {
     fn commit(&self, commit: Commit, done: Done) {
         if !self.fuse.pass() {
-            // Whoever waits for this waits for a process that is gone.
+            // The caller waits for a process that is gone.
             std::mem::forget(done);
             return;
         }

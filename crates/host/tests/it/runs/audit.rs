@@ -1,4 +1,4 @@
-//! The audit log, walked again: whole, and broken in every way that a file can be.
+//! The verification of the audit log: complete, and damaged in every possible way.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn note(host: &Host, count: u64) {
     }
 }
 
-/// Signs all hundred entries. The host may just be doing so itself, which comes to the same.
+/// Signs all hundred entries. The host may do so at the same time, with the same result.
 async fn sign(host: &Host) {
     host.runs.sign_audit_log(&caller("acme")).await.unwrap();
     let (at, _) = host.store.checkpoint_before(&Tenant::new("acme"), u64::MAX).unwrap().unwrap();
@@ -29,7 +29,7 @@ fn verify(host: &Host, from: Option<u64>, to: Option<u64>) -> AuditReport {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_done_is_in_the_log_with_who_and_nothing_secret() {
+async fn actions_are_in_the_log_with_their_principal_and_without_secrets() {
     let host = Host::start().await;
     let run_id = begin(&host.runs, "gated").await;
     host.runs
@@ -60,7 +60,7 @@ async fn what_was_done_is_in_the_log_with_who_and_nothing_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_nobody_touched_is_whole_and_signed() {
+async fn an_untouched_log_is_complete_and_signed() {
     let host = Host::start().await;
     let empty = verify(&host, None, None);
     let whole = AuditReport {
@@ -74,7 +74,7 @@ async fn a_log_that_nobody_touched_is_whole_and_signed() {
     };
     assert_eq!(empty, whole);
     note(&host, 2 * CHECKPOINT_EVERY + 10).await;
-    // It was signed without being asked; by and by, so this waits for it.
+    // The host signs it in the background, so this waits for it.
     while host.store.checkpoint_before(&Tenant::new("acme"), u64::MAX).unwrap().is_none() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -94,7 +94,7 @@ async fn a_log_that_nobody_touched_is_whole_and_signed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_changed_afterwards_is_found() {
+async fn any_later_change_is_detected() {
     let damages = [
         (
             "an entry is changed",
@@ -151,10 +151,10 @@ async fn another_key_does_not_verify_what_the_first_signed() {
     assert!(same.audit_verify(&caller("acme"), None, None).unwrap().is_chain_valid);
 }
 
-/// How many entries an anchored log has: too few for the host to sign them by itself at the same moment.
+/// The number of entries of an anchored log: too few for the host to sign them in the background at the same time.
 const ANCHORED: u64 = CHECKPOINT_EVERY - 10;
 
-/// A host with a signed log whose newest checkpoint is also outside the database.
+/// A host with a signed log whose newest checkpoint is also stored outside the database.
 async fn anchored() -> Host {
     let host = Host::start().await;
     host.runs.anchor_audit(Anchors::open(host.folder.path()).unwrap());
@@ -173,9 +173,9 @@ async fn restarted(host: Host) -> Host {
     Host { runs, store, folder }
 }
 
-/// Finding M1: verifying the whole log finds and names signed entries that are gone.
+/// Finding M1: verifying the complete log detects and names signed entries that are missing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_was_cut_off_is_found_out_whatever_else_is_deleted() {
+async fn a_truncated_log_is_detected_whatever_else_is_deleted() {
     let cut = |from: u64| format!("DELETE FROM audit WHERE sequence >= {from}");
     let unsigned = "DELETE FROM checkpoints".to_owned();
     let cases = [
@@ -201,14 +201,14 @@ async fn a_log_that_was_cut_off_is_found_out_whatever_else_is_deleted() {
             (is_valid, is_valid),
             "{name}: {found:?}"
         );
-        // What comes afterwards covers nothing up.
+        // Later entries do not hide it.
         note(&host, 2 * CHECKPOINT_EVERY).await;
         host.runs.sign_audit_log(&caller("acme")).await.unwrap();
         assert_eq!(verify(&restarted(host).await, None, None).is_chain_valid, is_valid, "{name}, later");
     }
 }
 
-/// Finding M1: a directory that never had the file is whole, and one whose file cannot be read is not.
+/// Finding M1: a directory that never had the file is valid, and one whose file cannot be read is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_file_of_checkpoints_may_be_missing_and_may_not_be_damaged() {
     for (name, content, is_valid) in [("missing", None, true), ("damaged", Some("{"), false)] {

@@ -1,4 +1,4 @@
-//! What one tenant runs stops neither the host nor its next start (findings H3 and H4).
+//! The runs of one tenant stop neither the host nor its next start (findings H3 and H4).
 
 use flow::engine::Limits;
 use flow::id::NodeId;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Host, Setup, caller, create, events, keep_time, kinds, open, snapshot, status, to_the_end};
 
-/// A delay, and then an edge whose condition takes far more steps than a decision has.
+/// A delay, and then an edge whose condition exceeds the step limit of a decision.
 fn poison() -> Value {
     let nodes = json!([["wait", "core.delay", {"delayMs": 60_000}], ["next", "core.noop", {}]]);
     let mut document = super::workflow(
@@ -28,7 +28,7 @@ fn limited(limits: Limits) -> Setup {
     Setup { limits, ..Setup::default() }
 }
 
-/// Finding H4a: a run that would record gigabytes fails with both values, and its log fits.
+/// Finding H4a: a run that would record gigabytes fails with both values, and its log is within the limit.
 #[tokio::test]
 async fn a_run_that_would_record_too_much_fails() {
     let folder = tempfile::tempdir().unwrap();
@@ -54,7 +54,7 @@ async fn a_run_that_would_record_too_much_fails() {
     assert!(kinds(&log).ends_with(&["cap.breached", "node.cancelled", "run.failed"]), "{:?}", kinds(&log));
 }
 
-/// Finding H4b: a workflow whose patterns take too much is refused, and one that is stored already stops nobody.
+/// Finding H4b: a workflow whose patterns are too large is refused, and a stored one does not affect others.
 #[tokio::test]
 async fn patterns_beyond_the_limit_are_refused_and_stored_ones_fail_their_runs() {
     let folder = tempfile::tempdir().unwrap();
@@ -86,9 +86,9 @@ async fn patterns_beyond_the_limit_are_refused_and_stored_ones_fail_their_runs()
     assert_eq!(shown["error"]["details"]["limit"], 100 << 10);
 }
 
-/// Finding H3: a run whose decision takes too many steps fails after a restart as it would have before, and stops no other.
+/// Finding H3: a run whose decision exceeds the step limit fails after a restart like before, and does not affect others.
 #[tokio::test]
-async fn a_poisoned_run_fails_after_a_restart_and_others_go_on() {
+async fn a_poisoned_run_fails_after_a_restart_and_others_continue() {
     let folder = tempfile::tempdir().unwrap();
     let (poisoned, waiting) = {
         let (runs, _store) = open(folder.path(), Setup::default());
@@ -99,7 +99,7 @@ async fn a_poisoned_run_fails_after_a_restart_and_others_go_on() {
         let waiting = create(&runs, &caller("acme"), &json!({"workflowId": "short"})).await;
         (poisoned, waiting)
     };
-    // The delay is over, and the condition is looked at, when the next process begins.
+    // The delay has passed, and the condition is evaluated, when the next process starts.
     let clock =
         host::system::ManualClock::at(host::system::Clock::now_ms(&host::system::SystemClock) + 120_000);
     let setup = Setup { clock: std::sync::Arc::new(clock), ..Setup::default() };
@@ -117,7 +117,7 @@ async fn a_poisoned_run_fails_after_a_restart_and_others_go_on() {
     assert_eq!(shown["error"]["code"], "decision_budget_exceeded");
 }
 
-/// Finding H3: before a run is recovered it can be read and cancelled, and stays cancelled. New runs can be created.
+/// Finding H3: before a run is recovered, it can be read and cancelled, and stays cancelled. New runs can be created.
 #[tokio::test]
 async fn a_run_that_is_not_recovered_yet_can_be_read_and_cancelled() {
     let Host { runs, store, folder } = Host::start().await;
@@ -138,7 +138,7 @@ async fn a_run_that_is_not_recovered_yet_can_be_read_and_cancelled() {
         runs.cancel(&caller("acme"), run_id, None, Direct).await.unwrap();
         assert_eq!(status(&runs, run_id), "cancelled");
     }
-    // What else happens to a run recovers it first.
+    // Any other input recovers the run first.
     runs.resolve(&caller("acme"), answered, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
         .await
         .unwrap();

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::{Setup, begin, caller, open, secrets, status, to_the_end, workflow};
 
-/// Enough nodes that the run has more than 256 events at its first gate.
+/// The number of nodes with which the run has more than 256 events at its first gate.
 const NODES: usize = 140;
 
 /// A chain of nodes, and two gates at its end.
@@ -49,7 +49,7 @@ fn change(folder: &TempDir, sql: &str) {
     assert_eq!(connection.execute(sql, []).unwrap(), 1, "{sql}");
 }
 
-/// The run continues although its first events cannot be read any more: they were not read.
+/// The run continues although its first events cannot be read any more, so they were not read.
 #[tokio::test]
 async fn a_waiting_run_is_resumed_without_its_first_events() {
     let (folder, run_id) = waiting().await;
@@ -68,7 +68,7 @@ async fn a_waiting_run_is_resumed_without_its_first_events() {
 }
 
 #[tokio::test]
-async fn a_checkpoint_that_does_not_fit_is_ignored() {
+async fn an_invalid_checkpoint_is_ignored() {
     for sql in ["DELETE FROM run_checkpoints", "UPDATE run_checkpoints SET checkpoint = x'7b7d0a7b7d'"] {
         let (folder, run_id) = waiting().await;
         change(&folder, sql);
@@ -79,9 +79,9 @@ async fn a_checkpoint_that_does_not_fit_is_ignored() {
     }
 }
 
-/// Known secrets are taken out of events before they are stored. The state in memory still has them, so it is not stored.
+/// Known secrets are removed from events before they are stored. The state in memory still contains them, so it is not stored.
 #[tokio::test]
-async fn nothing_is_saved_of_a_tenant_whose_secrets_are_known() {
+async fn no_checkpoint_is_stored_for_a_tenant_with_known_secrets() {
     let host = secrets::host().await;
     host.runs.register(&caller("acme"), &long()).await.unwrap();
     let known = begin(&host.runs, "conformance-secret").await;

@@ -1,5 +1,5 @@
-//! The host dies at every commit of every kind of work: with the commit lost, and with the commit made and nobody told. The next
-//! host loses nothing that was acknowledged, does nothing twice, and brings everything to its end.
+//! The host dies at every commit of every kind of work: with the commit lost, and with the commit made but not acknowledged. The next
+//! host loses nothing that was acknowledged, repeats nothing, and completes everything.
 
 mod client;
 mod executors;
@@ -30,13 +30,13 @@ fn setup() -> Setup {
     Setup { outbound: outbound::Client::new(outbound::Reach::Loopback), ..Setup::default() }
 }
 
-/// A folder that is in memory where there is one: what dies here is the process and not the machine, so nothing hangs on the disk.
+/// A folder in memory, if available: only the process dies and not the machine, so the disk does not matter.
 fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { TempDir::new_in(memory).unwrap() } else { TempDir::new().unwrap() }
 }
 
-/// A database with the workflows in it, to be copied.
+/// A database with the workflows, to be copied.
 fn prepared() -> TempDir {
     let folder = folder();
     let all = super::workflows().into_iter().chain(scenarios::workflows());
@@ -50,7 +50,7 @@ fn prepared() -> TempDir {
 
 fn copied(from: &Path) -> TempDir {
     let folder = folder();
-    // The log of SQLite belongs to the database.
+    // The WAL of SQLite belongs to the database.
     for file in std::fs::read_dir(from).unwrap() {
         let file = file.unwrap();
         std::fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
@@ -58,7 +58,7 @@ fn copied(from: &Path) -> TempDir {
     folder
 }
 
-/// Plays a scenario in as many lives as there are deaths, and one more. Says how many commits the first life made.
+/// Plays a scenario with one more process than deaths. Returns the number of commits of the first process.
 fn play(scenario: &Scenario, from: &Path, receiver: &Receiver, deaths: &[Death]) -> usize {
     let folder = copied(from);
     let mut client = Client::default();
@@ -70,7 +70,7 @@ fn play(scenario: &Scenario, from: &Path, receiver: &Receiver, deaths: &[Death])
         });
         first.get_or_insert(commits);
     }
-    // What the last host had begun when its client went away is ended by one that is asked for nothing.
+    // A last host, without a client, completes what the previous one had started.
     live(folder.path(), None, setup(), async |_, store| {
         while !store.open_runs(None, 1).unwrap().is_empty()
             || store.next_timer().unwrap().is_some()
@@ -83,7 +83,7 @@ fn play(scenario: &Scenario, from: &Path, receiver: &Receiver, deaths: &[Death])
     first.unwrap_or_default()
 }
 
-/// What holds of a database, whatever happened to those who wrote it.
+/// The invariants of a database, whatever happened to its writers.
 fn check(scenario: &Scenario, folder: &Path, client: &Client) {
     let database = Connection::open(folder.join("runs.sqlite3")).unwrap();
     let count = |sql: &str| database.query_row(sql, [], |row| row.get::<_, usize>(0)).unwrap();
@@ -112,7 +112,7 @@ fn check(scenario: &Scenario, folder: &Path, client: &Client) {
     assert!(runs.audit_verify(&by, None, None).unwrap().is_chain_valid);
 }
 
-/// Dense, with one end, and nothing in it that was not begun or was ended before.
+/// Sequence numbers without gaps, one end, and no end of a node without its start.
 fn check_log(log: &[Value]) {
     let told: Vec<_> = log.iter().map(|event| (event["type"].as_str().unwrap(), &event["nodeId"])).collect();
     let sequences = log.iter().map(|event| event["sequence"].as_u64().unwrap());
@@ -137,7 +137,7 @@ fn check_log(log: &[Value]) {
     }
 }
 
-/// Kills the host at every commit that the scenario makes, and the next host at its first.
+/// Kills the host at every commit of the scenario, and the next host at its first.
 #[expect(clippy::print_stderr, reason = "where it died is what matters when it fails")]
 fn survive(scenario: &Scenario) {
     static BASE: OnceLock<TempDir> = OnceLock::new();
@@ -154,7 +154,7 @@ fn survive(scenario: &Scenario) {
     }
 }
 
-/// A test for each scenario, with how many runs and effects it comes to.
+/// A test for each scenario, with its numbers of runs and effects.
 macro_rules! survives {
     ($($name:ident: $play:ident, $runs:expr, $effects:literal;)+) => {
         $(

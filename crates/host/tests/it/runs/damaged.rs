@@ -1,4 +1,4 @@
-//! Records that are not what was written.
+//! Damaged records.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use host::runs::{ApiCode, Trouble};
 
 use super::{Host, begin, caller, status};
 
-/// Findings M5 and L5: a host whose store is damaged says that it is not ready, and why.
+/// Findings M5 and L5: a host whose store is damaged reports that it is not ready, and why.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_read_a_damaged_record_is_not_ready() {
     let host = Host::start().await;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::runs::requests::new_fork;
 
-/// A workflow whose one node, `ask`, asks a model for a text, or for a document.
+/// A workflow whose only node, `ask`, asks a model for text or for a document.
 pub(super) fn asking(type_id: &str, config: &Value, contract: Option<Value>) -> Value {
     let messages =
         json!({"messages": {"type": "static", "value": [{"role": "user", "content": "Which train?"}]}});
@@ -76,7 +76,7 @@ impl Scene {
         Self { host, model, run_id, _folder: folder }
     }
 
-    /// Waits until the model asks for the how-many-eth time, from 0, and gives what it asks.
+    /// Waits until the model asks, and returns its question. `time` is the zero-based index of the question.
     async fn asks(&self, time: usize) -> Value {
         let ending = format!(":{time}");
         let is_it = |event: &flow::event::wire::RawEvent| {
@@ -123,7 +123,7 @@ async fn a_question_of_a_model_waits_for_a_person_and_the_model_is_asked_again_w
     let data = &asked["payload"]["data"];
     assert_eq!((&data["questions"][0]["id"], &data["questions"][1]["id"]), (&json!("q1"), &json!("q2")));
     assert!(data["contentTrust"].is_null(), "what a person is asked is closed");
-    // An answer that does not fit what the model asked for is not taken.
+    // An answer that does not match the question is refused.
     let by = caller("acme");
     let wrong = json!({"answers": {"q1": 7, "q2": "now"}});
     assert!(scene.host.runs.resolve(&by, &scene.run_id, &NodeId::new("ask"), wrong, Direct).await.is_err());
@@ -155,7 +155,7 @@ async fn a_question_of_a_model_waits_for_a_person_and_the_model_is_asked_again_w
 }
 
 #[tokio::test]
-async fn people_are_asked_as_often_as_the_host_says_and_no_more() {
+async fn the_number_of_questions_to_people_is_limited() {
     let replies = (0..4).map(|time| question(&format!("c{time}"))).collect();
     let scene = Scene::begin(&text(), replies).await;
     for time in 0..3 {
@@ -190,7 +190,7 @@ async fn a_replay_repeats_questions_and_answers_and_a_branch_goes_on_from_the_qu
         assert_eq!((believed(&again), believed(&log)), (2, 2));
     }
     assert_eq!(scene.model.count(), 2, "a replay asks nobody");
-    // The branch was told the question, and the source may be over by now.
+    // The branch copied the question, and the source may have ended.
     scene.answer(&branch).await;
     let forked = to_the_end(&scene.host.runs, &branch).await;
     assert_eq!(forked.last().unwrap()["payload"]["outputs"]["ask"]["content"], "The 11:04.");
@@ -206,7 +206,7 @@ async fn every_kind_has_its_consequence_in_a_run() {
     let schema = json!({"type": "object", "required": ["train"], "title": "Train"});
     let document = || asking("core.ai.structuredOutput", &json!({"outputSchema": schema}), None);
     let call = |contract| asking("core.ai.callPrompt", &json!({}), contract);
-    // The workflow, the replies, what is told between the start of the node and its end, and how the run ends.
+    // The workflow, the replies, the events between the start and the end of the node, and the end of the run.
     let cases: Vec<(Value, Vec<Reply>, Vec<&str>, &str)> = vec![
         (call(None), vec![said("error", "c", &error)], vec!["provider.usage", "log.appended"], ""),
         (
@@ -346,7 +346,7 @@ async fn nothing_follows_twice_from_a_correlation_id_of_a_run_and_another_kind_i
         );
         async move { Scene::begin(&document, [vec![first], second].concat()).await }
     };
-    // The same kind: the outcome stands, and the model is asked for what was asked for.
+    // The same kind: the earlier result applies, and the model is asked again for the requested output.
     let scene = two(said("error", "c", &error), vec![said("error", "c", &error), reply("yes")]).await;
     let (log, run) = scene.end().await;
     assert_eq!(run["status"], "completed", "{run}");
@@ -358,13 +358,13 @@ async fn nothing_follows_twice_from_a_correlation_id_of_a_run_and_another_kind_i
     assert_eq!(run["error"]["code"], "envelope_validation_failed", "{run}");
     let failed = log.iter().find(|event| event["type"] == "node.failed").unwrap();
     assert_eq!(failed["payload"]["error"]["details"]["reason"], "envelope_correlation_conflict");
-    // Another run knows nothing of it.
+    // Another run is independent of it.
     let other = begin(&scene.host.runs, "ask").await;
     until(&scene.host.runs, &other, |event| event.kind == EventKind::InterruptRequested).await.unwrap();
 }
 
 #[tokio::test]
-async fn what_a_run_that_may_not_be_believed_is_told_is_not_believed_whatever_the_model_says() {
+async fn the_inputs_of_an_untrusted_run_stay_untrusted_whatever_the_model_says() {
     let folder = tempfile::tempdir().unwrap();
     let claims = json!({
         "type": "clarification.request", "payload": {"questions": [{"id": "q1", "question": "?"}]},
@@ -388,7 +388,7 @@ async fn what_a_run_that_may_not_be_believed_is_told_is_not_believed_whatever_th
 }
 
 #[tokio::test]
-async fn nobody_who_watches_a_reply_reads_an_envelope() {
+async fn envelopes_are_not_shown_to_watchers_of_a_reply() {
     let envelope = r#"{"type": "schema.response", "payload": {"envelopeType": "error", "ack": true}}"#;
     let (first, second) = envelope.split_at(20);
     let document = asking("core.ai.callPrompt", &json!({"expectsStreaming": true}), None);
@@ -400,7 +400,7 @@ async fn nobody_who_watches_a_reply_reads_an_envelope() {
 }
 
 #[tokio::test]
-async fn an_agent_asks_a_person_in_the_middle_of_its_tools_and_goes_on_with_what_it_knows() {
+async fn an_agent_asks_a_person_between_tool_calls_and_continues_with_its_results() {
     let ulm = json!({"city": "Ulm"});
     let scene = tools::Scene::set(vec![
         wants(&[("mcp_weather_forecast", ulm.clone())]),
@@ -422,7 +422,7 @@ async fn an_agent_asks_a_person_in_the_middle_of_its_tools_and_goes_on_with_what
     assert_eq!(outputs["usage"]["inputTokens"], 12, "of all four calls");
     assert_eq!(scene.mcp.called(), ["forecast", "note"], "no tool is called again for an answer");
     assert_eq!(kinds(&log).iter().filter(|kind| **kind == "agent.toolCalled").count(), 2);
-    // The model knows what its tool gave, what it asked, and the answers.
+    // The model gets the result of its tool, its question, and the answers.
     let messages = json!(scene.messages(2)).to_string();
     for known in ["forecast: rain", "From where?", "\\\"q1\\\":\\\"Ulm\\\""] {
         assert!(messages.contains(known), "{known}: {messages}");

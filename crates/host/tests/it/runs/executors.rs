@@ -1,4 +1,4 @@
-//! Nodes whose work the host does.
+//! Nodes that the host executes.
 
 use host::runs::Direct;
 use std::path::Path;
@@ -15,7 +15,7 @@ use surfaces::Surfaces;
 use super::{Host, Setup, begin, caller, create, kinds, snapshot, to_the_end, until, workflow};
 use crate::runs::requests::new_fork;
 
-/// Nothing but surfaces.
+/// Only surfaces.
 pub(super) fn stores(folder: &Path) -> Executors {
     Executors::new(Options { surfaces: Some(Arc::new(open(folder))), ..Options::default() })
 }
@@ -32,7 +32,7 @@ fn executors(folder: &Path) -> Executors {
     })
 }
 
-/// The examples of the sandbox, as if a pack had brought them. Compiled once: a test may need many hosts.
+/// The example modules of the sandbox, as if from a pack. Compiled once, because a test may need many hosts.
 fn modules() -> Modules {
     static MODULES: OnceLock<Modules> = OnceLock::new();
     MODULES.get_or_init(compiled).clone()
@@ -152,14 +152,14 @@ async fn a_module_of_a_pack_is_a_node_and_one_that_takes_too_much_breaches_its_c
     assert_eq!(events[2]["payload"]["kind"], "wasm-memory");
 }
 
-/// A workflow whose one node, `gate`, waits for somebody in the middle of its work.
+/// A workflow whose only node, `gate`, waits for an interrupt during its effect.
 pub(super) fn asking(id: &str, way: &str) -> Value {
     let variables = json!([{"name": "n", "type": "number", "defaultValue": 5}]);
     let nodes = json!([["gate", format!("vendor.openwop.asking.{way}"), {}]]);
     workflow(id, &nodes, &json!([]), &variables)
 }
 
-/// The modules of packs and nothing else.
+/// Only the modules of packs.
 pub(super) fn modules_only() -> Executors {
     Executors::new(Options { modules: Some(modules()), ..Options::default() })
 }
@@ -170,7 +170,7 @@ async fn a_module_that_waits_is_run_again_with_the_answer() {
     let by = caller("acme");
     let cases = [
         ("by-ending", json!({"answer": {"picked": 2}})),
-        // What it read before it asked is what it read: somebody has changed it since.
+        // The module gets the value that it read before its question, although the variable has changed since then.
         ("by-call", json!({"answer": {"picked": 2}, "n": 5})),
     ];
     for (way, expected) in cases {
@@ -202,7 +202,7 @@ async fn a_module_that_waits_is_run_again_with_the_answer() {
 }
 
 #[tokio::test]
-async fn a_branch_answers_for_itself_what_a_module_asked_in_its_source() {
+async fn a_branch_answers_its_own_copy_of_a_module_question() {
     let (host, _folder) = host().await;
     let by = caller("acme");
     for way in ["by-ending", "by-call"] {
@@ -224,7 +224,7 @@ async fn a_branch_answers_for_itself_what_a_module_asked_in_its_source() {
 }
 
 #[tokio::test]
-async fn a_replay_repeats_what_a_module_told_and_runs_none() {
+async fn a_replay_repeats_the_reports_of_a_module_without_running_it() {
     let (host, _folder) = host().await;
     let by = caller("acme");
     let greet = json!([["greet", "vendor.openwop.rust-hello.greet", {}, {"name": given(&json!("Ada"))}]]);
@@ -242,7 +242,7 @@ async fn a_replay_repeats_what_a_module_told_and_runs_none() {
 }
 
 #[tokio::test]
-async fn what_is_not_served_is_refused_when_it_is_registered() {
+async fn unsupported_nodes_are_refused_at_registration() {
     let host = Host::start().await;
     let cases = [
         ("core.storage.kv-get", "capability_required"),

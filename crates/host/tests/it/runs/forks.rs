@@ -1,4 +1,4 @@
-//! Forks: the same again, or another way from the same place.
+//! Forks: replays and branches.
 
 use flow::event::EventKind;
 use flow::id::{NodeId, RunId};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Host, begin, caller, create, events, keyed, kinds, snapshot, status, to_the_end, until};
 use crate::runs::requests::{new_fork, recorded};
 
-/// What two logs have in common whenever they say the same.
+/// The parts of a log that are the same in a repetition.
 fn shape(events: &[Value]) -> Vec<(String, Value)> {
     events.iter().map(|event| (event["type"].as_str().unwrap().to_owned(), event["nodeId"].clone())).collect()
 }
@@ -17,7 +17,7 @@ async fn fork(host: &Host, run_id: &RunId, request: &Value) -> RunId {
     host.runs.fork(&caller("acme"), run_id, new_fork(request), Direct).await.unwrap().run_id
 }
 
-/// A run of each kind that came to its end, with a person and a child where it needs them.
+/// A completed run of each kind, with answers and children if needed.
 async fn ended(host: &Host, workflow_id: &str) -> RunId {
     let request = json!({"workflowId": workflow_id, "inputs": {"payload": {"a": 1}}, "tags": ["t"]});
     let run_id = create(&host.runs, &caller("acme"), &request).await;
@@ -129,7 +129,7 @@ async fn a_fork_of_a_fork_is_a_fork() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_branch_that_waits_for_the_child_of_its_source_hears_of_its_end_and_does_it_no_harm() {
+async fn a_branch_that_waits_for_the_child_of_its_source_gets_its_end_and_does_not_affect_it() {
     let host = Host::start().await;
     let by = caller("acme");
     let source = begin(&host.runs, "parent").await;
@@ -141,7 +141,7 @@ async fn a_branch_that_waits_for_the_child_of_its_source_hears_of_its_end_and_do
         }
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     };
-    // A branch from before the child has begun shares it as well, and only waits for it.
+    // A branch from before the start of the child shares it as well, and only waits for it.
     let request = json!({"mode": "branch", "fromSeq": 3});
     let (waits, ends) = (fork(&host, &source, &request).await, fork(&host, &source, &request).await);
     host.runs.cancel(&by, &ends, None, Direct).await.unwrap();

@@ -1,4 +1,4 @@
-//! Subscribers behind TLS: they prove who they are, and hear everything, again where they have to.
+//! Webhook receivers behind TLS: they prove their identity, and receive everything, with retries if necessary.
 
 use host::runs::Direct;
 use std::net::SocketAddr;
@@ -20,14 +20,14 @@ use super::webhooks::{Received, parse, post, signature};
 use super::{Host, Setup, begin, caller, events, status};
 use crate::runs::requests::{Told as _, new_webhook};
 
-/// The one name that the certificate of the tests is for.
+/// The only name in the certificate of the tests.
 const NAME: &str = "hooks.example.com";
 
 fn authority() -> Vec<CertificateDer<'static>> {
     vec![include_bytes!("../../tls/authority.der").as_slice().into()]
 }
 
-/// A server that proves to be [`NAME`] and answers with these statuses in turn, the last one for ever.
+/// A server that proves to be [`NAME`] and replies with these statuses in turn, the last one permanently.
 async fn server(statuses: &'static [u16]) -> (SocketAddr, UnboundedReceiver<Received>) {
     let certificate = include_bytes!("../../tls/server.der").as_slice().into();
     let key = PrivatePkcs8KeyDer::from(include_bytes!("../../tls/server.key.der").as_slice());
@@ -46,7 +46,7 @@ async fn server(statuses: &'static [u16]) -> (SocketAddr, UnboundedReceiver<Rece
         let mut answered = 0;
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            // Whoever does not trust the certificate goes away here.
+            // A client that does not trust the certificate disconnects here.
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
             let mut bytes = Vec::new();
             let request = loop {
@@ -71,7 +71,7 @@ async fn server(statuses: &'static [u16]) -> (SocketAddr, UnboundedReceiver<Rece
     (address, received)
 }
 
-/// Every name leads to one place.
+/// Resolves every name to one address.
 struct Leading(SocketAddr);
 
 impl Names for Leading {
@@ -86,7 +86,7 @@ async fn subscribe(host: &Host, port: u16) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happens_is_told_signed_and_again_after_longer_and_longer_pauses() {
+async fn events_are_delivered_signed_and_retried_after_increasing_delays() {
     let (address, mut received) = server(&[500, 503, 429, 200]).await;
     let clock = Arc::new(ManualClock::at(1_700_000_000_000));
     let outbound = Client::new(Reach::Loopback).resolving(Arc::new(Leading(address))).trusting(authority());
@@ -108,11 +108,11 @@ async fn what_happens_is_told_signed_and_again_after_longer_and_longer_pauses() 
         assert_eq!(got.headers["x-openwop-signature"], signature(secret, &got));
         deliveries.push(got.headers["x-openwop-delivery-id"].clone());
         let due = pause.map(|pause| Timestamp(clock.now_ms() + pause));
-        // The answer is on its way; what it leads to is recorded.
+        // The reply is on its way; its result is recorded.
         while host.store.next_delivery().unwrap() != due {
             tokio::task::yield_now().await;
         }
-        // Over before the clock moves: two of them would deliver twice.
+        // Ended before the clock moves, because two deliverers would deliver twice.
         deliverer.abort();
         let _ = deliverer.await;
         clock.advance(pause.unwrap_or_default());
@@ -122,7 +122,7 @@ async fn what_happens_is_told_signed_and_again_after_longer_and_longer_pauses() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_not_who_was_called_hears_nothing() {
+async fn a_server_that_does_not_prove_its_identity_receives_nothing() {
     let (address, mut received) = server(&[200]).await;
     let inside = |reach| Client::new(reach).resolving(Arc::new(Leading(address)));
     let cases = [
@@ -134,7 +134,7 @@ async fn whoever_is_not_who_was_called_hears_nothing() {
             "Tls",
         ),
         ("nobody is trusted", inside(Reach::Loopback).trusting(Vec::new()), NAME, "Tls"),
-        // The certificate is good and the name is right, and yet the address is one that may not be called.
+        // The certificate is valid and the name is right, but the address is not allowed.
         ("an address inside", inside(Reach::Public).trusting(authority()), NAME, "Forbidden"),
     ];
     for (name, outbound, host, expected) in cases {

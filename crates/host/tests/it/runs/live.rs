@@ -1,4 +1,4 @@
-//! Replies that are told while they come, of a real server on this machine.
+//! Streamed replies, from a real server on this machine.
 
 use flow::engine::DrainPolicy;
 use flow::event::EventKind;
@@ -18,13 +18,13 @@ pub(super) fn telling() -> Value {
     workflow("ask", &json!([node]), &json!([]), &json!([]))
 }
 
-/// A run that asks a server, which says what it is told to say.
+/// A run that calls a server which is controlled by the test.
 struct Asking {
     host: Host,
     run_id: RunId,
     speaker: Speaker,
     server: ModelServer,
-    /// Where the key is.
+    /// The folder with the key.
     _folder: tempfile::TempDir,
 }
 
@@ -47,7 +47,7 @@ async fn asking_with(wire: Wire, document: &Value) -> Asking {
     Asking { host, run_id, speaker, server, _folder: folder }
 }
 
-/// Whether a piece with these words was told.
+/// Whether a chunk with this text was recorded.
 fn says(event: &RawEvent, text: &str) -> bool {
     event.kind == EventKind::OutputChunk && event.payload["chunk"].as_str().unwrap().contains(text)
 }
@@ -57,7 +57,7 @@ pub(super) fn spoken(events: &[Value]) -> String {
     pieces.map(|event| event["payload"]["chunk"].as_str().unwrap()).collect()
 }
 
-/// How many pieces say that they are the last.
+/// The number of chunks that are marked as the last.
 pub(super) fn lasts(events: &[Value]) -> usize {
     events.iter().filter(|event| event["payload"]["isLast"] == true).count()
 }
@@ -73,7 +73,7 @@ async fn is_seen_while_the_model_still_talks(wire: Wire) {
     let Asking { host, run_id, speaker, server, _folder } = asking_on(wire).await;
     for piece in ["The signal", " is set,", " the train passes."] {
         speaker.say(piece);
-        // The server waits for the test, and the test for this piece: it can only have come before the next.
+        // The server waits for the test, and the test for this chunk, so it must have arrived before the next one.
         until(&host.runs, &run_id, |event| says(event, piece.trim_end_matches('.'))).await.unwrap();
     }
     drop(speaker);
@@ -92,7 +92,7 @@ async fn is_seen_while_the_model_still_talks(wire: Wire) {
 }
 
 #[tokio::test]
-async fn a_key_that_comes_in_pieces_is_told_in_none() {
+async fn a_credential_that_arrives_in_parts_is_in_no_chunk() {
     let Asking { host, run_id, speaker, server: _server, _folder } = asking().await;
     for piece in ["it is a-key-that-", "nobody-", "may-see, they say"] {
         speaker.say(piece);
@@ -104,7 +104,7 @@ async fn a_key_that_comes_in_pieces_is_told_in_none() {
 }
 
 #[tokio::test]
-async fn a_secret_of_a_prompt_that_comes_in_pieces_is_told_in_none() {
+async fn a_secret_of_a_prompt_that_arrives_in_parts_is_in_no_chunk() {
     let config = json!({"expectsStreaming": true, "promptId": "conformance.prompt.secret-redaction"});
     let inputs = json!({"apiKey": {"type": "static", "value": "canary"}});
     let node = json!(["ask", "core.ai.callPrompt", config, inputs]);
@@ -115,7 +115,7 @@ async fn a_secret_of_a_prompt_that_comes_in_pieces_is_told_in_none() {
         speaker.say("The key");
         until(&host.runs, &run_id, |event| says(event, "The key")).await.unwrap();
         speaker.say(&format!(" is {first}"));
-        // What comes before the secret is told, and the secret is waited for.
+        // The text before the secret is reported, and the rest is held back.
         until(&host.runs, &run_id, |event| says(event, " is ")).await.unwrap();
         speaker.say(&format!("{second}, they say"));
         drop(speaker);
@@ -135,7 +135,7 @@ async fn a_secret_of_a_prompt_that_comes_in_pieces_is_told_in_none() {
 }
 
 #[tokio::test]
-async fn a_reply_that_breaks_off_fails_its_node_and_is_not_asked_for_again() {
+async fn an_incomplete_reply_fails_its_node_and_is_not_requested_again() {
     for end in [Speaker::break_off, Speaker::fail] {
         let Asking { host, run_id, speaker, server, _folder } = asking().await;
         speaker.say("The signal");
@@ -149,7 +149,7 @@ async fn a_reply_that_breaks_off_fails_its_node_and_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_paused_is_told_nothing_and_is_told_the_rest_when_it_goes_on() {
+async fn a_paused_run_records_the_rest_of_a_reply_on_resume() {
     let Asking { host, run_id, speaker, server, _folder } = asking().await;
     speaker.say("The signal");
     until(&host.runs, &run_id, |event| says(event, "The signal")).await.unwrap();
@@ -164,7 +164,7 @@ async fn a_run_that_is_paused_is_told_nothing_and_is_told_the_rest_when_it_goes_
 }
 
 #[tokio::test]
-async fn a_server_that_knows_no_streams_is_understood_too() {
+async fn a_server_without_streaming_is_supported() {
     let server = ModelServer::start(vec![reply("all at once")]);
     let folder = tempfile::tempdir().unwrap();
     let setup = Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };

@@ -1,4 +1,4 @@
-//! Nodes that ask models, of a real server on this machine.
+//! Nodes that call models, on a real server on this machine.
 
 use host::runs::Direct;
 use std::collections::BTreeMap;
@@ -22,19 +22,19 @@ use super::served::Request;
 use super::{Host, Setup, begin, caller, kinds, snapshot, to_the_end, workflow};
 
 const KEY: &str = "a-key-that-nobody-may-see";
-/// A secret that prompts may hold.
+/// A secret for prompts.
 pub(super) const CANARY: &str = "a-word-that-only-the-model-may-read";
 
 pub(super) fn executors(folder: &Path, base: Option<&str>) -> Executors {
     executors_on(Wire::OpenAi, folder, base)
 }
 
-/// The same for a provider that speaks so.
+/// Like `executors`, for a provider with this protocol.
 pub(super) fn executors_on(wire: Wire, folder: &Path, base: Option<&str>) -> Executors {
     executors_of(wire, Kinds::only([]), folder, base)
 }
 
-/// The same with these kinds of envelopes.
+/// Like `executors`, with these kinds of envelopes.
 pub(super) fn executors_taking(kinds: Kinds, folder: &Path, base: &str) -> Executors {
     executors_of(Wire::OpenAi, kinds, folder, Some(base))
 }
@@ -122,7 +122,7 @@ async fn a_model_that_is_asked_when_its_run_is_paused_is_asked_once_and_heard_wh
     use flow::engine::DrainPolicy::Immediate;
     let folder = tempfile::tempdir().unwrap();
     let by = caller("acme");
-    // The answer comes before the run goes on, or after it, or at the same moment.
+    // The reply arrives before the run is resumed, after it, or at the same time.
     for round in 0..6 {
         let server = ModelServer::held(vec![reply("{\"valid\": true}")]);
         let setup =
@@ -136,7 +136,7 @@ async fn a_model_that_is_asked_when_its_run_is_paused_is_asked_once_and_heard_wh
             server.let_go();
         }
         if round % 3 == 1 {
-            // What came of it is kept before anybody asks for it again.
+            // The result is recorded before it is requested again.
             let genesis = host.store.run(None, &run_id).unwrap().unwrap().genesis;
             let genesis = serde_json::from_slice(&genesis).unwrap();
             let id = logical_invocation_id(&genesis, &NodeId::new("ask"), 0, "core.ai.structuredOutput");
@@ -157,9 +157,9 @@ async fn a_model_that_is_asked_when_its_run_is_paused_is_asked_once_and_heard_wh
     }
 }
 
-/// Finding 6 of the current suite: the answer of a model is recorded before the pause that waits for it.
+/// Finding 6 of the current suite: the reply of a model is recorded before the pause that waits for it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_is_asked_when_its_run_is_to_be_paused_is_heard_before_the_pause() {
+async fn a_model_call_of_a_run_that_is_about_to_be_paused_is_recorded_before_the_pause() {
     use flow::engine::DrainPolicy::DrainCurrentNode;
     let folder = tempfile::tempdir().unwrap();
     let by = caller("acme");
@@ -186,7 +186,7 @@ async fn a_model_that_is_asked_when_its_run_is_to_be_paused_is_heard_before_the_
 }
 
 #[tokio::test]
-async fn replies_that_do_not_fit_end_as_the_protocol_says() {
+async fn invalid_replies_end_as_the_protocol_says() {
     let cut = json!({"content": "{\"valid\":", "stopReason": "max_tokens"});
     let cases = [
         (
@@ -243,7 +243,7 @@ async fn replies_that_do_not_fit_end_as_the_protocol_says() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_no_model_understands_is_refused_when_it_is_registered() {
+async fn an_invalid_configuration_of_a_model_node_is_refused_at_registration() {
     let folder = tempfile::tempdir().unwrap();
     let host =
         Host::with(Setup { executors: Some(executors(folder.path(), None)), ..Setup::default() }).await;

@@ -1,4 +1,4 @@
-//! What modules of packs read and write, and what is left of it when they fail, wait, or are forked.
+//! The reads and writes of modules, and what remains of them when modules fail, wait, or are forked.
 
 mod packed;
 mod script;
@@ -20,7 +20,7 @@ use crate::runs::requests::new_fork;
 
 const TYPE: &str = "vendor.acme.scripted.run";
 
-/// Never the same moment twice.
+/// A clock that never returns the same time twice.
 struct Steps(AtomicU64);
 
 impl Clock for Steps {
@@ -29,7 +29,7 @@ impl Clock for Steps {
     }
 }
 
-/// A host with one workflow, `scripted`, whose node `m` does what the script says.
+/// A host with one workflow, `scripted`, whose node `m` executes the script.
 async fn host(script: Script, channels: &Value) -> Host {
     limited(script, channels, Limits { wall_clock: Duration::from_secs(300), ..Limits::DEFAULT }).await
 }
@@ -44,7 +44,7 @@ async fn limited(script: Script, channels: &Value, limits: Limits) -> Host {
     host
 }
 
-/// What was written to channels, in order.
+/// The channel writes, in order.
 fn written(log: &[Value]) -> Vec<(&str, &Value)> {
     let writes = log.iter().filter(|event| event["type"] == "channel.written");
     writes.map(|event| (event["payload"]["channel"].as_str().unwrap(), &event["payload"]["value"])).collect()
@@ -107,7 +107,7 @@ async fn a_module_reads_what_was_there_and_its_own_writes_which_are_recorded_in_
     let shown = &snapshot(&host.runs, &caller("acme"), &run_id)["channels"];
     assert_eq!(*shown, json!({"log": ["a", "b", "c"], "total": 5}));
 
-    // A replay repeats the writes and runs no module.
+    // A replay repeats the writes without running a module.
     let made = host.runs.counts().activities;
     let repeated = to_the_end(&host.runs, &fork(&host, &run_id, "replay", 0).await).await;
     assert_eq!(written(&repeated), writes);
@@ -127,7 +127,7 @@ async fn a_write_that_a_channel_does_not_take_has_the_status_that_says_why() {
         "typed": {"reducer": "replace", "schema": {"type": "string"}},
         "small": {"reducer": "merge", "maxSize": 1},
     });
-    // Channel, value, status, whether it was written, and what is read afterwards.
+    // Channel, value, status, whether it was written, and the value that is read afterwards.
     let rows = [
         ("undeclared", "1", 1, Value::Null),
         ("private", "1", 1, Value::Null),
@@ -147,7 +147,7 @@ async fn a_write_that_a_channel_does_not_take_has_the_status_that_says_why() {
         script =
             script.write(channel, value, &format!("status{place}")).read(channel, &format!("read{place}"));
     }
-    // Variables that are channels are none.
+    // A variable with the name of a channel cannot be set.
     script = script.set("mine", "2", "set").get("unread", "got").get("total", "unset");
     let host = host(script, &channels).await;
     let run_id = begin(&host.runs, "scripted").await;
@@ -218,7 +218,7 @@ async fn what_a_module_wrote_before_it_waited_is_recorded_when_it_waits_and_neve
     assert_eq!((&found["between"], &found["after"]), (&json!([1]), &json!([1, 2])));
 }
 
-/// Looks at the clock and draws a number before and after it asks, and tells all of it at the end.
+/// Reads the clock and draws a number before and after its question, and reports all of it at the end.
 fn looks_twice() -> Script {
     Script::default().look().ask().tell("time1", "drawn1").look().tell("time2", "drawn2")
 }
@@ -230,7 +230,7 @@ async fn a_branch_of_a_module_that_waits_finds_what_its_source_found_before() {
     let from = until_it_asks(&host, &run_id).await + 1;
     let child = fork(&host, &run_id, "branch", from).await;
     let grandchild = fork(&host, &child, "branch", from).await;
-    // Another run knows what other numbers there could have been.
+    // Another run shows that the numbers could have been different.
     let other = begin(&host.runs, "scripted").await;
     until_it_asks(&host, &other).await;
     answer(&host, &other).await;
@@ -277,7 +277,7 @@ async fn a_branch_from_before_a_module_is_a_run_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_module_is_told_who_calls_it_for_whom() {
+async fn a_module_gets_the_context_of_its_call() {
     let host = host(Script::default().request("request"), &json!({})).await;
     let by = caller("acme");
     let request = json!({"workflowId": "scripted", "configurable": {"acme.x": 1}});
@@ -296,7 +296,7 @@ async fn a_module_is_told_who_calls_it_for_whom() {
 }
 
 #[tokio::test]
-async fn a_module_that_meets_a_limit_is_ended_and_the_breach_is_told_before_the_run_fails() {
+async fn a_module_that_exceeds_a_limit_is_stopped_and_the_breach_is_recorded_before_the_run_fails() {
     let cases = [
         (Limits { wall_clock: Duration::from_millis(20), ..Limits::DEFAULT }, "wasm-execution-time", 20),
         (Limits { fuel: Some(10_000), ..Limits::DEFAULT }, "wasm-fuel", 10_000),

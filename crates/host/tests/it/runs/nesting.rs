@@ -14,7 +14,7 @@ use super::{
 };
 use crate::runs::requests::{new_run, recorded};
 
-/// A workflow whose nodes each run another, all at once.
+/// A workflow whose nodes each start another workflow, in parallel.
 fn calling(id: &str, children: &[&str]) -> Value {
     let nodes = children.iter().enumerate().map(|(place, child)| {
         json!([format!("n{place}"), "core.subWorkflow", {"workflowId": child, "onChildFailure": "absorb"}])
@@ -22,7 +22,7 @@ fn calling(id: &str, children: &[&str]) -> Value {
     workflow(id, &nodes.collect(), &json!([]), &json!([]))
 }
 
-/// What a run waits for, looked at again whenever its feed says that it is worth it.
+/// What a run waits for, checked again after each notification of its feed.
 async fn waiting(runs: &Runs, run_id: &RunId) -> Vec<Waiting> {
     let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).unwrap().with_below();
     while following.stored().unwrap().is_some() {}
@@ -35,7 +35,7 @@ async fn waiting(runs: &Runs, run_id: &RunId) -> Vec<Waiting> {
     }
 }
 
-/// The child that a node of a run has started, once it is there.
+/// The child run of a node, as soon as it exists.
 async fn child_of(host: &Host, run_id: &RunId, node: &str) -> RunId {
     loop {
         for child in host.store.children(run_id).unwrap() {
@@ -63,7 +63,7 @@ async fn a_run_waits_for_people_when_all_that_it_waits_for_below_does() {
     assert_eq!(waiting(&host.runs, &deep).await[0].run_id, deep, "one that waits itself");
     assert_eq!(waiting(&host.runs, &near).await[0].run_id, near);
     assert_eq!(host.runs.waiting(&by, &run_id).await.unwrap(), [], "one of them works");
-    // The end of the one that works changes neither the run that is looked at nor the ones that wait.
+    // The end of the active child changes neither the parent nor the waiting children.
     let (looked, ()) = tokio::join!(waiting(&host.runs, &run_id), async {
         host.runs.cancel(&by, &slow, None, Direct).await.unwrap();
     });
@@ -99,7 +99,7 @@ async fn a_run_that_asks_beside_a_child_that_does_is_among_those_that_wait() {
     assert_eq!(found, [(run_id.as_str(), "waiting-approval"), (child.as_str(), "waiting-approval")]);
 }
 
-/// Watches a run until it stands like that.
+/// Watches a run until it has that status.
 pub(super) async fn until_status(runs: &Runs, run_id: &RunId, wanted: &str) {
     let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).unwrap();
     while status(runs, run_id) != wanted {
@@ -109,9 +109,9 @@ pub(super) async fn until_status(runs: &Runs, run_id: &RunId, wanted: &str) {
     }
 }
 
-/// Finding 3 of the current suite: a parent looked busy while its child waited, also to those who list by status, and after a restart.
+/// Finding 3 of the current suite: a parent was shown as running while its child waited, also in lists by status and after a restart.
 #[tokio::test]
-async fn a_parent_stands_as_the_child_that_it_waits_for() {
+async fn a_parent_has_the_status_of_the_child_that_it_waits_for() {
     let host = Host::start().await;
     let by = caller("acme");
     for (id, child) in [("inner", "gated"), ("outer", "inner")] {
@@ -130,7 +130,7 @@ async fn a_parent_stands_as_the_child_that_it_waits_for() {
             .collect::<Vec<_>>()
     };
     assert_eq!(listed(&host.runs), ["gated", "inner", "outer"]);
-    // A host that was stopped finds it as it was, and goes on with the answer.
+    // A restarted host finds the same status, and continues with the answer.
     let events = events(&host.runs, "acme", &run_id).len();
     host.runs.drain().await;
     let (runs, _store) = open(host.folder.path(), Setup::default());
@@ -181,7 +181,7 @@ async fn a_child_that_an_event_names_can_be_read_and_cancelled() {
 async fn more_runs_than_are_looked_through_count_as_under_way() {
     let host = Host::start().await;
     let by = caller("acme");
-    // With their parent.
+    // Including their parent.
     for (id, count) in [("some", MAX_FAMILY - 1), ("many", MAX_FAMILY)] {
         host.runs.register(&by, &calling(id, &vec!["gated"; count])).await.unwrap();
         let run_id = begin(&host.runs, id).await;
@@ -197,7 +197,7 @@ async fn more_runs_than_are_looked_through_count_as_under_way() {
 }
 
 #[tokio::test]
-async fn what_a_run_was_given_by_somebody_untrusted_its_children_are_not_to_trust() {
+async fn the_children_of_an_untrusted_run_are_untrusted() {
     let host = Host::start().await;
     let by = caller("acme");
     for (id, child) in [("inner", "gated"), ("outer", "inner")] {
@@ -216,7 +216,7 @@ async fn what_a_run_was_given_by_somebody_untrusted_its_children_are_not_to_trus
 }
 
 #[tokio::test]
-async fn a_workflow_that_starts_itself_comes_to_an_end() {
+async fn a_workflow_that_starts_itself_reaches_a_limit() {
     let host = Host::start().await;
     let selfish = json!({
         "id": "selfish", "name": "Selfish", "version": "1",
@@ -234,7 +234,7 @@ async fn a_workflow_that_starts_itself_comes_to_an_end() {
     assert_eq!(runs.len(), 33, "the first, and one for each level");
 }
 
-/// A store of many machines can keep a run with its recorded reply and its children: the shard follows from tenant and key.
+/// A distributed store can keep a run with its recorded reply and its children: the shard is derived from tenant and key.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_its_key_and_its_children_are_in_one_shard() {
     let host = Host::start().await;

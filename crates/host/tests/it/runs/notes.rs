@@ -1,4 +1,4 @@
-//! What is asked beside the runs themselves: many ended at once, notes, bundles.
+//! Operations on runs: bulk cancellation, annotations, bundles.
 
 use flow::id::RunId;
 use flow::run::RunStatus;

@@ -1,4 +1,4 @@
-//! What plugins may do to the artifacts of runs, and which plugins there are.
+//! The access of plugins to artifacts of runs, and the available plugins.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ fn port(host: &Host, tenant: &str, only: Option<String>) -> RunArtifacts {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_who_saw_the_same_one_writes_and_the_others_are_told() {
+async fn one_of_many_concurrent_writers_wins_and_the_others_get_a_conflict() {
     let host = Host::start().await;
     let (run_id, artifact_id) = artifact(&host).await;
     let id = name(&run_id, &artifact_id);
@@ -80,7 +80,7 @@ async fn of_many_who_saw_the_same_one_writes_and_the_others_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_tenant_and_another_page_find_nothing_and_rights_are_those_of_the_viewer() {
+async fn other_tenants_and_other_pages_find_nothing_and_permissions_are_those_of_the_viewer() {
     let host = Host::start().await;
     let (run_id, artifact_id) = artifact(&host).await;
     let id = name(&run_id, &artifact_id);
@@ -109,7 +109,7 @@ async fn another_tenant_and_another_page_find_nothing_and_rights_are_those_of_th
     assert_eq!(port(&host, "acme", None).read(&id).await.unwrap().version, version, "nothing was written");
 }
 
-/// Installs a pack of one plugin, signed or not, with a digest that was announced for it.
+/// Installs a pack of one plugin, signed or not, with an expected digest.
 fn install(root: &std::path::Path, version: &str, plugin: &Value, document: &[u8], is_signed: bool) {
     let archive = archive(version, plugin, document, is_signed);
     install_as(root, &archive, Some(Integrity::of(&archive)), is_signed);
@@ -158,7 +158,7 @@ fn install_as(root: &std::path::Path, archive: &[u8], expected: Option<Integrity
 }
 
 #[test]
-fn a_plugin_is_handed_out_only_while_it_is_what_somebody_trusted_signed() {
+fn a_plugin_is_served_only_while_it_equals_what_a_trusted_key_signed() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = json!({"pluginId": "editor", "surface": "artifact-viewer", "entry": "index.html", "hostApi": ["artifact.read"]});
     let plugins =
@@ -185,12 +185,12 @@ fn a_plugin_is_handed_out_only_while_it_is_what_somebody_trusted_signed() {
     ] {
         assert!(plugins.document(path).is_none(), "{path}");
     }
-    // Somebody writes to the disk: nothing of the pack is handed out any more.
+    // After a change on the disk, no file of the pack is served any more.
     std::fs::write(folder.path().join("vendor.acme.x/1.0.0/secret.txt"), "changed").unwrap();
     assert!(plugins.document("/vendor.acme.x/1.0.0/index.html").is_none());
     assert!(plugins.find("vendor.acme.x", "editor").is_none());
     assert!(plugins.packs().1[0].problem.as_ref().unwrap().contains("not what was installed"));
-    // A later version that nobody signed is not loaded, and neither is the one before it.
+    // A later version that is not signed is not loaded, and the previous one is not used either.
     install(folder.path(), "1.1.0", &plugin, b"<p>two", false);
     assert!(plugins.packs().1[0].problem.as_ref().unwrap().contains("not signed"));
     let large = vec![b' '; host::plugins::MAX_ENTRY_BYTES + 1];
@@ -202,7 +202,7 @@ fn a_plugin_is_handed_out_only_while_it_is_what_somebody_trusted_signed() {
     assert!(plugins.packs().1[0].problem.is_some());
     install(folder.path(), "1.4.0", &plugin, b"<p>good", true);
     assert_eq!(plugins.document("/vendor.acme.x/1.4.0/index.html").unwrap().bytes, b"<p>good");
-    // A version whose record is damaged is not replaced by the one before it either.
+    // A version with a damaged record is not replaced by the previous one either.
     install(folder.path(), "1.5.0", &plugin, b"<p>later", true);
     std::fs::write(folder.path().join("vendor.acme.x/1.5.0/.interlock/installed.json"), "{").unwrap();
     assert!(plugins.find("vendor.acme.x", "editor").is_none());
@@ -213,7 +213,7 @@ fn a_plugin_is_handed_out_only_while_it_is_what_somebody_trusted_signed() {
 }
 
 #[test]
-fn a_signature_of_the_manifest_does_not_vouch_for_another_document() {
+fn a_signature_of_the_manifest_does_not_cover_other_documents() {
     let folder = tempfile::tempdir().unwrap();
     let plugin =
         json!({"pluginId": "editor", "surface": "artifact-viewer", "entry": "index.html", "hostApi": []});
@@ -221,7 +221,7 @@ fn a_signature_of_the_manifest_does_not_vouch_for_another_document() {
         Plugins::open(folder.path(), Some("http://127.0.0.1:7718".into()), "http://127.0.0.1:7717").unwrap();
     let (good, swapped) =
         (archive("1.0.0", &plugin, b"<p>good", true), archive("1.0.0", &plugin, b"<p>evil", true));
-    // The manifest and its signature are the same; only the document is another, and only the digest of the archive can tell.
+    // The manifest and its signature are the same. Only the digest of the archive shows that the document is different.
     let address = "/vendor.acme.x/1.0.0/index.html";
     install_as(folder.path(), &swapped, None, true);
     assert!(plugins.document(address).is_none());

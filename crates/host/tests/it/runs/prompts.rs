@@ -1,4 +1,4 @@
-//! Prompts that installed packs bring.
+//! Prompts of installed packs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn prompt(version: &str, text: &str) -> Value {
 }
 
 #[test]
-fn the_highest_version_of_a_pack_brings_its_prompts_under_its_name() {
+fn the_prompts_of_the_highest_version_are_found_under_the_name_of_their_pack() {
     let folder = tempfile::tempdir().unwrap();
     install(folder.path(), "1.0.0", &prompt("1.0.0", "Be kind."));
     install(folder.path(), "1.10.0", &prompt("1.2.0", "Be {{tone}}."));

@@ -1,4 +1,4 @@
-//! A server that pretends to be a provider of models.
+//! A mock model provider over HTTP.
 //!
 //! ```ignore
 //! let server = ModelServer::start(vec![wants(&[("tool", json!({}))]), reply("done")]);
@@ -6,7 +6,7 @@
 //! assert_eq!(server.requests()[1].body["messages"][0]["content"], "…");
 //! ```
 //!
-//! It answers chat completions and Messages, by the path that it is asked at.
+//! It supports chat completions and Messages, selected by the path of the request.
 
 mod wire;
 
@@ -22,17 +22,17 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use self::wire::Wire;
 use super::served::{self, Request};
 
-/// One answer.
+/// One reply.
 #[derive(Clone)]
 pub(super) struct Reply(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    /// All at once, even where it is asked for piece by piece: what is said, or which tools are wanted.
+    /// Complete, even if streaming is requested: text, or tool calls.
     Whole(String, Vec<(String, Value)>),
-    /// These pieces, with pauses between them.
+    /// These chunks, with pauses between them.
     Pieces(Vec<String>),
-    /// What the test says, when it says it.
+    /// What the test sends, when it sends it.
     Live(Arc<Mutex<Option<UnboundedReceiver<Piece>>>>),
 }
 
@@ -42,29 +42,29 @@ enum Piece {
     BreakOff,
 }
 
-/// Says this, all at once.
+/// A complete text.
 pub(super) fn reply(text: &str) -> Reply {
     Reply(Kind::Whole(text.to_owned(), Vec::new()))
 }
 
-/// Wants tools to be called. Arguments that are text are sent as they are, so that they may be no JSON.
+/// Tool calls. Arguments that are text are sent unchanged, so that they can be invalid JSON.
 pub(super) fn wants(calls: &[(&str, Value)]) -> Reply {
     let calls = calls.iter().map(|(name, arguments)| ((*name).to_owned(), arguments.clone()));
     Reply(Kind::Whole(String::new(), calls.collect()))
 }
 
-/// Says this piece by piece.
+/// A text in chunks.
 pub(super) fn pieces(pieces: &[&str]) -> Reply {
     Reply(Kind::Pieces(pieces.iter().map(|piece| (*piece).to_owned()).collect()))
 }
 
-/// Says what the speaker says, as soon as it does. It is for one question.
+/// The chunks of the speaker, as soon as it sends them. For one request.
 pub(super) fn spoken_by_the_test() -> (Speaker, Reply) {
     let (sender, receiver) = unbounded_channel();
     (Speaker(sender), Reply(Kind::Live(Arc::new(Mutex::new(Some(receiver))))))
 }
 
-/// Says the pieces of a reply, which ends well when this is dropped.
+/// Sends the chunks of a reply, which ends normally when this is dropped.
 pub(super) struct Speaker(UnboundedSender<Piece>);
 
 impl Speaker {
@@ -72,26 +72,26 @@ impl Speaker {
         self.0.send(Piece::Text(text.to_owned())).unwrap();
     }
 
-    /// The answer breaks off.
+    /// Interrupts the reply.
     pub(super) fn break_off(self) {
         self.0.send(Piece::BreakOff).unwrap();
     }
 
-    /// The server says that it cannot go on.
+    /// Sends an error in the middle of the reply.
     pub(super) fn fail(self) {
         self.0.send(Piece::Fail).unwrap();
     }
 }
 
-/// Answers these, in order, the last of them for ever, and remembers what it was asked.
+/// Sends these replies in order, the last one permanently, and records the requests.
 pub(super) struct ModelServer {
-    /// Where a host finds it.
+    /// Its base URL.
     pub(super) base: String,
     requests: Arc<Mutex<Vec<Request>>>,
     door: Arc<Door>,
 }
 
-/// Where questions arrive, and how many answers may go out.
+/// Where requests arrive, and how many replies may be sent.
 struct Door {
     arrived: Semaphore,
     through: Semaphore,
@@ -102,7 +102,7 @@ impl ModelServer {
         Self::behind(Semaphore::MAX_PERMITS, replies)
     }
 
-    /// The same, where every answer waits until it is [let go](Self::let_go).
+    /// Like `start`, but every reply waits for [`Self::let_go`].
     pub(super) fn held(replies: Vec<Reply>) -> Self {
         Self::behind(0, replies)
     }
@@ -124,22 +124,22 @@ impl ModelServer {
         Self { base: format!("http://{address}/v1"), requests, door }
     }
 
-    /// What it was asked, in order.
+    /// The received requests, in order.
     pub(super) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 
-    /// How often it was asked.
+    /// The number of received requests.
     pub(super) fn count(&self) -> usize {
         self.requests.lock().unwrap().len()
     }
 
-    /// Waits until one more question has come.
+    /// Waits for another request.
     pub(super) async fn asked(&self) {
         self.door.arrived.acquire().await.unwrap().forget();
     }
 
-    /// Lets one answer go that is held.
+    /// Releases one held reply.
     pub(super) fn let_go(&self) {
         self.door.through.add_permits(1);
     }
@@ -172,7 +172,7 @@ async fn answer(reply: &Reply, request: &Request, mut stream: TcpStream) {
     }
 }
 
-/// An answer that goes out piece by piece.
+/// A streamed reply.
 struct Spoken(TcpStream);
 
 impl Spoken {
@@ -184,7 +184,7 @@ impl Spoken {
         spoken
     }
 
-    /// Whoever asked may be gone.
+    /// The client may be gone.
     async fn write(&mut self, text: &str) {
         let _ = self.0.write_all(text.as_bytes()).await;
     }

@@ -1,4 +1,4 @@
-//! Many at once: one wins, and all agree on who.
+//! Concurrent operations: one wins, and all agree on which.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::runs::requests::{new_fork, new_run, recorded, written};
 
-/// Calls something ten times at once.
+/// Makes ten concurrent calls.
 async fn ten<T: Send + 'static, F: Future<Output = Result<T, Refusal>> + Send + 'static>(
     call: impl Fn(usize) -> F,
 ) -> Vec<Result<T, Refusal>> {
@@ -91,7 +91,7 @@ async fn an_answer_to_an_interrupt_that_is_over_does_not_reach_the_next_of_its_n
     assert_eq!(refused.code, ApiCode::InterruptAlreadyResolved);
     assert_eq!(open(), second, "what the node waits for is as it was");
     assert_eq!(events(&host.runs, "acme", &run_id), before);
-    // Nobody of another tenant finds it, whatever they name.
+    // Callers of another tenant do not find it, whatever they name.
     let theirs = host
         .runs
         .resolve_interrupt(&caller("other"), &run_id, &NodeId::new("ask"), &second.id, json!({}))
@@ -102,7 +102,7 @@ async fn an_answer_to_an_interrupt_that_is_over_does_not_reach_the_next_of_its_n
     assert_eq!(status(&host.runs, &run_id), "completed");
 }
 
-/// A run that waits for an event from outside, and the token for it.
+/// A run that waits for an external event, and the token for it.
 async fn expecting(host: &Host) -> (RunId, String) {
     let data = json!({"eventType": "shop.paid", "correlation": {"order": 7}});
     let nodes = json!([["wait", "core.interrupt", {"kind": "external-event", "data": data}]]);
@@ -113,7 +113,7 @@ async fn expecting(host: &Host) -> (RunId, String) {
     (run_id, token.as_str().unwrap().to_owned())
 }
 
-/// How often something was done, by the audit log.
+/// How often an action is in the audit log.
 fn audited(host: &Host, action: &str) -> usize {
     let entries = host.store.audit(&Tenant::new("acme"), 0, 1000, 1000).unwrap();
     let told = entries.iter().map(|entry| serde_json::from_slice::<Value>(&entry.entry).unwrap());
@@ -121,14 +121,14 @@ fn audited(host: &Host, action: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_who_deliver_the_same_event_are_all_told_that_it_arrived_and_it_arrives_once() {
+async fn ten_concurrent_deliveries_of_one_event_all_succeed_and_it_is_recorded_once() {
     let host = Host::start().await;
     for round in 1..=5 {
         let (run_id, token) = expecting(&host).await;
         let results = ten(|number| {
             let (runs, run_id, token) = (host.runs.clone(), run_id.clone(), token.clone());
             let event = json!({"order": 7, "paid": true});
-            // Half of them by the run, half by the token, and two with keys of their own.
+            // Half of them with the run, half with the token, and two with their own keys.
             let keyed = (number < 2)
                 .then(|| keyed(&caller("acme"), "resolve", &format!("{run_id}-{number}"), &event));
             async move {
@@ -171,7 +171,7 @@ async fn ten_who_deliver_the_same_event_are_all_told_that_it_arrived_and_it_arri
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_with_a_secret_in_it_is_known_again_though_the_log_has_it_without() {
+async fn a_repeated_event_with_a_secret_is_recognized_although_the_log_does_not_contain_the_secret() {
     struct One;
     impl Secrets for One {
         fn resolve(&self, _: &Tenant, _: &str) -> Result<SecretValue, SecretError> {
@@ -319,12 +319,12 @@ async fn a_fork_of_a_run_that_goes_on_is_the_beginning_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_who_goes_away_takes_no_effect_with_them() {
+async fn a_caller_who_disconnects_does_not_stop_the_effects() {
     let host = Host::start().await;
     let by = caller("acme");
     for polls in 1..6 {
-        // The creation of a run with a child is dropped after so many polls, as a server drops the request of a client that
-        // hung up. Whatever is there afterwards goes on by itself.
+        // The creation of a run with a child is dropped after a number of polls, like a server drops the request of a client that
+        // disconnected. The created runs continue.
         let request = json!({"workflowId": "patient"});
         let mut creation = Box::pin(host.runs.create(&by, new_run(&request), Creation::default(), Direct));
         for _ in 0..polls {
@@ -337,7 +337,7 @@ async fn a_caller_who_goes_away_takes_no_effect_with_them() {
         }
         drop(creation);
     }
-    // The writer takes commits in order: when this one is durable, so are those before it.
+    // The writer processes commits in order: when this one is durable, so are the earlier ones.
     let last = create(&host.runs, &by, &json!({"workflowId": "patient"})).await;
     to_the_end(&host.runs, &last).await;
     let listed = host.runs.list(&by, &flow::store::RunFilter::default(), 200).unwrap().0;

@@ -1,4 +1,4 @@
-//! Requests, told as JSON, and replies of a protocol of the tests' own.
+//! Requests as JSON, and replies in a protocol of these tests.
 
 use canon::time::Timestamp;
 use flow::id::{NodeId, WorkflowId};
@@ -70,7 +70,7 @@ pub(crate) fn new_note(request: &Value) -> NewAnnotation {
     }
 }
 
-/// What the tests' own protocol says of a result.
+/// The reply for a result in the protocol of these tests.
 pub(crate) trait Told {
     fn told(self) -> Value;
 }
@@ -143,7 +143,7 @@ fn write<T: Told>(result: T) -> StoredReply {
     StoredReply { status: 200, body: result.told().to_string().into_bytes().into(), replayed: false }
 }
 
-/// Writes replies, and records them where there is a key.
+/// Writes replies, and records them if there is a key.
 pub(crate) fn written<T: Told>(keyed: Option<&Keyed>) -> Written<'_, fn(T) -> StoredReply> {
     Written { keyed, write }
 }

@@ -1,4 +1,4 @@
-//! The process ends, at any moment; another one goes on.
+//! The process ends at any time, and another one continues.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use super::{
 };
 use crate::runs::requests::new_run;
 
-/// Drops everything that a process has in memory, and opens the same folder again.
+/// Drops everything in memory, and opens the same folder again.
 async fn restarted(host: Host) -> Host {
     let Host { runs, store, folder } = host;
     drop((runs, store));
-    // Tasks of the first host may still hold it for a moment; SQLite takes a second connection meanwhile.
+    // Tasks of the first host may still hold it for a moment; SQLite allows a second connection meanwhile.
     let (runs, store) = open(folder.path(), Setup::default());
     runs.recover().await.unwrap();
     keep_time(&runs);
     Host { runs, store, folder }
 }
 
-/// A host whose tasks are gone with it: each has a runtime of its own, as a process has.
+/// Runs a host in its own runtime, so that its tasks end with it, like with a process.
 fn in_a_process<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let result = runtime.block_on(work);
@@ -35,7 +35,7 @@ fn in_a_process<T>(work: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn what_waits_for_a_person_waits_on_and_says_nothing_about_the_stop() {
+fn a_run_that_waits_for_a_person_keeps_waiting_and_does_not_record_the_restart() {
     let (host, run_id) = in_a_process(async {
         let host = Host::start().await;
         let run_id = begin(&host.runs, "gated").await;
@@ -88,7 +88,7 @@ fn a_parent_and_its_child_find_each_other_again() {
         let children = host.store.children(&run_id).unwrap();
         let child = match children.first() {
             Some(child) => child.clone(),
-            // The first process ended before it started the child: the second one did, under the same id.
+            // The first process ended before it started the child. The second one started it with the same id.
             None => until_child(&host, &run_id).await,
         };
         until(&host.runs, &child, |event| event.kind == EventKind::InterruptRequested).await.unwrap();
@@ -111,7 +111,7 @@ pub(super) async fn until_child(host: &Host, run_id: &RunId) -> RunId {
     }
 }
 
-/// Commits past the service: what a process that died between two commits leaves behind.
+/// Commits directly to the store: the data of a process that died between two commits.
 fn commit(store: &SqliteRuns, changes: Vec<Change>) {
     let (sender, receiver) = std::sync::mpsc::channel();
     store.commit(Commit { changes }, Box::new(move |result| sender.send(result).unwrap()));
@@ -124,7 +124,7 @@ fn a_child_whose_parent_was_cancelled_before_the_stop_is_cancelled_after_it() {
         let host = Host::start().await;
         let run_id = begin(&host.runs, "parent").await;
         let child = until_child(&host, &run_id).await;
-        // The parent's end is durable, and the process dies before the child hears of it.
+        // The end of the parent is durable, and the process dies before the child is cancelled.
         let row = host.store.run(None, &run_id).unwrap().unwrap();
         let event = json!({
             "eventId": format!("evt_{run_id}_{}", row.next_sequence), "runId": run_id, "type": "run.cancelled",
@@ -155,7 +155,7 @@ fn a_child_whose_parent_was_cancelled_before_the_stop_is_cancelled_after_it() {
 }
 
 #[test]
-fn recovering_twice_changes_nothing_for_those_who_wait() {
+fn recovering_twice_changes_nothing_for_waiting_runs() {
     in_a_process(async {
         let host = Host::start().await;
         let run_id = begin(&host.runs, "gated").await;
@@ -167,7 +167,7 @@ fn recovering_twice_changes_nothing_for_those_who_wait() {
 }
 
 #[test]
-fn every_log_folds_to_the_snapshot_that_is_kept_beside_it() {
+fn every_log_folds_to_its_stored_snapshot() {
     in_a_process(async {
         let host = Host::start().await;
         for workflow_id in ["echo", "chain", "gated", "short", "fails", "patient"] {
@@ -192,7 +192,7 @@ fn every_log_folds_to_the_snapshot_that_is_kept_beside_it() {
 }
 
 #[test]
-fn a_host_that_is_drained_takes_no_more_and_its_clock_ends() {
+fn a_drained_host_accepts_no_requests_and_its_clock_ends() {
     in_a_process(async {
         let host = Host::start().await;
         begin(&host.runs, "gated").await;
@@ -227,7 +227,7 @@ fn time_that_stands_still_fires_nothing_and_time_that_moved_fires_what_is_due() 
         assert_eq!(due.at.0, 1_000_000 + 600_000);
         assert_eq!(status(&host.runs, &run_id), "running");
         clock.advance(600_000);
-        // Whatever sets a timer makes the clock look again.
+        // Setting a timer makes the clock check again.
         begin(&host.runs, "slow").await;
         to_the_end(&host.runs, &run_id).await;
         assert_eq!(status(&host.runs, &run_id), "completed");

@@ -1,4 +1,4 @@
-//! What is kept, and for how long.
+//! Retention: what is stored, and for how long.
 
 use host::runs::Direct;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn is_there(runs: &Runs, run_id: &RunId) -> bool {
 }
 
 #[tokio::test]
-async fn runs_are_kept_for_good_unless_somebody_says_otherwise() {
+async fn runs_are_kept_permanently_by_default() {
     let (host, clock) = host().await;
     let run_id = begin(&host.runs, "chain").await;
     clock.advance(10_000 * DAY);
@@ -42,7 +42,7 @@ async fn runs_are_kept_for_good_unless_somebody_says_otherwise() {
 }
 
 #[tokio::test]
-async fn a_run_goes_with_everything_of_it_once_its_time_is_over() {
+async fn an_expired_run_is_deleted_with_all_its_data() {
     let (host, clock) = host().await;
     let by = caller("acme");
     let request = json!({"workflowId": "chain", "tags": ["old"]});
@@ -73,7 +73,7 @@ async fn a_run_goes_with_everything_of_it_once_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn what_is_under_way_stays_with_all_that_it_started_and_that_started_it() {
+async fn an_active_run_is_kept_with_its_ancestors_and_descendants() {
     let (host, clock) = host().await;
     // The parent waits for a child, which waits for a person.
     let parent = begin(&host.runs, "parent").await;
@@ -94,7 +94,7 @@ async fn what_is_under_way_stays_with_all_that_it_started_and_that_started_it() 
 }
 
 #[tokio::test]
-async fn the_source_of_a_fork_stays_while_the_fork_is_under_way() {
+async fn the_source_of_a_fork_is_kept_while_the_fork_is_active() {
     let (host, clock) = host().await;
     let by = caller("acme");
     let source = begin(&host.runs, "gated").await;
@@ -111,7 +111,7 @@ async fn the_source_of_a_fork_stays_while_the_fork_is_under_way() {
 }
 
 #[tokio::test]
-async fn answers_are_given_again_for_a_day_and_then_forgotten() {
+async fn recorded_replies_are_kept_for_a_day() {
     let (host, clock) = host().await;
     let by = caller("acme");
     let request = json!({"workflowId": "chain"});
@@ -125,7 +125,7 @@ async fn answers_are_given_again_for_a_day_and_then_forgotten() {
     let again = host.runs.create(&by, new_run(&request), Creation::default(), recorded(&key)).await.unwrap();
     assert!(again.replayed);
     clock.advance(1);
-    // Whoever asks for less than a day gets a day.
+    // One day is the minimum.
     let hasty = Retention { answers: Duration::from_secs(1), ..Retention::default() };
     assert!(hasty.answers < MIN_ANSWERS && host.runs.sweep(hasty).await.unwrap().answers);
     let anew = host.runs.create(&by, new_run(&request), Creation::default(), recorded(&key)).await.unwrap();

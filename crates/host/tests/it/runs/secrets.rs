@@ -1,4 +1,4 @@
-//! Secrets by reference: used, and seen nowhere.
+//! References to secrets: they are used, and never shown.
 
 use host::runs::Direct;
 use host::runs::annotations::Signal;
@@ -21,13 +21,13 @@ pub(super) async fn host() -> Host {
     let reference = SecretReference::parse(&format!("file:{}", path.display())).unwrap();
     let secrets = ConfiguredSecrets::new([(Tenant::new("acme"), "canary".into(), reference)]);
     let host = Host::with(Setup { secrets: Arc::new(secrets), ..Setup::default() }).await;
-    // Read when the host was made, and again when a node asks.
+    // Read when the host is created, and again when a node requests it.
     std::mem::forget(folder);
     host
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_learns_the_digest_and_the_length_and_nobody_learns_more() {
+async fn a_node_gets_only_the_digest_and_the_length() {
     let host = host().await;
     let run_id = begin(&host.runs, "conformance-secret").await;
     let events = to_the_end(&host.runs, &run_id).await;
@@ -66,7 +66,7 @@ async fn a_host_without_secrets_says_that_it_has_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_value_that_comes_in_another_way_is_replaced_wherever_it_would_be_kept() {
+async fn a_known_secret_value_is_replaced_wherever_it_would_be_stored() {
     let host = host().await;
     let by = caller("acme");
     let request = json!({"workflowId": "echo", "inputs": {"payload": {"pasted": format!("x {VALUE} y")}}});

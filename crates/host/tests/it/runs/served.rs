@@ -1,4 +1,4 @@
-//! HTTP on this machine, for servers that pretend to be somebody else's.
+//! HTTP on this machine, for mock servers.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -8,16 +8,16 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{LocalSet, spawn_local};
 
-/// What somebody asked.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
-    /// The line of the request and its headers.
+    /// The request line and the headers.
     pub(super) head: String,
-    /// The document, or null.
+    /// The JSON body, or null.
     pub(super) body: Value,
 }
 
-/// Serves on a thread of its own, so that it outlives the runtime of whoever asks. A connection is for one request.
+/// Serves on its own thread, so that it outlives the runtime of its clients. A connection is for one request.
 pub(super) fn serve(answer: impl AsyncFn(Request, TcpStream) + Send + 'static) -> SocketAddr {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -40,7 +40,7 @@ pub(super) fn serve(answer: impl AsyncFn(Request, TcpStream) + Send + 'static) -
     receiver.recv().unwrap()
 }
 
-/// Writes an answer that is whole. Whoever asked may be gone.
+/// Writes a complete reply. The client may be gone.
 pub(super) async fn answer(stream: &mut TcpStream, document: &Value) {
     let text = document.to_string();
     let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n";

@@ -1,4 +1,4 @@
-//! The effects of one decision: made side by side, within bounds, and never before what a run has to end.
+//! The effects of one decision: executed concurrently, within limits, and never before the cancellations of a run.
 
 use flow::id::NodeId;
 use flow::store::RunStore as _;
@@ -15,7 +15,7 @@ fn call(id: &str) -> Value {
     json!([id, "core.ai.callPrompt", {}, {"messages": {"type": "static", "value": messages}}])
 }
 
-/// A workflow of calls that nothing connects.
+/// A workflow of independent calls.
 fn calls(id: &str, count: usize) -> Value {
     let nodes: Vec<_> = (0..count).map(|place| call(&format!("n{place}"))).collect();
     workflow(id, &json!(nodes), &json!([]), &json!([]))
@@ -31,17 +31,17 @@ async fn asking(server: &ModelServer, workflows: &[Value]) -> (Host, tempfile::T
     (host, folder)
 }
 
-/// The node that asked the n-th question.
+/// The node of the n-th request.
 fn asker(server: &ModelServer, place: usize) -> String {
     let body = server.requests()[place].body.to_string();
     let from = body.find("I am ").unwrap() + "I am ".len();
     body[from..].split('.').next().unwrap().to_owned()
 }
 
-/// Two calls of one decision were made one after the other (finding 2 of the review of the code): the second question came after
-/// the first answer. Here no answer goes out before both questions are there.
+/// Two calls of one decision were made sequentially (finding 2 of the code review): the second request was sent after the first reply. Here
+/// no reply is sent before both requests have arrived.
 #[tokio::test]
-async fn two_calls_that_nothing_connects_are_under_way_together() {
+async fn independent_calls_are_concurrent() {
     let server = ModelServer::held(vec![reply("yes")]);
     let (host, _folder) = asking(&server, &[calls("two", 2)]).await;
     let run_id = begin(&host.runs, "two").await;
@@ -54,7 +54,7 @@ async fn two_calls_that_nothing_connects_are_under_way_together() {
     assert_eq!(server.count(), 2, "each was asked once");
 }
 
-/// What calls come to is appended as it arrives, and the ids of what they did do not depend on that.
+/// Results of calls are appended as they arrive, and the ids of their effects do not depend on the order.
 #[tokio::test]
 async fn outcomes_are_appended_as_they_arrive() {
     let server = ModelServer::held(vec![reply("yes")]);
@@ -62,7 +62,7 @@ async fn outcomes_are_appended_as_they_arrive() {
     let run_id = begin(&host.runs, "two").await;
     server.asked().await;
     server.asked().await;
-    // The server answers in the order in which it was asked.
+    // The server replies in the order of the requests.
     for place in 0..2 {
         server.let_go();
         let node = asker(&server, place);
@@ -78,7 +78,7 @@ async fn outcomes_are_appended_as_they_arrive() {
     assert_eq!(completed, [asker(&server, 0), asker(&server, 1)]);
 }
 
-/// A model that does not answer kept the child and the other nodes of the same decision waiting.
+/// A model that did not reply delayed the child and the other nodes of the same decision.
 #[tokio::test]
 async fn a_child_and_other_nodes_do_not_wait_for_a_call() {
     let server = ModelServer::held(vec![reply("yes")]);
@@ -103,9 +103,9 @@ async fn a_child_and_other_nodes_do_not_wait_for_a_call() {
     assert_eq!(status(&host.runs, &run_id), "completed");
 }
 
-/// The end of a child waited for a call that the same decision asked for before it. Here the call is not even made: its run has failed.
+/// The cancellation of a child waited for a call that the same decision requested before it. Here the call is not made, because its run has failed.
 #[tokio::test]
-async fn a_child_ends_with_its_run_whatever_else_the_decision_asked_for() {
+async fn a_child_ends_with_its_run_whatever_else_the_decision_requested() {
     let server = ModelServer::held(vec![reply("yes")]);
     let next = |from: &str, to: &str| json!({"id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to});
     let doomed = workflow(
@@ -141,9 +141,9 @@ async fn a_child_ends_with_its_run_whatever_else_the_decision_asked_for() {
     assert_eq!(server.count(), 0);
 }
 
-/// A run has so many calls under way at once; the others wait, unclaimed, and are not made once the run is over.
+/// The number of concurrent calls of a run is limited. The others wait, unclaimed, and are not made after the run has ended.
 #[tokio::test]
-async fn a_run_has_so_many_calls_under_way_and_those_that_wait_end_with_it() {
+async fn the_concurrent_calls_of_a_run_are_limited_and_waiting_calls_end_with_it() {
     let server = ModelServer::held(vec![reply("yes")]);
     let (host, _folder) = asking(&server, &[calls("many", MAX_AT_WORK_FOR_A_RUN + 3), calls("two", 2)]).await;
     let run_id = begin(&host.runs, "many").await;
@@ -166,7 +166,7 @@ async fn a_run_has_so_many_calls_under_way_and_those_that_wait_end_with_it() {
     assert_eq!(kinds(&kept).last(), Some(&"run.cancelled"));
 }
 
-/// A run that is paused with two calls under way asks for both again, and each was made once.
+/// A run that is paused during two calls requests both again on resume, and each is made once.
 #[tokio::test]
 async fn calls_that_a_pause_meets_are_made_once() {
     let server = ModelServer::held(vec![reply("yes")]);

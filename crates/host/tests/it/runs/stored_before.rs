@@ -1,4 +1,4 @@
-//! Workflows that an earlier version registered, and that this one would refuse: they are read, run, and told about.
+//! Workflows that an earlier version registered and this one would refuse: they are read, run, and reported.
 
 use canon::digest::Digest;
 use canon::time::Timestamp;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Host, begin, to_the_end, workflow};
 
-/// Puts a document into the store as an earlier version did, without a look at it.
+/// Stores a document like an earlier version, without validating it.
 fn store_as_before(host: &Host, document: &Value) {
     let put = Change::PutDefinition {
         tenant: Tenant::new("acme"),
@@ -23,7 +23,7 @@ fn store_as_before(host: &Host, document: &Value) {
     receiver.recv().unwrap().unwrap();
 }
 
-/// Finding 2 of the current suite: what was registered with a trigger that never fires stays runnable, and the host can name it.
+/// Finding 2 of the current suite: a workflow with a trigger that never fires stays runnable, and the host can name it.
 #[tokio::test]
 async fn a_workflow_with_a_trigger_that_never_fires_runs_and_is_named() {
     let host = Host::start().await;
@@ -34,7 +34,7 @@ async fn a_workflow_with_a_trigger_that_never_fires_runs_and_is_named() {
         {"id": "hook", "type": "webhook", "enabled": true},
         {"id": "off", "type": "webhook", "enabled": false},
     ]);
-    // The words alone do not make a trigger.
+    // The text alone does not make a trigger.
     let mut only_words = workflow("words", &json!([["n", "core.noop", {}]]), &json!([]), &json!([]));
     only_words["metadata"] = json!({"tags": ["schedule", "webhook"]});
     for document in [&silent, &only_words] {
@@ -51,7 +51,7 @@ async fn a_workflow_with_a_trigger_that_never_fires_runs_and_is_named() {
     assert_eq!(events.last().unwrap()["type"], "run.completed");
 }
 
-/// Finding A1: an explicit port of another name was registered before, and is still read.
+/// Finding A1: an explicit port with an undeclared name was accepted before, and can still be read.
 #[tokio::test]
 async fn a_workflow_with_a_port_that_its_node_does_not_declare_is_read() {
     let host = Host::start().await;

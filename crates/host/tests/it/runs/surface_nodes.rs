@@ -1,4 +1,4 @@
-//! Every type of node that works on a surface, in real runs on embedded stores, told everything that it may be told.
+//! Every node type that uses a surface, in real runs on embedded stores, with all configuration members.
 
 use host::runs::Direct;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,10 +19,10 @@ use surfaces::{Surface, Surfaces};
 use super::{Host, Setup, begin, caller, keep_time, open, snapshot, to_the_end, workflow};
 
 const NOW: u64 = 1_700_000_000_000;
-/// Whatever is not told in advance.
+/// A value that is not known in advance.
 const ANY: &str = "ANY";
 
-/// What `serve` opens where the settings name no server.
+/// The surfaces of `serve` if the settings name no server.
 fn everything(folder: &Path) -> Surfaces {
     let folder = folder.join("surfaces");
     let mut surfaces = Surfaces::open(&surfaces::Options::new(&folder)).unwrap();
@@ -51,17 +51,17 @@ async fn host() -> (Host, Arc<ManualClock>, tempfile::TempDir) {
     (Host::with(setup).await, clock, folder)
 }
 
-/// One node: its id, its type without `core.`, its configuration, its inputs, and what it gives.
+/// One node: its id, its type without `core.`, its configuration, its inputs, and its expected outputs.
 type Step = (&'static str, &'static str, Value, Value, Value);
 
-/// Nodes that are run one after the other in one run, so many milliseconds after the run before.
+/// Nodes that are executed sequentially in one run, with a delay in milliseconds after the previous run.
 struct Scene {
     name: &'static str,
     after_ms: u64,
     steps: Vec<Step>,
 }
 
-/// An input that another node of the scene gives.
+/// An input from the output of another node of the scene.
 fn of(node: &str, output: &str) -> Value {
     json!({"from": [node, output]})
 }
@@ -82,7 +82,7 @@ fn document(name: &str, steps: &[Step]) -> Value {
     let edge = |pair: &[Step]| json!({"id": pair[1].0, "sourceNodeId": pair[0].0, "targetNodeId": pair[1].0});
     let edges: Vec<Value> = steps.windows(2).map(edge).collect();
     let mut document = workflow(name, &json!(nodes), &json!(edges), &json!([]));
-    // A group of consumers is for triggers: such a node is the node of one that does not listen.
+    // Only triggers can have a consumer group, so such a node belongs to a trigger that does not listen.
     for (id, _, config, ..) in steps {
         if config.get("consumerGroup").is_some() {
             let trigger = json!({"id": id, "type": "event", "nodeId": id, "enabled": false});
@@ -652,10 +652,10 @@ fn scenes() -> Vec<Scene> {
         .collect()
 }
 
-/// A node that has an `output`: its type, its configuration, its inputs, and what a person answers where it waits for one.
+/// A node with an `output`: its type, its configuration, its inputs, and the answer of a person if it waits for one.
 type Source = (&'static str, Value, Value, Option<Value>);
 
-/// Every kind of node that somebody would put in front of one that keeps something: gates, questions, variables, conditions.
+/// The kinds of nodes that typically precede a node that stores something: gates, questions, variables, conditions.
 fn sources() -> Vec<Source> {
     let named = || json!({"name": "v", "value": 1});
     let external = json!({"kind": "external-event", "data": {"eventType": "paid", "correlation": {}}});
@@ -680,7 +680,7 @@ fn sources() -> Vec<Source> {
     ]
 }
 
-/// Puts a node in front of every step, with plain edges.
+/// Adds a node before every step, with plain edges.
 fn behind(source: &Source, steps: &[Step], mut document: Value) -> Value {
     let (kind, config, inputs, _) = source;
     let node = json!({
@@ -696,7 +696,7 @@ fn behind(source: &Source, steps: &[Step], mut document: Value) -> Value {
     document
 }
 
-/// Plays every scene on stores of its own, behind such a node where there is one.
+/// Plays every scene on its own stores, after such a node if there is one.
 async fn play(source: Option<&Source>) {
     let (host, clock, _folder) = host().await;
     for Scene { name, after_ms, steps } in scenes() {
@@ -725,7 +725,7 @@ async fn play(source: Option<&Source>) {
 }
 
 #[tokio::test]
-async fn every_node_of_a_surface_gives_what_its_surface_answers() {
+async fn the_outputs_of_a_surface_node_are_the_result_of_its_surface() {
     play(None).await;
 }
 
@@ -737,9 +737,9 @@ async fn every_node_of_a_surface_may_follow_a_gate_a_variable_or_a_condition() {
     }
 }
 
-/// Finding A1: a port that a node does not declare is refused before anybody is asked anything.
+/// Finding A1: a port that a node does not declare is refused before a person is asked.
 #[tokio::test]
-async fn a_port_that_a_surface_does_not_declare_is_refused_when_it_is_registered() {
+async fn a_port_that_a_surface_does_not_declare_is_refused_at_registration() {
     let (host, _clock, _folder) = host().await;
     let document = |inputs: Value, edge: Value| {
         let nodes = json!([["gate", "core.approvalGate", {}], ["set", "core.storage.kv-set", {}, inputs]]);
@@ -768,7 +768,7 @@ async fn a_port_that_a_surface_does_not_declare_is_refused_when_it_is_registered
     }
 }
 
-/// Which members of which types the scenes configure, and which words they give to those that take one of several.
+/// The configuration members that the scenes use, by type, and the used values of enumerations.
 fn configured() -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
     let mut seen: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for (_, kind, config, ..) in scenes().into_iter().flat_map(|scene| scene.steps) {
@@ -798,7 +798,7 @@ fn every_node_of_a_surface_is_run_with_every_member_of_its_configuration() {
 }
 
 #[tokio::test]
-async fn what_a_surface_would_not_heed_is_refused_when_it_is_registered() {
+async fn configuration_that_a_surface_would_ignore_is_refused_at_registration() {
     let (host, _clock, _folder) = host().await;
     let nine = vec!["n"; 9];
     let cases = [
@@ -834,7 +834,7 @@ async fn what_a_surface_would_not_heed_is_refused_when_it_is_registered() {
 }
 
 #[test]
-fn what_may_be_registered_is_what_the_surfaces_take() {
+fn valid_configurations_are_those_that_the_surfaces_accept() {
     let limits = surfaces::Limits::default();
     let expected = [
         ("core.storage.kv-set", "ttlSeconds", limits.kv_ttl_seconds),
@@ -859,7 +859,7 @@ fn what_may_be_registered_is_what_the_surfaces_take() {
 }
 
 #[tokio::test]
-async fn an_input_that_a_surface_would_not_heed_is_refused_when_it_is_registered() {
+async fn an_input_that_a_surface_would_ignore_is_refused_at_registration() {
     let (host, _clock, _folder) = host().await;
     let cases = [
         ("messaging.publish", json!({"topic": "t"}), json!({"payload": 1, "headers": {"a": "b"}})),
@@ -876,12 +876,12 @@ async fn an_input_that_a_surface_would_not_heed_is_refused_when_it_is_registered
 }
 
 #[tokio::test]
-async fn a_surface_that_is_gone_when_it_is_called_is_named_in_the_failure() {
+async fn a_surface_that_is_unavailable_when_it_is_called_is_named_in_the_failure() {
     let (host, _clock, folder) = host().await;
     let sql = json!({"sql": {"type": "static", "value": "SELECT 1"}});
     let document = workflow("sql", &json!([["ask", "core.db.sql-query", {}, sql]]), &json!([]), &json!([]));
     host.runs.register(&caller("acme"), &document).await.unwrap();
-    // Another host on the same store of runs, without databases.
+    // Another host on the same store, without databases.
     let less = Surfaces::open(&surfaces::Options::new(folder.path().join("less"))).unwrap();
     let (runs, _store) =
         open(host.folder.path(), Setup { executors: Some(executors(less)), ..Setup::default() });
@@ -897,7 +897,7 @@ async fn a_surface_that_is_gone_when_it_is_called_is_named_in_the_failure() {
         assert_eq!(error["code"], "host_capability_missing", "{kind}");
         assert_eq!(error["capability"], "host.sql", "{kind}: {error}");
     }
-    // What readers are shown has no room for it but in the details.
+    // Snapshots have it only in the details.
     let shown = &snapshot(&runs, &caller("acme"), &run_id)["error"];
     let members: Vec<&String> = shown.as_object().unwrap().keys().collect();
     assert_eq!(members, ["code", "details", "message"]);

@@ -1,4 +1,4 @@
-//! Two tenants on one host: neither can see, count or infer the other, and keys.
+//! Two tenants on one host: neither can see, count or infer the other. Also keys.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::nesting::until_status;
 use super::{Host, Setup, body, caller, create};
 use crate::runs::requests::{Told, new_fork, new_note, new_run, new_webhook, recorded};
 
-/// Everything that a caller can ask about a run, by name, with what it came to.
+/// All operations of a caller on a run, by name, with their results.
 async fn ask_everything(
     host: &Host,
     tenant: &str,
@@ -59,7 +59,7 @@ fn told(result: Result<impl Told, Refusal>) -> Result<Value, Refusal> {
     result.map(Told::told)
 }
 
-/// What lists and counts show.
+/// The lists and counts of a tenant.
 fn everything_listed(host: &Host, tenant: &str) -> Value {
     let (runs, by) = (&host.runs, caller(tenant));
     let (listed, next) = runs.list(&by, &RunFilter::default(), 200).unwrap();
@@ -96,7 +96,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_one_tenant_does_the_other_sees_what_it_saw_before(acts in acts()) {
+    fn the_actions_of_one_tenant_do_not_change_what_the_other_sees(acts in acts()) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let host = Host::start().await;
@@ -139,7 +139,7 @@ proptest! {
             assert_eq!(everything_listed(&host, "other"), before);
             for run_id in &mine {
                 let shown = host.store.run(None, run_id).unwrap().unwrap();
-                // What is not there and what is another's are told apart by nothing.
+                // Missing objects and those of another tenant cannot be distinguished.
                 let (theirs, nobodys) =
                     (ask_everything(&host, "other", run_id, &hook).await, ask_everything(&host, "other", &RunId::new("run_x"), "whk_x").await);
                 for ((name, theirs), (_, nobodys)) in theirs.into_iter().zip(nobodys) {
@@ -152,7 +152,7 @@ proptest! {
                 assert_eq!(refused.code, ApiCode::RunNotFound);
                 assert_eq!(host.store.run(None, run_id).unwrap().unwrap(), shown, "and nothing was changed");
             }
-            // The same scope is another scope for another tenant.
+            // The same scope of another tenant is another scope.
             let creation = Creation { exclusive: true, ..Creation::default() };
             let refused = host.runs.create(&caller("other"), new_run(&json!({"workflowId": "slow", "scopeId": "s"})), creation, Direct).await;
             let active = refused.unwrap_err().details["activeRunId"].clone();
@@ -181,7 +181,7 @@ async fn one_key_of_two_tenants_is_two_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rotated_key_is_good_for_a_while_and_its_successor_at_once() {
+async fn a_rotated_key_is_valid_for_a_while_and_its_successor_immediately() {
     let clock = Arc::new(ManualClock::at(1_000_000));
     let host = Host::with(Setup { clock: Arc::clone(&clock) as _, ..Setup::default() }).await;
     let old = keys::new_key(true, &SystemEntropy).unwrap();
@@ -210,7 +210,7 @@ async fn a_rotated_key_is_good_for_a_while_and_its_successor_at_once() {
     for good in [&old, &new] {
         assert_eq!(host.runs.authenticate(good).unwrap().tenant, "acme");
     }
-    // Rotated again in haste: the first promise stands, and is not extended.
+    // Rotated again soon: the first expiry stays, and is not extended.
     host.runs.rotate_key(&by, keys::hash(&old), 5000).await.unwrap();
     clock.advance(999);
     assert!(host.runs.authenticate(&old).is_ok());
@@ -228,7 +228,7 @@ async fn a_rotated_key_is_good_for_a_while_and_its_successor_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_was_taken_back_is_good_no_more_whichever_process_did_it() {
+async fn a_revoked_key_is_invalid_whichever_process_revoked_it() {
     let clock = Arc::new(ManualClock::at(1_000_000));
     let setup = || Setup { clock: Arc::clone(&clock) as _, ..Setup::default() };
     let host = Host::with(setup()).await;

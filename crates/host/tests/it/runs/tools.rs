@@ -1,4 +1,4 @@
-//! Agents that use tools: a model of a real server, tools of a real MCP server, and surfaces on the disk.
+//! Agents that use tools: a model on a real server, tools of a real MCP server, and surfaces on the disk.
 
 use host::runs::Direct;
 use std::collections::BTreeMap;
@@ -29,18 +29,18 @@ use super::{Host, Setup, begin, caller, create, kinds, snapshot, to_the_end, wor
 use crate::runs::requests::new_fork;
 
 pub(super) const CLERK: &str = "vendor.acme.agents.clerk";
-/// What opens the MCP server.
+/// The credential of the MCP server.
 const BEARER: &str = "a-bearer-that-nobody-may-see";
 
-/// An MCP server over HTTP that remembers the tools that it was called for.
+/// An MCP server over HTTP that records the called tools.
 ///
-/// `forecast` only reads. `note` does something each time. `leak` gives away what it was opened with. `odd` has a
-/// schema that nobody can use.
+/// `forecast` only reads. `note` has an effect each time. `leak` returns its credential. `odd` has an
+/// unusable schema.
 pub(super) struct Mcp {
     pub(super) url: String,
     pub(super) called: Arc<Mutex<Vec<(String, Value)>>>,
     listed: Arc<Mutex<usize>>,
-    /// Somebody called `hold`, which answers once it is let go.
+    /// Notified when `hold` is called, which replies when it is released.
     holds: Arc<Notify>,
     let_go: Arc<Notify>,
 }
@@ -83,7 +83,7 @@ impl Mcp {
         Self { url: format!("http://{address}/mcp"), called, listed, holds, let_go }
     }
 
-    /// The names of the tools that were called, in order.
+    /// The names of the called tools, in order.
     pub(super) fn called(&self) -> Vec<String> {
         self.called.lock().unwrap().iter().map(|(name, _)| name.clone()).collect()
     }
@@ -115,7 +115,7 @@ fn agents(allowed: &[&str]) -> Agents {
     }])
 }
 
-/// What the agent of these tests may use.
+/// The tools that the agent of these tests may use.
 pub(super) const ALLOWED: [&str; 10] = [
     "mcp:weather:hold",
     "mcp:weather:forecast",
@@ -167,7 +167,7 @@ fn executors_on(wire: Wire, folder: &Path, model: &str, mcp: &str) -> Executors 
     })
 }
 
-/// A workflow whose one node, `ask`, is the agent with these tools.
+/// A workflow whose only node, `ask`, is the agent with these tools.
 pub(super) fn document(tools: &Value, more: &Value) -> Value {
     let mut config = json!({"agentId": CLERK, "tools": tools});
     for (name, value) in more.as_object().unwrap() {
@@ -201,7 +201,7 @@ impl Scene {
         Self { host, model, mcp, folder }
     }
 
-    /// Runs the agent, and gives the events and how the run stands in the end.
+    /// Runs the agent, and returns the events and the final status of the run.
     async fn run(&self, document: &Value) -> (RunId, Vec<Value>, Value) {
         self.host.runs.register(&caller("acme"), document).await.unwrap();
         let run_id = begin(&self.host.runs, "agent").await;
@@ -262,7 +262,7 @@ async fn an_agent_calls_tools_of_another_server_over_several_rounds() {
     let decided = events.iter().find(|event| event["type"] == "agent.decided").unwrap();
     assert_eq!(decided["payload"]["contentTrust"], "untrusted");
 
-    // What the model was told: the tools, marked, and what came of them, marked and unable to get out of it.
+    // The model got the tools, marked, and their results, marked and unable to break out of the marks.
     let asked = scene.model.requests()[0].body.clone();
     assert_eq!(asked["tools"][0]["function"]["name"], "mcp_weather_forecast");
     assert_eq!(asked["tools"][0]["function"]["parameters"]["required"], json!(["city"]));
@@ -275,7 +275,7 @@ async fn an_agent_calls_tools_of_another_server_over_several_rounds() {
     assert!(text.starts_with("<UNTRUSTED tool=\"mcp:weather:forecast\">forecast: rain"), "{text}");
     assert_eq!(text.matches("</UNTRUSTED").count(), 1, "{text}");
 
-    // A replay repeats it all and asks nobody, from the beginning and from the middle.
+    // A replay repeats everything without any request, from the start and from the middle.
     for from in [0, 4] {
         let fork = json!({"mode": "replay", "fromSeq": from});
         let reply = scene.host.runs.fork(&caller("acme"), &run_id, new_fork(&fork), Direct).await.unwrap();
@@ -305,8 +305,8 @@ async fn a_model_that_speaks_messages_calls_tools_too() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_declared_is_never_called_whatever_the_model_wants() {
-    // The agent may use both, and the node declares one of them.
+async fn an_undeclared_tool_is_never_called_whatever_the_model_requests() {
+    // The agent may use both tools, and the node declares one of them.
     let scene = Scene::set(vec![
         wants(&[
             ("mcp_weather_note", json!({})),
@@ -340,7 +340,7 @@ async fn a_tool_that_is_not_declared_is_never_called_whatever_the_model_wants() 
 }
 
 #[tokio::test]
-async fn an_agent_that_never_stops_calling_tools_is_stopped_and_told_why() {
+async fn an_agent_that_never_stops_calling_tools_is_stopped_with_a_reason() {
     let scene = Scene::set(vec![wants(&[("mcp_weather_forecast", json!({"city": "Ulm"}))])]).await;
     let (_, events, run) =
         scene.run(&document(&json!([tool("mcp:weather:forecast")]), &json!({"maxRounds": 2}))).await;
@@ -352,7 +352,7 @@ async fn an_agent_that_never_stops_calling_tools_is_stopped_and_told_why() {
 }
 
 #[tokio::test]
-async fn a_tool_that_cannot_be_used_fails_the_node_before_any_model_is_asked() {
+async fn an_unusable_tool_fails_the_node_before_a_model_is_called() {
     for (name, code) in
         [("mcp:weather:none", "mcp_tool_not_found"), ("mcp:weather:odd", "tool_schema_unusable")]
     {
@@ -364,7 +364,7 @@ async fn a_tool_that_cannot_be_used_fails_the_node_before_any_model_is_asked() {
 }
 
 #[tokio::test]
-async fn a_tool_without_a_server_is_that_of_the_first_that_has_it() {
+async fn a_tool_without_a_server_is_called_on_the_first_server_that_has_it() {
     let scene = Scene::set(vec![wants(&[("mcp_forecast", json!({"city": "Ulm"}))]), reply("done")]).await;
     let (_, _, run) = scene.run(&document(&json!([tool("mcp:forecast")]), &json!({}))).await;
     assert_eq!(run["status"], "completed", "{run}");
@@ -372,7 +372,7 @@ async fn a_tool_without_a_server_is_that_of_the_first_that_has_it() {
 }
 
 #[tokio::test]
-async fn what_a_tool_gives_away_is_neither_recorded_nor_told() {
+async fn a_credential_in_the_result_of_a_tool_is_neither_recorded_nor_sent_to_the_model() {
     let scene = Scene::set(vec![wants(&[("mcp_weather_leak", json!({}))]), reply("done")]).await;
     let (run_id, events, run) = scene.run(&document(&json!([tool("mcp:weather:leak")]), &json!({}))).await;
     assert_eq!(run["status"], "completed", "{run}");
@@ -391,7 +391,7 @@ async fn what_a_tool_gives_away_is_neither_recorded_nor_told() {
 }
 
 #[tokio::test]
-async fn nothing_more_is_asked_or_done_for_a_run_that_was_cancelled() {
+async fn no_model_or_tool_is_called_for_a_cancelled_run() {
     let hold = ("mcp_weather_hold", json!({}));
     let scene = Scene::set(vec![wants(&[hold, ("mcp_weather_note", json!({}))]), reply("never")]).await;
     let tools = json!([tool("mcp:weather:hold"), tool("mcp:weather:note")]);
@@ -400,7 +400,7 @@ async fn nothing_more_is_asked_or_done_for_a_run_that_was_cancelled() {
     scene.mcp.holds.notified().await;
     scene.host.runs.cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
     scene.mcp.let_go.notify_one();
-    // All work that is under way comes to its end.
+    // All work in progress ends.
     scene.host.runs.drain().await;
     assert_eq!((scene.mcp.called(), scene.model.count()), (vec!["hold".to_owned()], 1));
     assert_eq!(snapshot(&scene.host.runs, &caller("acme"), &run_id)["status"], "cancelled");
@@ -420,12 +420,12 @@ async fn kept(folder: &Path, tenant: &str, key: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_agent_uses_surfaces_where_the_author_put_them_and_nowhere_else() {
+async fn an_agent_uses_surfaces_only_where_the_author_configured_them() {
     let set = |args: Value| ("openwop_core_storage_kv-set", args);
     let scene = Scene::set(vec![
         wants(&[
             set(json!({"key": "a", "value": {"n": 1}})),
-            // The place is the author's to choose.
+            // The author chooses the location.
             set(json!({"key": "b", "value": 1, "namespace": "others"})),
             ("openwop_core_files_read", json!({"path": "../../etc/passwd"})),
         ]),
@@ -463,7 +463,7 @@ async fn an_agent_uses_surfaces_where_the_author_put_them_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn words_of_a_run_that_is_not_trusted_are_marked_for_an_agent_and_so_is_what_it_says() {
+async fn the_text_of_an_untrusted_run_is_marked_for_an_agent_and_so_is_its_output() {
     let scene = Scene::set(vec![reply("done")]).await;
     scene.host.runs.register(&caller("acme"), &document(&json!([]), &json!({}))).await.unwrap();
     let asked = json!({"workflowId": "agent", "metadata": {"trustBoundary": "untrusted"}});
@@ -474,7 +474,7 @@ async fn words_of_a_run_that_is_not_trusted_are_marked_for_an_agent_and_so_is_wh
 }
 
 #[tokio::test]
-async fn tools_that_nobody_has_are_refused_when_a_workflow_is_registered() {
+async fn unknown_tools_are_refused_when_a_workflow_is_registered() {
     let scene = Scene::set(vec![reply("never")]).await;
     let cases = [
         (json!([tool("mcp:elsewhere:forecast")]), json!({}), "tool_not_allowed"),
@@ -502,7 +502,7 @@ async fn tools_that_nobody_has_are_refused_when_a_workflow_is_registered() {
         assert_eq!(refusal.code.as_str(), "validation_error", "{tools}");
         assert!(format!("{refusal:?}").contains(message), "{tools}: {refusal:?}");
     }
-    // On the list of the agent, and still nobody's.
+    // On the list of the agent, but not implemented.
     let allowed =
         ["mcp:elsewhere:x", "openwop:core.db.sql-execute", "openwop:core.noop", "host:x", "vendor.acme.x"];
     let executors = Executors::new(Options {
@@ -522,7 +522,7 @@ async fn tools_that_nobody_has_are_refused_when_a_workflow_is_registered() {
     }
 }
 
-/// Installs the pack of the example, and gives its agents.
+/// Installs the example pack, and returns its agents.
 fn agents_of_the_example(folder: &Path) -> Agents {
     let manifest = example("clerk/pack.json").to_string();
     let files = BTreeMap::from([(EntryPath::parse("pack.json").unwrap(), (manifest.as_bytes(), false))]);

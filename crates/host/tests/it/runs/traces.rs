@@ -1,4 +1,4 @@
-//! Traces of real runs: told when they end, and read off the log.
+//! Traces of real runs: exported when they end, computed from the log.
 
 use flow::trace::TraceParent;
 use host::runs::Direct;
@@ -9,7 +9,7 @@ use super::{Host, begin, caller, to_the_end};
 use crate::runs::requests::new_run;
 
 #[tokio::test]
-async fn nothing_is_told_unless_somebody_asked_for_traces() {
+async fn nothing_is_exported_unless_traces_are_enabled() {
     let host = Host::start().await;
     assert!(!host.runs.is_traced());
     begin(&host.runs, "chain").await;
@@ -17,7 +17,7 @@ async fn nothing_is_told_unless_somebody_asked_for_traces() {
 }
 
 #[tokio::test]
-async fn a_trace_begins_with_the_caller_and_crosses_into_children() {
+async fn a_trace_starts_with_the_caller_and_includes_children() {
     let host = Host::start().await;
     let mut ended = host.runs.ended_runs().unwrap();
     assert!(host.runs.ended_runs().is_none(), "one sender is enough");
@@ -27,7 +27,7 @@ async fn a_trace_begins_with_the_caller_and_crosses_into_children() {
     let created = host.runs.create(&caller("acme"), new_run(&request), creation, Direct).await.unwrap();
     let run_id = created.run_id;
     to_the_end(&host.runs, &run_id).await;
-    // The child ends first, and is told first.
+    // The child ends first, and is exported first.
     let child = ended.next().await.unwrap();
     assert_eq!(ended.next().await.unwrap(), run_id);
     let (child, parent) = (host.runs.trace(&child).unwrap(), host.runs.trace(&run_id).unwrap());

@@ -25,7 +25,7 @@ pub(super) fn quiet() -> TriggerObserver {
     Arc::new(|_| {})
 }
 
-/// Lets the triggers of a host listen.
+/// Starts the triggers of a host.
 pub(super) fn listen(runs: &Runs) -> JoinHandle<()> {
     let runs = runs.clone();
     tokio::spawn(async move { runs.keep_listening(quiet()).await })
@@ -35,7 +35,7 @@ fn of(node: &str, output: &str) -> Value {
     json!({"type": "connection", "nodeId": node, "outputKey": output})
 }
 
-/// A workflow that is started by messages, and gives what they say.
+/// A workflow that messages start, and that outputs them.
 pub(super) fn on_queue(id: &str, topic: &str, config: &Value) -> Value {
     let nodes = json!([
         ["take", "core.messaging.consume", {"topic": topic}],
@@ -47,7 +47,7 @@ pub(super) fn on_queue(id: &str, topic: &str, config: &Value) -> Value {
     document
 }
 
-/// A workflow that is started by records, and gives what they say.
+/// A workflow that records start, and that outputs them.
 pub(super) fn on_stream(id: &str, stream: &str, from_beginning: bool) -> Value {
     let nodes = json!([
         ["follow", "core.messaging.stream-subscribe", {"stream": stream, "fromBeginning": from_beginning}],
@@ -72,7 +72,7 @@ pub(super) async fn publish(runs: &Runs, tenant: &str, topic: &str, payload: Val
     queue_of(runs).publish(&scope(tenant), topic.into(), payload).await.unwrap()
 }
 
-/// Waits for something that is not told of.
+/// Waits for a condition without a notification.
 pub(super) async fn wait_for<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let looked = async {
         loop {
@@ -85,7 +85,7 @@ pub(super) async fn wait_for<T>(what: &str, mut look: impl AsyncFnMut() -> Optio
     tokio::time::timeout(Duration::from_secs(120), looked).await.unwrap_or_else(|_| panic!("{what}"))
 }
 
-/// The runs of a workflow that have ended, by what started them, oldest first, with what they gave.
+/// The ended runs of a workflow, by what started them, oldest first, with their outputs.
 pub(super) fn ended(runs: &Runs, tenant: &str, workflow_id: &str) -> Vec<(String, Value)> {
     let filter = RunFilter { workflow_id: Some(WorkflowId::new(workflow_id)), ..RunFilter::default() };
     let (snapshots, _) = runs.list(&caller(tenant), &filter, 200).unwrap();
@@ -107,7 +107,7 @@ pub(super) fn ended(runs: &Runs, tenant: &str, workflow_id: &str) -> Vec<(String
     ended
 }
 
-/// Waits until a workflow has had so many runs, and gives what started them and what they gave.
+/// Waits until a workflow has had a number of runs, and returns what started them and their outputs.
 pub(super) async fn after(
     runs: &Runs,
     tenant: &str,
@@ -121,7 +121,7 @@ pub(super) async fn after(
     .await
 }
 
-/// Waits until nobody has or wants anything of a queue.
+/// Waits until a queue is empty.
 pub(super) async fn is_empty(runs: &Runs, tenant: &str, topic: &str) {
     let queue = queue_of(runs);
     wait_for("the queue to be empty", async || {
@@ -142,7 +142,7 @@ async fn every_message_starts_exactly_one_run() {
     let mut published = BTreeMap::new();
     for n in 0..64 {
         if n == 32 {
-            // Half of them are there before anybody listens.
+            // Half of them are published before a trigger listens.
             host.runs.register(&caller("acme"), &on_queue("takes", "jobs", &json!({}))).await.unwrap();
             listen(&host.runs);
         }
@@ -175,7 +175,7 @@ async fn a_message_of_a_tenant_starts_no_run_of_another() {
     }
     after(&host.runs, "acme", "takes", 8).await;
     after(&host.runs, "acme", "follows", 8).await;
-    // Messages of the other start runs too, and those that were there before would have been first.
+    // Messages of the other tenant start runs too, and the earlier ones would have been first.
     publish(&host.runs, "other", "jobs", json!("last")).await;
     queue.stream_publish(&scope("other"), "log".into(), json!({"n": "last"})).await.unwrap();
     let payloads =
@@ -201,7 +201,7 @@ async fn a_message_starts_one_run_though_two_workflows_listen() {
     assert_eq!(both(), 20);
 }
 
-/// A workflow that takes nothing but numbers, and asks nobody for them.
+/// A workflow that accepts only numbers.
 fn numbers(trigger: &Value) -> Value {
     let variables = json!([{"name": "n", "type": "number", "required": true}]);
     let given = json!({"payload": {"type": "variable", "variableName": "n"}});
@@ -244,7 +244,7 @@ async fn a_message_that_no_run_can_be_started_for_is_a_dead_letter_with_the_reas
 }
 
 #[tokio::test]
-async fn a_record_that_no_run_can_be_started_for_is_put_aside_and_the_stream_goes_on() {
+async fn a_record_without_a_possible_run_is_dead_lettered_and_the_stream_continues() {
     let (host, _folder) = host().await;
     let config = json!({"stream": "numbers", "fromBeginning": true, "maxAttempts": 2, "retryDelayMs": 1});
     let trigger = json!({"id": "t", "type": "event", "eventType": "stream.record", "config": config});
@@ -277,7 +277,7 @@ async fn every_record_starts_one_run_of_each_trigger_from_where_it_began_and_in_
     put(0, 20).await;
     host.runs.register(&caller("acme"), &on_stream("all", "log", true)).await.unwrap();
     host.runs.register(&caller("acme"), &on_stream("later", "log", false)).await.unwrap();
-    // Nobody listens yet: what is published from the registration on counts.
+    // No trigger listens yet: records that are published after the registration count.
     put(20, 40).await;
     let listening = listen(&host.runs);
     assert_eq!(records(after(&host.runs, "acme", "all", 40).await), (0..40).collect::<Vec<_>>());
@@ -285,7 +285,7 @@ async fn every_record_starts_one_run_of_each_trigger_from_where_it_began_and_in_
     host.runs.drain().await;
     listening.await.unwrap();
     put(40, 45).await;
-    // The next process goes on where the last one was.
+    // The next process continues at the position of the last one.
     let (runs, _) =
         open(host.folder.path(), Setup { executors: Some(stores(folder.path())), ..Setup::default() });
     listen(&runs);
@@ -309,7 +309,7 @@ async fn a_workflow_that_is_registered_again_listens_to_what_it_says_now() {
     silent["triggers"][0]["enabled"] = json!(false);
     host.runs.register(&by, &silent).await.unwrap();
     publish(&host.runs, "acme", "second", json!(4)).await;
-    // Once the end of the old trigger is certain, its messages are still there.
+    // After the end of the old trigger, its messages still exist.
     host.runs.drain().await;
     listening.await.unwrap();
     let queue = queue_of(&host.runs);
@@ -322,7 +322,7 @@ async fn a_workflow_that_is_registered_again_listens_to_what_it_says_now() {
 }
 
 #[tokio::test]
-async fn messages_go_on_starting_one_run_each_while_their_workflow_is_registered_again_and_again() {
+async fn each_message_starts_one_run_while_its_workflow_is_registered_repeatedly() {
     let (host, _folder) = host().await;
     let by = caller("acme");
     let document = |round: u64| on_queue("takes", "jobs", &json!({"retryDelayMs": 1 + round}));
@@ -339,7 +339,7 @@ async fn messages_go_on_starting_one_run_each_while_their_workflow_is_registered
 }
 
 #[tokio::test]
-async fn a_tenant_whose_name_no_queue_takes_is_told_so() {
+async fn a_tenant_whose_name_is_invalid_for_queues_is_refused() {
     let (host, _folder) = host().await;
     let refusal =
         host.runs.register(&caller("a b"), &on_queue("takes", "jobs", &json!({}))).await.unwrap_err();
@@ -347,7 +347,7 @@ async fn a_tenant_whose_name_no_queue_takes_is_told_so() {
     assert!(refusal.message.contains("/triggers"), "{refusal}");
 }
 
-/// A store that cannot take new runs for a while.
+/// A store that temporarily cannot create runs.
 #[derive(Debug)]
 struct Tired {
     store: SqliteRuns,
@@ -377,7 +377,7 @@ fn tired(folder: &Path, refuses: u32) -> (Runs, Arc<Tired>) {
 }
 
 #[tokio::test]
-async fn a_host_that_cannot_take_a_run_now_is_waited_for_and_that_is_no_attempt() {
+async fn a_trigger_waits_for_an_overloaded_host_and_this_is_not_an_attempt() {
     let folder = tempfile::tempdir().unwrap();
     let (runs, store) = tired(folder.path(), 3);
     let config = json!({"maxAttempts": 1});
@@ -391,7 +391,7 @@ async fn a_host_that_cannot_take_a_run_now_is_waited_for_and_that_is_no_attempt(
 }
 
 #[tokio::test]
-async fn a_host_that_stops_gives_back_what_it_holds() {
+async fn a_host_that_stops_returns_the_messages_that_it_holds() {
     let folder = tempfile::tempdir().unwrap();
     let (runs, store) = tired(folder.path(), u32::MAX);
     runs.register(&caller("acme"), &on_queue("takes", "jobs", &json!({}))).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the log says of work that no caller waits for.
+//! The log of background work.
 
 use host::runs::Direct;
 use std::fmt::{self, Write as _};
@@ -50,7 +50,7 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-/// A store that fails a few times to record what children do after they were created.
+/// A store that fails a few times to record events of existing child runs.
 #[derive(Debug)]
 struct Unlucky {
     store: SqliteRuns,
@@ -80,7 +80,7 @@ impl RunStore for Unlucky {
     crate::store::reads_of!(store);
 }
 
-/// Retries in the background were silent (finding 1 of the review of the code): a run that waited for a broken disk looked like any
+/// Retries in the background were silent (finding 1 of the code review): a run that waited for a broken disk looked like any
 /// other.
 #[tokio::test]
 async fn each_retry_is_a_warning_with_its_cause_and_its_run() {
@@ -112,12 +112,12 @@ async fn each_retry_is_a_warning_with_its_cause_and_its_run() {
 }
 
 #[tokio::test]
-async fn a_delivery_that_fails_is_a_warning_with_what_the_system_said_and_not_where_to() {
+async fn a_failed_delivery_is_a_warning_with_its_cause_and_without_its_address() {
     let log = Log::default();
     let _told = tracing::subscriber::set_default(log.clone());
     let outbound = outbound::Client::new(outbound::Reach::Loopback);
     let host = Host::with(Setup { outbound, ..Setup::default() }).await;
-    // Nothing listens there any more.
+    // No server listens there any more.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let subscription =
         json!({"url": format!("http://127.0.0.1:{port}/?key=in-the-url"), "events": ["run.completed"]});

@@ -23,14 +23,14 @@ use tokio::sync::mpsc;
 use super::{Host, Setup, begin, caller, create, events, snapshot, to_the_end, workflow};
 use crate::runs::requests::{new_fork, new_run, new_webhook};
 
-/// A request as it arrived.
+/// A received request.
 pub(super) struct Received {
     pub(super) path: String,
     pub(super) headers: HashMap<String, String>,
     pub(super) body: Vec<u8>,
 }
 
-/// Answers each request with the next of the statuses, and the last of them for ever.
+/// Replies to each request with the next status, and with the last one permanently.
 async fn receiver(statuses: &'static [u16]) -> (SocketAddr, mpsc::UnboundedReceiver<Received>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -76,7 +76,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Received> {
     Some(Received { path, headers, body })
 }
 
-/// Posts a body, and says whether it was accepted.
+/// Posts a body, and returns whether it was accepted.
 pub(super) async fn post(
     client: &Client,
     target: &Target,
@@ -88,7 +88,7 @@ pub(super) async fn post(
     client.send(call).await?.success().map(drop)
 }
 
-/// Why there was no connection.
+/// Why the connection failed.
 fn cause(error: &CallError) -> &ConnectError {
     match error {
         CallError::Connect(cause) => cause,
@@ -122,7 +122,7 @@ pub(super) fn signature(secret: &str, received: &Received) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_subscribed_to_arrives_signed_and_as_it_is_kept() {
+async fn subscribed_events_arrive_signed_and_unchanged() {
     let host = host_that_delivers().await;
     let (address, mut received) = receiver(&[200]).await;
     let events_wanted = json!(["run.started", "run.completed"]);
@@ -159,7 +159,7 @@ async fn a_delivery_that_fails_is_made_again_and_a_redirect_is_a_failure() {
     let subscription =
         subscribe(&host, &json!({"url": format!("http://{address}/"), "events": ["run.completed"]})).await;
     begin(&host.runs, "chain").await;
-    // The first pause is a second; the second five, which is why this test waits for one repetition only.
+    // The first delay is one second, the second one five; therefore this test waits for one retry only.
     let (first, second) = (received.recv().await.unwrap(), received.recv().await.unwrap());
     assert_eq!(first.body, second.body);
     assert_eq!(first.headers["x-openwop-delivery-id"], second.headers["x-openwop-delivery-id"]);
@@ -168,7 +168,7 @@ async fn a_delivery_that_fails_is_made_again_and_a_redirect_is_a_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_subscriber_that_never_answers_well_is_left_alone_and_what_it_missed_is_kept() {
+async fn a_failing_subscriber_is_suspended_and_its_events_are_kept() {
     let clock = Arc::new(ManualClock::at(1_000_000));
     let outbound = Client::new(Reach::Loopback);
     let host = Host::with(Setup { clock: Arc::clone(&clock) as _, outbound, ..Setup::default() }).await;
@@ -179,14 +179,14 @@ async fn a_subscriber_that_never_answers_well_is_left_alone_and_what_it_missed_i
     begin(&host.runs, "chain").await;
     deliver(&host);
     let mut calls = 0;
-    // An hour at a time is longer than every pause.
+    // One hour is longer than every delay.
     while host.store.buried_deliveries(&SubscriptionId::new(webhook_id), 10).unwrap().is_empty() {
         while received.try_recv().is_ok() {
             calls += 1;
         }
         if host.store.next_delivery().unwrap().is_some_and(|due| due > Timestamp(host_now(&clock))) {
             clock.advance(3_600_001);
-            // Whatever is queued makes the deliverer look again.
+            // Adding to the queue makes the deliverer check again.
             begin(&host.runs, "chain").await;
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -203,7 +203,7 @@ fn host_now(clock: &ManualClock) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_runs_of_the_tenant_with_a_common_tag_are_told_and_no_replay() {
+async fn only_runs_of_the_tenant_with_a_common_tag_are_delivered_and_no_replays() {
     let host = host_that_delivers().await;
     let (address, mut received) = receiver(&[200]).await;
     subscribe(
@@ -230,21 +230,21 @@ async fn only_runs_of_the_tenant_with_a_common_tag_are_told_and_no_replay() {
         let got: Value = serde_json::from_slice(&received.recv().await.unwrap().body).unwrap();
         assert_eq!(got["runId"], expected);
     }
-    // What was delivered leaves the queue; then there is nothing else in it.
+    // Delivered events leave the queue; then it is empty.
     while host.store.next_delivery().unwrap().is_some() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert!(received.try_recv().is_err());
 }
 
-/// What a page of events is made from.
+/// The data of a page of events.
 fn page(host: &Host, run_id: &RunId) -> Value {
     let (events, _) = host.runs.event_page(&caller("acme"), run_id, 0, 200).unwrap();
     events.into_iter().map(|event| json!({"nodeId": event.node_id, "payload": event.payload})).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_looks_like_a_credential_is_not_delivered_and_is_kept_as_it_was_given() {
+async fn credentials_are_not_delivered_and_are_stored_unchanged() {
     const CANARY: &str = "ghp_CANARYabcdefghijklmnopqrstuvwxyz0123";
     let host = host_that_delivers().await;
     let (address, mut received) = receiver(&[200]).await;
@@ -265,14 +265,14 @@ async fn what_looks_like_a_credential_is_not_delivered_and_is_kept_as_it_was_giv
     for told in [json!(delivered), json!(events), page(&host, &run_id)] {
         assert!(!told.to_string().contains(CANARY), "{told}");
     }
-    // The log has what the state is folded from, and the state what nodes were given.
+    // The log contains the original values, because the state is folded from it.
     let kept = host.store.appends(&run_id, 0, 100, 1 << 20).unwrap();
     assert!(kept.iter().any(|append| String::from_utf8_lossy(&append.events).contains(CANARY)));
     assert_eq!(snapshot(&host.runs, &caller("acme"), &run_id)["variables"]["payload"], payload);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_author_marked_as_sensitive_leaves_the_host_by_no_way() {
+async fn sensitive_values_do_not_leave_the_host() {
     const WORD: &str = "open sesame";
     let host = host_that_delivers().await;
     let (address, mut received) = receiver(&[200]).await;
@@ -332,7 +332,7 @@ async fn what_the_author_marked_as_sensitive_leaves_the_host_by_no_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_subscription_that_ended_is_told_nothing_more() {
+async fn an_ended_subscription_receives_nothing_more() {
     let host = Host::with(Setup { outbound: Client::new(Reach::Loopback), ..Setup::default() }).await;
     let subscription =
         subscribe(&host, &json!({"url": "http://127.0.0.1:9/", "events": ["run.completed"]})).await;
@@ -385,7 +385,7 @@ async fn a_run_that_needs_a_person_calls_its_own_address_with_a_token_that_works
     assert!(!kept.to_string().contains(token), "the token is kept nowhere");
 }
 
-/// Finding H1: an address gets a token to answer with only if the creator of the run may respond.
+/// Finding H1: a callback URL gets a token to answer with only if the creator of the run may respond.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_address_of_a_run_gets_a_token_that_its_creator_could_use() {
     let host = host_that_delivers().await;
@@ -417,7 +417,7 @@ async fn the_address_of_a_run_gets_a_token_that_its_creator_could_use() {
     assert_eq!(accept(&token).await.unwrap_err().code, ApiCode::Forbidden);
     host.runs.inspect_token(&token).unwrap();
 
-    // The address of a branch is that of the first creator, and the branch is somebody else's.
+    // The callback URL of a branch is that of the first creator, but the branch belongs to another one.
     let fork = json!({"mode": "branch", "fromSeq": 0});
     host.runs.fork(&by("responds"), &run_id, new_fork(&fork), Direct).await.unwrap();
     assert_eq!(accept(&next_token().await).await.unwrap_err().code, ApiCode::Forbidden);
@@ -466,7 +466,7 @@ async fn subscriptions_that_are_refused() {
     subscribe(&host, &good).await;
 }
 
-/// A name server that a stranger controls.
+/// A name server under the control of an attacker.
 struct Lying(Vec<SocketAddr>);
 
 impl Names for Lying {
@@ -476,7 +476,7 @@ impl Names for Lying {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_leads_inside_is_not_called_whatever_it_is_called() {
+async fn a_name_that_resolves_to_an_internal_address_is_not_called() {
     let (address, mut received) = receiver(&[200]).await;
     let inside = SocketAddr::new(address.ip(), 443);
     let cases: [(&str, Vec<SocketAddr>); 4] = [
@@ -501,7 +501,7 @@ async fn a_name_that_leads_inside_is_not_called_whatever_it_is_called() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_goes_to_the_address_that_was_checked() {
     let (address, mut received) = receiver(&[200]).await;
-    // The name is resolved by us and by nobody else: it leads nowhere in the real world.
+    // Only this process resolves the name: it does not exist elsewhere.
     let outbound = Client::new(Reach::Loopback).resolving(Arc::new(Lying(vec![address])));
     let target = outbound.check(&format!("http://localhost:{}/x", address.port())).unwrap();
     post(&outbound, &target, &[("x-a", "b")], b"{}").await.unwrap();
@@ -510,14 +510,14 @@ async fn a_connection_goes_to_the_address_that_was_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_cannot_prove_who_they_are_is_told_nothing() {
+async fn a_server_without_a_valid_certificate_receives_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let told = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
         let mut bytes = Vec::new();
-        // The other side may close before it has read everything.
+        // The server may close before it has read everything.
         let _ = stream.read_to_end(&mut bytes).await;
         bytes
     });

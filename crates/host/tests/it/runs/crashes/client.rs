@@ -1,4 +1,4 @@
-//! A client that survives its host: it asks again for what it was not told, under the same key.
+//! A client that survives its host: it repeats unanswered requests with the same key.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 use super::super::{body, caller, events, keyed, to_the_end};
 use crate::runs::requests::{new_run, written};
 
-/// What the client knows, whatever becomes of the host.
+/// The knowledge of the client, which outlives the host.
 #[derive(Default)]
 pub(super) struct Client {
-    /// The answers that it heard, by its own key.
+    /// The received replies, by key.
     heard: BTreeMap<String, Value>,
-    /// The events that it saw, by run.
+    /// The received events, by run.
     seen: BTreeMap<RunId, Vec<Value>>,
 }
 
 impl Client {
-    /// Asks for something under a key. What was answered once is answered the same for ever.
+    /// Sends a request with a key. The reply to a key never changes.
     pub(super) async fn ask(
         &mut self,
         key: &str,
@@ -37,7 +37,7 @@ impl Client {
         answer[1].clone()
     }
 
-    /// Creates a run, and gives its id.
+    /// Creates a run, and returns its id.
     pub(super) async fn create(&mut self, runs: &Runs, key: &str, workflow_id: &str) -> RunId {
         let request = json!({"workflowId": workflow_id});
         let created = self
@@ -50,7 +50,7 @@ impl Client {
         run_id
     }
 
-    /// Accepts what a node asks for.
+    /// Accepts the approval of a node.
     pub(super) async fn accept(&mut self, runs: &Runs, key: &str, run_id: &RunId) {
         let answer = json!({"action": "accept"});
         self.ask(key, &answer, async |keyed| {
@@ -60,21 +60,21 @@ impl Client {
         self.look(runs, run_id);
     }
 
-    /// Looks at the events of a run. What was seen once is still there.
+    /// Reads the events of a run. Events that were seen before still exist.
     pub(super) fn look(&mut self, runs: &Runs, run_id: &RunId) {
         let now = events(runs, "acme", run_id);
         let before = self.seen.insert(run_id.to_owned(), now.clone()).unwrap_or_default();
         assert_eq!(now.get(..before.len()), Some(&before[..]), "{run_id}: events that were shown are gone");
     }
 
-    /// Waits for the end of a run, which is the one that is expected.
+    /// Waits for the expected end of a run.
     pub(super) async fn end(&mut self, runs: &Runs, run_id: &RunId, expected: &str) {
         let log = to_the_end(runs, run_id).await;
         self.look(runs, run_id);
         assert_eq!(log.last().unwrap()["type"], expected, "{run_id}: {log:?}");
     }
 
-    /// How many answers it heard.
+    /// The number of received replies.
     pub(super) fn answers(&self) -> usize {
         self.heard.len()
     }

@@ -1,5 +1,5 @@
-//! The host dies at every commit of a run that changes a surface, and of one whose module waits for somebody. The change is made once, and
-//! the module finds again what it was told.
+//! The host dies at every commit of a run that changes a surface, and of one whose module waits for an interrupt. The change is made once, and
+//! the module gets the same results again.
 
 use canon::time::Timestamp;
 use flow::event::EventKind;
@@ -13,7 +13,7 @@ use super::mortal::{Death, live};
 use super::{Setup, folder};
 
 #[test]
-fn an_effect_is_made_once_whenever_the_host_dies() {
+fn an_effect_is_executed_once_whenever_the_host_dies() {
     let key = json!({"type": "static", "value": "count"});
     let add = |id: &str| json!([id, "core.storage.kv-atomic-increment", {}, {"key": key}]);
     let edges = json!([{"id": "e", "sourceNodeId": "one", "targetNodeId": "two"}]);
@@ -54,7 +54,7 @@ fn an_effect_is_made_once_whenever_the_host_dies() {
 }
 
 #[test]
-fn a_module_that_waits_goes_on_whenever_the_host_dies() {
+fn a_module_that_waits_continues_whenever_the_host_dies() {
     for way in ["by-ending", "by-call"] {
         let document = asking("asks", way);
         for at in 1.. {
@@ -82,7 +82,7 @@ fn a_module_that_waits_goes_on_whenever_the_host_dies() {
                     first.get_or_insert(commits);
                 }
             }
-            // The first life came to its end before it was to die.
+            // The first process ended before it was to die.
             if first.is_some_and(|commits| commits < at) {
                 assert!(at > 6, "a run of one module that waits has more commits than {at}");
                 break;

@@ -1,4 +1,4 @@
-//! The host dies at every commit of a run that asks a model. No answer is paid for twice.
+//! The host dies at every commit of a run that calls a model. No reply is paid for twice.
 
 use flow::event::EventKind;
 use flow::id::NodeId;
@@ -19,7 +19,7 @@ fn no_answer_is_paid_for_twice_whenever_the_host_dies() {
     for at in 1..=20 {
         for made in [false, true] {
             let folder = folder();
-            // The first answer does not fit, so two are needed.
+            // The first reply is invalid, so two are needed.
             let server = ModelServer::start(vec![reply("no"), reply("{\"valid\": true}")]);
             let setup = || Setup {
                 executors: Some(executors(folder.path(), Some(&server.base))),
@@ -52,7 +52,7 @@ fn no_answer_is_paid_for_twice_whenever_the_host_dies() {
 }
 
 #[test]
-fn no_piece_of_a_reply_is_told_twice_whenever_the_host_dies() {
+fn no_chunk_of_a_reply_is_recorded_twice_whenever_the_host_dies() {
     for at in 1..=20 {
         for made in [false, true] {
             let folder = folder();
@@ -115,7 +115,7 @@ fn no_question_of_a_model_is_lost_asked_twice_or_paid_for_twice_whenever_the_hos
                     };
                     until(runs, &run_id, waits_or_is_over).await;
                     let answer = json!({"answers": {"q1": "Ulm", "q2": "now"}});
-                    // It may have been answered in the life before.
+                    // The previous process may have answered it.
                     let _ = runs.resolve(&by, &run_id, &NodeId::new("ask"), answer, Direct).await;
                     to_the_end(runs, &run_id).await;
                     run = snapshot(runs, &by, &run_id);

@@ -15,13 +15,13 @@ use super::super::{Setup, keep_time, on};
 /// When a process dies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Death {
-    /// At which of its commits, from one.
+    /// The number of the commit, starting at one.
     pub(super) at: usize,
-    /// Whether that commit is made. Either way nobody hears of it.
+    /// Whether that commit is made. It is not acknowledged in either case.
     pub(super) made: bool,
 }
 
-/// A store that is SQLite's until its process dies, and answers no commit after that.
+/// A SQLite store that answers no commit after its process has died.
 #[derive(Debug)]
 pub(super) struct Mortal {
     store: SqliteRuns,
@@ -31,7 +31,7 @@ pub(super) struct Mortal {
     unheard: Mutex<Unheard>,
 }
 
-/// Those who wait for an acknowledgement that never comes. They are kept, because dropping them would be an answer.
+/// The callbacks of commits that are never acknowledged. They are kept, because dropping them would be an answer.
 #[derive(Default)]
 struct Unheard(Vec<Done>);
 
@@ -65,7 +65,7 @@ impl RunStore for Mortal {
                 if number == death.at && death.made {
                     let (sender, receiver) = channel();
                     self.store.commit(commit, Box::new(move |result| sender.send(result).unwrap()));
-                    // One that the store refuses is as good as lost.
+                    // A commit that the store refuses counts as lost.
                     let _ = receiver.recv().unwrap();
                 }
                 self.unheard.lock().unwrap().0.push(done);
@@ -78,8 +78,8 @@ impl RunStore for Mortal {
     crate::store::reads_of!(store);
 }
 
-/// One life of a host: it recovers what is there and works, until the work is done or the process dies. Says how many commits that
-/// were. Whatever was in memory or under way is gone afterwards.
+/// One process of a host: it recovers and works, until the work is done or the process dies. Returns its number of commits. Everything in
+/// memory is gone afterwards.
 pub(super) fn live(
     folder: &Path,
     death: Option<Death>,

@@ -1,4 +1,4 @@
-//! A subscriber that outlives the host.
+//! A webhook receiver that outlives the host.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use flow::id::RunId;
 use serde_json::Value;
 
-/// What it was told, by the id of the delivery: the same one may come twice, and says the same then.
+/// The received deliveries, by id. The same delivery may arrive twice, with the same contents.
 type Deliveries = Arc<Mutex<BTreeMap<String, Value>>>;
 
 pub(super) struct Receiver {
@@ -28,7 +28,7 @@ impl Receiver {
                 let (mut length, mut id) = (0, String::new());
                 loop {
                     let mut line = String::new();
-                    // A host that dies says nothing more.
+                    // A host that dies sends nothing more.
                     if stream.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
                         break;
                     }
@@ -54,7 +54,7 @@ impl Receiver {
         Self { address, told }
     }
 
-    /// The events of a run that it was told, in order and each once.
+    /// The delivered events of a run, in order and without duplicates.
     pub(super) fn told(&self, run_id: &RunId) -> Vec<Value> {
         let told = self.told.lock().unwrap();
         let mut events: Vec<Value> = told

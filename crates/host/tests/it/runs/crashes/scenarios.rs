@@ -1,4 +1,4 @@
-//! What is going on while the host dies.
+//! The work during which the host dies.
 
 use std::ops::RangeInclusive;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use super::client::Client;
 use super::receiver::Receiver;
 use crate::runs::requests::{new_fork, new_note, new_webhook, written};
 
-/// What a scenario works with.
+/// The environment of a scenario.
 pub(super) struct Scene<'a> {
     pub(super) client: &'a mut Client,
     pub(super) runs: &'a Runs,
@@ -23,23 +23,23 @@ pub(super) struct Scene<'a> {
     pub(super) receiver: &'a Receiver,
 }
 
-/// A scenario can be played again from its beginning, by another host: every request has a key.
+/// A scenario can be repeated from its start by another host, because every request has a key.
 pub(super) struct Scenario {
-    /// How many runs there are in the end.
+    /// The final number of runs.
     pub(super) runs: RangeInclusive<usize>,
-    /// How many effects were made.
+    /// The number of executed effects.
     pub(super) effects: usize,
     pub(super) play: for<'a> fn(Scene<'a>) -> Playing<'a>,
 }
 
-/// A scenario that is being played.
+/// A scenario in progress.
 pub(super) type Playing<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// The workflows that only these scenarios need.
+/// The workflows that only these scenarios use.
 pub(super) fn workflows() -> Vec<Value> {
     let edge = |from: &str, to: &str| json!({"id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to});
     let effect = "core.conformance.side-effect";
-    // Two come to an end by themselves and one does not; whoever is first, the others are cancelled.
+    // Two end without input and one does not; the first to end cancels the others.
     let plan = json!({"mockDispatchPlan": [
         {"kind": "next-worker", "nextWorkerIds": ["echo", "gated", "brief"]},
         {"kind": "terminate", "reason": "goal-reached"},
@@ -86,7 +86,7 @@ pub(super) async fn effects(scene: Scene<'_>) {
     scene.client.end(scene.runs, &run_id, "run.completed").await;
 }
 
-/// The one child of a run, once it waits for an answer.
+/// The only child of a run, as soon as it waits for an answer.
 async fn waiting_child(scene: &Scene<'_>, run_id: &RunId) -> RunId {
     let child = loop {
         match scene.store.children(run_id).unwrap().pop() {
@@ -109,7 +109,7 @@ pub(super) async fn child(scene: Scene<'_>) {
 pub(super) async fn race(scene: Scene<'_>) {
     let run_id = scene.client.create(scene.runs, "create", "race").await;
     scene.client.end(scene.runs, &run_id, "run.completed").await;
-    // A worker that the others were joined without is ended too; one that was not even started never is.
+    // A worker that was not joined is cancelled, too. One that was never started does not exist.
     while !scene.store.open_runs(None, 1).unwrap().is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
@@ -191,7 +191,7 @@ pub(super) async fn subscription(scene: Scene<'_>) {
         .await;
     let run_id = scene.client.create(scene.runs, "create", "chain").await;
     scene.client.end(scene.runs, &run_id, "run.completed").await;
-    // What was delivered leaves the queue.
+    // Delivered messages leave the queue.
     while scene.store.next_delivery().unwrap().is_some() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }

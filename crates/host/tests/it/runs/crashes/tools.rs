@@ -1,4 +1,4 @@
-//! The host dies at every commit of a run whose agent uses tools. No answer is paid for twice, and no tool acts twice.
+//! The host dies at every commit of a run whose agent uses tools. No reply is paid for twice, and no tool is executed twice.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::mortal::{Death, live};
 use super::{Setup, folder};
 
 #[test]
-fn no_tool_acts_twice_and_no_answer_is_paid_for_twice_whenever_the_host_dies() {
+fn no_tool_is_executed_twice_and_no_reply_is_paid_for_twice_whenever_the_host_dies() {
     let increment = ("openwop_core_storage_kv-atomic-increment", json!({"key": "count"}));
     let replies = vec![
         wants(&[("mcp_weather_note", json!({"text": "a"})), increment]),
@@ -64,7 +64,7 @@ fn no_tool_acts_twice_and_no_answer_is_paid_for_twice_whenever_the_host_dies() {
                 assert_eq!(run["error"]["code"], "effect_outcome_unknown", "{place}: {run}");
                 assert!(model.count() <= 3 && notes <= 1, "{place}: {called:?}");
             }
-            // The first life came to its end before it was to die.
+            // The first process ended before it was to die.
             if made && first.is_some_and(|commits| commits < at) {
                 assert!(completed > 12, "{completed}");
                 assert!(unknown <= 8, "only what was sent and never recorded is not known: {unknown}");

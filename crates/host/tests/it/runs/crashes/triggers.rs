@@ -1,5 +1,5 @@
-//! The host dies at every commit between the moment in which a message is handed over and the moment in which it is done with. Every
-//! message has exactly one run.
+//! The host dies at every commit between the delivery and the acknowledgement of a message. Every message has exactly one
+//! run.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{Setup, folder};
 
 const MESSAGES: usize = 3;
 
-/// Lets the host die at its commits one after the other, until it has fewer than that.
+/// Kills the host at each of its commits, until it makes fewer than that.
 fn die_everywhere(document: &Value, is_stream: bool) {
     for at in 1.. {
         let mut commits = 0;
@@ -59,7 +59,7 @@ fn die(document: &Value, is_stream: bool, death: Death, twice: bool) -> usize {
                 (is_done && is_empty).then_some(())
             })
             .await;
-            // Whatever a host would still do, it has done when it is stopped.
+            // A host that is drained has completed its work.
             runs.drain().await;
         });
         if life == 0 {

@@ -1,4 +1,4 @@
-//! Modules that come in packs: from an archive to nodes that can be run.
+//! Modules in packs: from an archive to executable nodes.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::script::Script;
 use super::{Host, Setup, TYPE, begin, caller, events, snapshot, to_the_end, workflow};
 
-/// A folder of packs with this one in it.
+/// A folder of packs with this pack.
 fn installed(runtime: &Value, module: &[u8]) -> (InstalledPacks, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let packs = InstalledPacks::open(folder.path()).unwrap();
@@ -23,8 +23,8 @@ fn installed(runtime: &Value, module: &[u8]) -> (InstalledPacks, tempfile::TempD
     (packs, folder)
 }
 
-/// Puts one pack of one node into a folder, with these members of its manifest. Whatever it asks of a host is granted here: what is
-/// tried is what becomes of it when it is loaded.
+/// Installs a pack of one node with these members of its manifest. The install grants everything that it requires, because the tests check
+/// what happens when it is loaded.
 fn add(packs: &InstalledPacks, name: &str, runtime: &Value, members: &Value, module: &[u8]) {
     let mut manifest = json!({
         "name": name, "version": "1.0.0", "engines": {"openwop": ">=1.0 <2.0.0"},
@@ -50,7 +50,7 @@ fn add(packs: &InstalledPacks, name: &str, runtime: &Value, members: &Value, mod
     packs.install(&install).unwrap();
 }
 
-/// What a host with these capabilities gives.
+/// A host with these capabilities.
 fn giving(capabilities: &[&str]) -> HostFacts {
     let names = capabilities.iter().map(|name| (*name).to_owned()).collect();
     HostFacts { capabilities: Some(names), ..installed::host_facts(false) }
@@ -61,7 +61,7 @@ fn code(unserved: &[Unserved]) -> Vec<&str> {
 }
 
 #[test]
-fn a_pack_of_another_version_of_the_abi_is_left_out_and_said_why() {
+fn a_pack_with_another_abi_version_is_not_used_and_the_reason_is_reported() {
     let bomb = sandbox::conformance::module("vendor.openwop.misbehaving.abi-bomb").unwrap().bytes;
     let fine = || Script::default().bytes(TYPE);
     let rows = [
@@ -86,7 +86,7 @@ fn a_pack_of_another_version_of_the_abi_is_left_out_and_said_why() {
 
 #[tokio::test]
 async fn a_pack_gets_the_memory_and_the_clock_that_its_manifest_asks_for() {
-    // The module has four pages from the beginning, and imports the clock.
+    // The module has four pages initially, and imports the clock.
     let rows = [
         (json!({"requires": ["clock"], "wasm": {"abiVersion": 1, "memoryPagesMax": 4}}), None),
         (
@@ -110,7 +110,7 @@ async fn a_pack_gets_the_memory_and_the_clock_that_its_manifest_asks_for() {
     }
 }
 
-/// A host with these packs, and what it says of a workflow with that one type.
+/// A host with these packs, and its response to a workflow with that type.
 async fn registered(packs: &InstalledPacks, facts: &HostFacts) -> Result<Host, (ApiCode, Value)> {
     let (modules, _) = installed::load(packs, facts, DEFAULT_FUEL).unwrap();
     let executors = Executors::new(Options { modules: Some(modules), ..Options::default() });
@@ -123,7 +123,7 @@ async fn registered(packs: &InstalledPacks, facts: &HostFacts) -> Result<Host, (
 }
 
 #[tokio::test]
-async fn a_pack_is_held_to_what_the_host_gives_when_it_is_loaded() {
+async fn a_pack_is_checked_against_the_capabilities_of_the_host_when_it_is_loaded() {
     let node = |members: Value| {
         let mut node = json!({"typeId": TYPE, "version": "1.0.0", "category": "data", "role": "pure"});
         node.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -176,7 +176,7 @@ async fn a_pack_is_held_to_what_the_host_gives_when_it_is_loaded() {
             json!({}),
             node(json!({"typeId": "vendor.acme.scripted.other"})),
             &none,
-            // The type of the workflow is in the module, and the manifest does not name it.
+            // The type is in the module, but the manifest does not name it.
             Some((ApiCode::ValidationError, "")),
         ),
     ];
@@ -219,7 +219,7 @@ async fn a_type_of_a_pack_that_could_not_be_loaded_is_refused_with_the_reason() 
     let place =
         |folder: &tempfile::TempDir, path: &str| folder.path().join("vendor.acme.scripted/1.0.0").join(path);
     let clock = json!({"requires": ["clock"]});
-    // The module was changed, or what was recorded of it.
+    // The module was changed, or its record.
     for (path, bytes) in [("nodes.wasm", b"changed".as_slice()), (".interlock/installed.json", b"{")] {
         let (packs, folder) = installed(&clock, &Script::default().bytes(TYPE));
         add(

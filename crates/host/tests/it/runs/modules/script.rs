@@ -1,4 +1,4 @@
-//! A module that does one thing after another, written by a test.
+//! A module that executes a script, written by a test.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,16 +7,16 @@ use host::executors::modules::{ModuleType, Modules};
 use host::executors::{Executors, Options};
 use sandbox::{Grants, Limits, Sandbox};
 
-/// What a module does, in order. It tells what it found by setting variables.
+/// The actions of a module, in order. It reports results by setting variables.
 #[derive(Default)]
 pub(super) struct Script {
     texts: Vec<String>,
     code: String,
 }
 
-/// Where the first text is in the memory of the module; what is below is for numbers.
+/// The address of the first text in the memory of the module. The memory below is for numbers.
 const FIRST_TEXT: usize = 1024;
-/// The room of a text.
+/// The space for a text.
 const TEXT: usize = 256;
 
 impl Script {
@@ -32,7 +32,7 @@ impl Script {
         self
     }
 
-    /// Reads a channel, and sets a variable to what was found, or to null.
+    /// Reads a channel, and sets a variable to its value, or to null.
     pub(super) fn read(mut self, channel: &str, variable: &str) -> Self {
         let (channel, variable) = (self.text(channel), self.text(variable));
         self.add(&format!("(call $keep {variable} (call $read {channel}))"))
@@ -44,7 +44,7 @@ impl Script {
         self.add(&format!("(call $tell {variable} (i64.extend_i32_u (call $write {channel} {value})))"))
     }
 
-    /// Writes to a channel again and again.
+    /// Writes to a channel repeatedly.
     pub(super) fn write_often(mut self, channel: &str, value: &str, times: u32) -> Self {
         let (channel, value) = (self.text(channel), self.text(value));
         self.add(&format!(
@@ -55,37 +55,37 @@ impl Script {
         ))
     }
 
-    /// Sets a variable, and another one to the status.
+    /// Sets a variable, and another variable to the status.
     pub(super) fn set(mut self, name: &str, value: &str, variable: &str) -> Self {
         let (name, value, variable) = (self.text(name), self.text(value), self.text(variable));
         self.add(&format!("(call $tell {variable} (i64.extend_i32_u (call $set {name} {value})))"))
     }
 
-    /// Reads a variable, and sets another one to what was found, or to null.
+    /// Reads a variable, and sets another variable to its value, or to null.
     pub(super) fn get(mut self, name: &str, variable: &str) -> Self {
         let (name, variable) = (self.text(name), self.text(variable));
         self.add(&format!("(call $keep {variable} (call $get {name}))"))
     }
 
-    /// Looks at the clock and draws a number, and tells nobody.
+    /// Reads the clock and draws a number, without reporting them.
     pub(super) fn look(self) -> Self {
         self.add("(local.set $time (call $now)) (call $random (i32.const 0) (i32.const 8))")
             .add("(local.set $drawn (i64.shr_u (i64.load (i32.const 0)) (i64.const 12)))")
     }
 
-    /// Tells what it saw last.
+    /// Reports the last read time and number.
     pub(super) fn tell(mut self, time: &str, drawn: &str) -> Self {
         let (time, drawn) = (self.text(time), self.text(drawn));
         self.add(&format!("(call $tell {time} (local.get $time)) (call $tell {drawn} (local.get $drawn))"))
     }
 
-    /// Waits for somebody.
+    /// Waits for an interrupt.
     pub(super) fn ask(mut self) -> Self {
         let asked = self.text(r#"{"kind":"custom","data":{"customKind":"pick"}}"#);
         self.add(&format!("(call $ask {asked}) (drop) (drop)"))
     }
 
-    /// Sets a variable to the request that it was called with.
+    /// Sets a variable to the request of its call.
     pub(super) fn request(mut self, variable: &str) -> Self {
         let variable = self.text(variable);
         self.add(&format!("(call $keep {variable} (local.get 1) (local.get 2))"))
@@ -96,7 +96,7 @@ impl Script {
         self.add("(loop $forever (br $forever))")
     }
 
-    /// Ends as failed.
+    /// Ends with a failure.
     pub(super) fn fail(mut self) -> Self {
         let answer = self.text(r#"{"outcome":"failed","error":{"code":"meant","message":"meant"}}"#);
         self.add(&format!("(return {answer})"))
@@ -114,7 +114,7 @@ impl Script {
         wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
 
-    /// What a host has for it.
+    /// The node type for a host.
     pub(super) fn executors(self, type_id: &str, limits: Limits) -> Executors {
         let bytes = self.bytes(type_id);
         let sandbox = Sandbox::new().unwrap();

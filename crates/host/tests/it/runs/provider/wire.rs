@@ -1,4 +1,4 @@
-//! Replies as the two kinds of providers write them.
+//! Replies in the formats of the two kinds of providers.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub(super) enum Wire {
 }
 
 impl Wire {
-    /// The one that a request is written in.
+    /// The format of a request.
     pub(super) fn of(request: &Request) -> Self {
         let path = request.head.split(' ').nth(1).unwrap_or_default();
         match path.rsplit('/').next() {
@@ -56,7 +56,7 @@ impl Wire {
         }
     }
 
-    /// What comes before the pieces.
+    /// What precedes the chunks.
     pub(super) fn begin(self) -> String {
         match self {
             Self::Completions => String::new(),
@@ -79,7 +79,7 @@ impl Wire {
         }
     }
 
-    /// What comes after the pieces.
+    /// What follows the chunks.
     pub(super) fn end(self) -> String {
         match self {
             Self::Completions => {

@@ -19,10 +19,10 @@ use super::{
 };
 use crate::runs::{Setup, keep_time};
 
-/// How long a server may take to come up on a machine that is busy.
+/// How long a server may take to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A server of this test alone. It lives below a shell that ends it when its input ends, however this process ends.
+/// A server for this test. It runs below a shell that ends it when its input closes, however this process ends.
 struct Server {
     folder: TempDir,
     child: Child,
@@ -109,7 +109,7 @@ async fn every_message_of_a_server_starts_exactly_one_run_across_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_and_dead_letters_of_a_server_are_as_those_of_the_database() {
+async fn records_and_dead_letters_of_a_server_behave_like_those_of_the_database() {
     let Some((url, _server)) = server() else { return };
     let folder = tempfile::tempdir().unwrap();
     let setup = Setup { executors: Some(executors(folder.path(), &url).await), ..Setup::default() };
