@@ -7,6 +7,7 @@ mod edges;
 mod fixtures;
 mod generate;
 mod model;
+mod named_sources;
 mod properties;
 mod scale;
 mod site;

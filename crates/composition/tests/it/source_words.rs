@@ -78,7 +78,7 @@ const UNCLEAR: [(&str, &str); 50] = [
 ];
 
 /// The Rust files below a folder, sorted.
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
