@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::program::root;
 
 /// Each crate and its allowed dependencies. A new crate needs a line here.
-const ROOMS: [(&str, &[&str]); 16] = [
+const ROOMS: [(&str, &[&str]); 17] = [
     ("canon", &["data-encoding"]),
     ("disk", &[]),
     ("ai", &["canon"]),
@@ -20,13 +20,26 @@ const ROOMS: [(&str, &[&str]); 16] = [
     ("flow", &["canon"]),
     ("guide", &["canon"]),
     ("workspace", &["canon", "disk"]),
-    ("storage", &["canon", "disk", "flow", "guide"]),
+    ("ports", &["canon", "flow", "guide"]),
+    ("storage", &["canon", "disk", "flow", "guide", "ports"]),
     (
         "host",
-        &["ai", "canon", "flow", "guide", "outbound", "packs", "sandbox", "storage", "surfaces", "workspace"],
+        &[
+            "ai",
+            "canon",
+            "flow",
+            "guide",
+            "outbound",
+            "packs",
+            "ports",
+            "sandbox",
+            "storage",
+            "surfaces",
+            "workspace",
+        ],
     ),
-    ("server", &["ai", "canon", "flow", "guide", "host", "packs", "sandbox", "surfaces"]),
-    ("console", &["canon", "composition", "flow", "guide", "host", "packs", "storage", "workspace"]),
+    ("server", &["ai", "canon", "flow", "guide", "host", "packs", "ports", "sandbox", "surfaces"]),
+    ("console", &["canon", "composition", "flow", "guide", "host", "packs", "ports", "storage", "workspace"]),
     (
         "interlock",
         &[
@@ -39,6 +52,7 @@ const ROOMS: [(&str, &[&str]); 16] = [
             "host",
             "outbound",
             "packs",
+            "ports",
             "server",
             "storage",
             "surfaces",
