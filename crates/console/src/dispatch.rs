@@ -62,13 +62,10 @@ async fn entered(console: &Arc<Shared>, parts: &Parts, body: Body) -> Response {
         ("/sign-out", Some(form)) => return sign_in::sign_out(console, session.as_ref(), form).await,
         _ => {}
     }
-    let known = session.and_then(|session| {
-        let caller = console.runs.authenticate_hash(session.key).ok()?;
-        Some((session, caller))
-    });
-    match known {
-        Some((session, caller)) => signed_in(console, parts, form, &session, caller).await,
-        None => require_sign_in(parts),
+    let Some(session) = session else { return require_sign_in(parts) };
+    match console.runs.authenticate_hash(session.key).await {
+        Ok(caller) => signed_in(console, parts, form, &session, caller).await,
+        Err(_) => require_sign_in(parts),
     }
 }
 

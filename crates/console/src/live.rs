@@ -112,7 +112,7 @@ impl LivePage {
                     sleep(RUN_AT_MOST_EVERY).await;
                     self.changes.changed().await.ok()?;
                     // Some run changed. Checking whether it was this one is cheaper than rendering.
-                    let (_, sequence) = self.call.runs().status(&self.call.caller, &run_id).ok()?;
+                    let (_, sequence) = self.call.runs().status(&self.call.caller, &run_id).await.ok()?;
                     if self.sequence.replace(sequence) == Some(sequence) {
                         continue;
                     }
@@ -129,7 +129,7 @@ impl LivePage {
 
     /// The current regions; `None` if the page is gone or the reader may no longer see it.
     async fn render(&mut self) -> Option<Vec<Region>> {
-        let caller = self.call.console.runs.authenticate_hash(self.key).ok()?;
+        let caller = self.call.console.runs.authenticate_hash(self.key).await.ok()?;
         if caller != self.call.caller {
             return None;
         }

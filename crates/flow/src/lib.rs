@@ -36,7 +36,6 @@ pub mod run;
 pub mod signed;
 pub mod snapshot;
 pub mod state;
-pub mod store;
 pub mod stream;
 pub mod token;
 pub mod trace;

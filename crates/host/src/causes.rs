@@ -31,14 +31,15 @@ pub fn causes(error: &(dyn Error + 'static)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flow::store::{Cause, ReadError};
+    use ports::Cause;
+    use ports::runs::ReadError;
 
     use super::*;
     use crate::runs::Refusal;
 
     #[test]
     fn a_refusal_is_logged_with_the_error_of_the_database() {
-        let refusal = Refusal::from(ReadError(Cause::new("database disk image is malformed")));
+        let refusal = Refusal::from(ReadError::Store(Cause::new("database disk image is malformed")));
         let line = causes(&refusal);
         let expected = ": the store cannot be read: database disk image is malformed";
         assert!(line.starts_with("internal_error: ") && line.ends_with(expected), "{line}");

@@ -66,8 +66,9 @@ use std::time::Duration;
 use canon::time::Timestamp;
 use flow::definition::Capabilities;
 use flow::engine::Limits;
-use flow::store::{Cause, Change, Commit, CommitError, RunStore};
-use tokio::sync::{Notify, Semaphore, oneshot, watch};
+use ports::Cause;
+use ports::runs::{Change, Commit, CommitError, CommitFuture, RunStore};
+use tokio::sync::{Notify, Semaphore, watch};
 
 pub use self::audit::AuditKey;
 use self::audit::{Anchors, Unsigned};
@@ -97,7 +98,6 @@ use self::webhooks::Webhooks;
 use self::work_limits::WorkLimits;
 pub use self::work_limits::{MAX_AT_WORK, MAX_AT_WORK_FOR_A_RUN};
 pub use self::workflow_view::WorkflowLook;
-use crate::causes;
 use crate::executors::Executors;
 use crate::guided_node::GuidedNodes;
 use crate::system::{Clock, Entropy};
@@ -280,10 +280,10 @@ impl Runs {
     }
 
     /// Whether requests can be served: the store answers, every run goes on that was under way, and the host is not being stopped.
-    pub fn is_ready(&self) -> bool {
+    pub async fn is_ready(&self) -> bool {
         !self.is_stopping()
             && self.recovering().is_none()
-            && self.check_store().is_ok()
+            && self.check_store().await.is_ok()
             && self.store_trouble().is_none()
     }
 
@@ -291,8 +291,8 @@ impl Runs {
     ///
     /// # Errors
     /// When it does not, with what it said as the source.
-    pub fn check_store(&self) -> Result<(), Refusal> {
-        self.store().next_timer().map(drop).map_err(|error| {
+    pub async fn check_store(&self) -> Result<(), Refusal> {
+        self.store().next_timer().await.map(drop).map_err(|error| {
             Refusal::unavailable("the store of the host does not answer", 5).because(Cause::new(error))
         })
     }
@@ -329,7 +329,7 @@ impl Runs {
         &*self.inner.options.store
     }
 
-    /// Executors a commit to the store, and waits until it is durable.
+    /// Commits changes and waits until they are durable. A caller that stops waiting does not undo the commit.
     async fn commit(&self, changes: Vec<Change>) -> Result<(), CommitError> {
         let audited = changes.iter().filter_map(|change| match change {
             Change::Audit { tenant, .. } => Some(tenant.clone()),
@@ -337,28 +337,28 @@ impl Runs {
         });
         let audited: Vec<_> = audited.collect();
         let has_key = changes.iter().any(|change| matches!(change, Change::PutApiKey { .. }));
-        let of_keys = has_key.then(|| self.clone());
-        let (sender, receiver) = oneshot::channel();
-        let done = Box::new(move |result| {
-            // Here, because it happens even if nobody waits.
-            if let Some(runs) = of_keys {
-                runs.inner.known_keys.forget();
-            }
-            // Nobody waits when the request was given up. What was committed stays committed; a failure is logged here, because it
-            // ends here.
-            if let Err(Err(error)) = sender.send(result) {
-                tracing::warn!(cause = causes(&error), "a commit that nobody waits for failed");
-            }
-        });
-        self.store().commit(Commit { changes }, done);
-        let result = receiver.await.unwrap_or(Err(CommitError::Closed));
+        let committed = self.store().commit(Commit { changes });
+        let result = if has_key { self.forget_keys_after(committed).await } else { committed.await };
         self.inner.health.committed(&result, self.now());
         result?;
         self.audit_committed(audited);
         Ok(())
     }
 
-    /// A place among the writes, or the advice to come back.
+    /// Waits for a commit that changes keys and forgets the cached keys, in a task of its own: the cache must be cleared even if the
+    /// caller stops waiting.
+    async fn forget_keys_after(&self, committed: CommitFuture) -> Result<(), CommitError> {
+        let runs = self.clone();
+        let task = tokio::spawn(async move {
+            let result = committed.await;
+            runs.inner.known_keys.forget();
+            result
+        });
+        // The task does not panic; it ends early only when the runtime shuts down.
+        task.await.unwrap_or(Err(CommitError::Closed))
+    }
+
+    /// A permit for a write, or a refusal if too many are in progress.
     fn admit(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Refusal> {
         if self.is_stopping() {
             return Err(Refusal::unavailable("the host is being stopped", 5));

@@ -113,7 +113,7 @@ impl TriggerTasks {
     async fn start_all(&mut self) {
         let mut after: Option<(Tenant, WorkflowId)> = None;
         while !self.runs.is_stopping() {
-            match self.runs.listening(after.as_ref(), PAGE) {
+            match self.runs.listening(after.as_ref(), PAGE).await {
                 Ok(page) => {
                     let Some(last) = page.last() else { return };
                     after = Some(last.clone());
@@ -149,7 +149,7 @@ impl TriggerTasks {
     }
 
     async fn update_workflow(&mut self, tenant: &Tenant, workflow_id: &WorkflowId) -> Result<(), Refusal> {
-        let wanted = self.runs.listeners(tenant, workflow_id)?;
+        let wanted = self.runs.listeners(tenant, workflow_id).await?;
         let from = (tenant.to_owned(), workflow_id.to_owned(), String::new());
         let of_workflow = self.listening.range(from..);
         let of_workflow = of_workflow.take_while(|(key, _)| key.0 == *tenant && key.1 == *workflow_id);

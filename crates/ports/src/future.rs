@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use tokio::sync::oneshot;
+use crate::channel::{self, Receiver, Responder};
 
 /// The result of a port's method, now or later.
 #[must_use = "futures do nothing unless polled"]
@@ -21,7 +21,7 @@ enum State<'a, T> {
     Ready(Option<T>),
     /// The result comes from another thread.
     Waiting {
-        receiver: oneshot::Receiver<T>,
+        receiver: Receiver<T>,
         lost: fn() -> T,
     },
     Boxed(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
@@ -44,32 +44,32 @@ impl<'a, T> PortFuture<'a, T> {
     /// A result that another thread sends with the [`Responder`]. If the responder is dropped without a result, because the
     /// thread panicked or ended, the future resolves to `lost()`.
     pub fn channel(lost: fn() -> T) -> (Responder<T>, Self) {
-        let (sender, receiver) = oneshot::channel();
-        (Responder(sender), Self(State::Waiting { receiver, lost }))
+        let (responder, receiver) = channel::channel();
+        (responder, Self(State::Waiting { receiver, lost }))
     }
 
-    /// Blocks the calling thread until the result is there. For threads that may block: commands, tests, blocking pools;
-    /// never for a thread that polls other futures.
-    pub fn wait(mut self) -> T {
-        struct Unpark(Thread);
-        impl Wake for Unpark {
-            fn wake(self: Arc<Self>) {
-                self.0.unpark();
-            }
+    /// [`wait`] for this future.
+    pub fn wait(self) -> T {
+        wait(self)
+    }
+}
+
+/// Blocks the calling thread until a future completes. For threads that may block, such as those of commands and tests, and for
+/// futures that need no runtime.
+pub fn wait<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
         }
-        if let State::Ready(result) = &mut self.0
-            && let Some(result) = result.take()
-        {
-            return result;
-        }
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let mut context = Context::from_waker(&waker);
-        let mut future = pin!(self);
-        loop {
-            match future.as_mut().poll(&mut context) {
-                Poll::Ready(result) => return result,
-                Poll::Pending => thread::park(),
-            }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => thread::park(),
         }
     }
 }
@@ -83,7 +83,7 @@ impl<T> Future for PortFuture<'_, T> {
                 Poll::Ready(result.take().expect("a future is not polled after it completed"))
             }
             State::Waiting { receiver, lost } => {
-                Pin::new(receiver).poll(context).map(|received| received.unwrap_or_else(|_| lost()))
+                receiver.poll(context).map(|received| received.unwrap_or_else(|_| lost()))
             }
             State::Boxed(future) => future.as_mut().poll(context),
         }
@@ -97,25 +97,6 @@ impl<T> fmt::Debug for PortFuture<'_, T> {
             State::Waiting { .. } => "PortFuture(waiting)",
             State::Boxed(_) => "PortFuture(boxed)",
         })
-    }
-}
-
-/// The sending half of [`PortFuture::channel`].
-#[derive(Debug)]
-pub struct Responder<T>(oneshot::Sender<T>);
-
-impl<T> Responder<T> {
-    /// Whether the future was dropped, so that nobody reads the result.
-    pub fn is_abandoned(&self) -> bool {
-        self.0.is_closed()
-    }
-
-    /// Completes the future.
-    ///
-    /// # Errors
-    /// The result, if the future was dropped.
-    pub fn send(self, result: T) -> Result<(), T> {
-        self.0.send(result)
     }
 }
 

@@ -13,12 +13,19 @@
 //!   passes back later, such as a list cursor, is opaque.
 //! * An error keeps what the database or the disk said as its source ([`Cause`]), without values of users.
 //!
-//! Each port documents its contract on its main trait.
+//! Each port documents its contract on its main trait. With the feature `testing`, `contract` has the test suites that every
+//! adapter must pass, and `wrapper` helps to write test doubles.
 #![forbid(unsafe_code)]
 
 mod cause;
+mod channel;
+#[cfg(feature = "testing")]
+pub mod contract;
 mod future;
 pub mod runs;
+#[cfg(feature = "testing")]
+pub mod wrapper;
 
 pub use self::cause::Cause;
-pub use self::future::{PortFuture, Responder};
+pub use self::channel::Responder;
+pub use self::future::{PortFuture, wait};

@@ -42,20 +42,29 @@ use std::sync::Arc;
 pub use self::annotations::Annotations;
 pub use self::artifacts::Artifacts;
 pub use self::audit::{AuditEntry, AuditLog};
-pub use self::commit::{Change, Commit, CommitError, Commits};
+pub use self::commit::{Change, Commit, CommitError, CommitFuture, Commits};
 pub use self::definitions::Definitions;
 pub use self::effects::{ClaimedEffect, Effects};
 pub use self::health::Health;
 pub use self::keys::ApiKeys;
-pub use self::list::{ListCursor, ListedRun, RunFilter, RunLists};
+pub use self::list::{ListCursor, RunFilter, RunLists, RunPage};
 pub use self::listeners::Listeners;
 pub use self::log::{RunLog, StoredAppend, StoredRun};
 pub use self::replies::{RecordedReply, Replies, ReplyKey};
-pub use self::retention::{AgedRun, Retention};
+pub use self::retention::{AgedPage, AgedRun, Retention};
 pub use self::timers::{Timer, Timers};
 pub use self::webhooks::{Delivery, Webhooks};
 
 use crate::{Cause, PortFuture};
+
+/// All traits of the port without their names: for code that has an adapter and not a `dyn RunStore`.
+pub mod prelude {
+    pub use super::{
+        Annotations as _, ApiKeys as _, Artifacts as _, AuditLog as _, Commits as _, Definitions as _,
+        Effects as _, Health as _, Listeners as _, Replies as _, Retention as _, RunLists as _, RunLog as _,
+        Timers as _, Webhooks as _,
+    };
+}
 
 /// Immutable bytes, shared without copying.
 pub type Bytes = Arc<[u8]>;

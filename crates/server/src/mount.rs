@@ -87,14 +87,14 @@ impl Mount<'_> {
             "initialize" => Ok(Ok(initialized(params))),
             "ping" => Ok(Ok(json!({}))),
             "logging/setLevel" => Ok(set_level(params)),
-            "tools/list" => self.list(params, lists::tools),
-            "resources/list" => self.list(params, lists::resources),
-            "resources/templates/list" => self.list(params, lists::templates),
-            "prompts/list" => self.list(params, lists::prompts),
+            "tools/list" => self.list(params, lists::tools).await,
+            "resources/list" => self.list(params, lists::resources).await,
+            "resources/templates/list" => self.list(params, lists::templates).await,
+            "prompts/list" => self.list(params, lists::prompts).await,
             "tools/call" => self.call_tool(message).await,
             "resources/read" => self.read_resource(message).await,
             "prompts/get" => self.get_prompt(message).await,
-            "completion/complete" => self.complete(params),
+            "completion/complete" => self.complete(params).await,
             "elicitation/create" => self.elicit(message).await,
             "sampling/createMessage" => self.sample(message).await,
             _ => Ok(Err(RpcError::no_method())),
@@ -110,7 +110,7 @@ impl Mount<'_> {
     }
 
     /// A page of what may be called: a key that may not read workflows sees none.
-    fn list(&self, params: &Map<String, Value>, of: fn(&Exposed, Option<&str>) -> Value) -> Answer {
+    async fn list(&self, params: &Map<String, Value>, of: fn(&Exposed, Option<&str>) -> Value) -> Answer {
         let cursor = match params.get("cursor") {
             None | Some(Value::Null) => None,
             Some(Value::String(cursor)) => Some(cursor.as_str()),
@@ -119,20 +119,20 @@ impl Mount<'_> {
         if !self.caller.may(Scope::ManifestRead) {
             return Ok(Ok(of(&Exposed::default(), None)));
         }
-        let exposed = self.runs.exposed(&self.caller.tenant)?;
+        let exposed = self.runs.exposed(&self.caller.tenant).await?;
         Ok(Ok(of(&exposed, cursor)))
     }
 
     /// Values for an argument. A key that may not read workflows sees no prompts, and so completes nothing.
-    fn complete(&self, params: &Map<String, Value>) -> Answer {
+    async fn complete(&self, params: &Map<String, Value>) -> Answer {
         if !self.caller.may(Scope::ManifestRead) {
             return Ok(completion::complete(&Exposed::default(), params));
         }
-        Ok(completion::complete(&*self.runs.exposed(&self.caller.tenant)?, params))
+        Ok(completion::complete(&*self.runs.exposed(&self.caller.tenant).await?, params))
     }
 
     async fn call_tool(&self, message: &Message) -> Answer {
-        let exposed = self.runs.exposed(&self.caller.tenant)?;
+        let exposed = self.runs.exposed(&self.caller.tenant).await?;
         let tool = message.text("name").and_then(|name| exposed.tools.get_key_value(name));
         let Some((name, tool)) = tool else { return Ok(Err(RpcError::no_tool())) };
         let arguments = match message.params.get("arguments") {
@@ -160,7 +160,7 @@ impl Mount<'_> {
         if let Err(wrong) = address::check(uri) {
             return Ok(Err(RpcError::invalid(wrong)));
         }
-        let exposed = self.runs.exposed(&self.caller.tenant)?;
+        let exposed = self.runs.exposed(&self.caller.tenant).await?;
         let mut inputs = json!({"uri": uri});
         let exact = exposed.resources.get(uri);
         let found = exact.or_else(|| {
@@ -180,7 +180,7 @@ impl Mount<'_> {
     }
 
     async fn get_prompt(&self, message: &Message) -> Answer {
-        let exposed = self.runs.exposed(&self.caller.tenant)?;
+        let exposed = self.runs.exposed(&self.caller.tenant).await?;
         let prompt = message.text("name").and_then(|name| exposed.prompts.get_key_value(name));
         let Some((name, prompt)) = prompt else { return Ok(Err(RpcError::no_prompt())) };
         let given = match message.params.get("arguments") {
@@ -210,7 +210,7 @@ impl Mount<'_> {
 
     /// A client wants to know something of a person here.
     async fn elicit(&self, message: &Message) -> Answer {
-        let exposed = self.runs.exposed(&self.caller.tenant)?;
+        let exposed = self.runs.exposed(&self.caller.tenant).await?;
         let Some(handler) = &exposed.elicitation else { return Ok(Err(RpcError::no_method())) };
         let request = Value::Object(message.params.clone());
         if let Err(wrong) = Form::read(&request) {
@@ -228,7 +228,7 @@ impl Mount<'_> {
         if !self.runs.capabilities().mcp_sampling {
             return Ok(Err(RpcError::no_method()));
         }
-        let exposed = self.runs.exposed(&self.caller.tenant)?;
+        let exposed = self.runs.exposed(&self.caller.tenant).await?;
         let Some(handler) = &exposed.sampling else { return Ok(Err(RpcError::no_method())) };
         let request = Value::Object(message.params.clone());
         if let Err(wrong) = Sampling::read(&request) {

@@ -1,15 +1,16 @@
 //! The embedded store of runs: one SQLite file.
 //!
 //! ```text
-//!   commit ─► queue ─► writer thread: BEGIN … commit, commit, commit … COMMIT (one fsync) ─► done, done, done
-//!   read   ─► a connection of the pool, its own snapshot of the file, never waits for the writer
+//!   commit ─► queue ─► writer thread: BEGIN … commit, commit, commit … COMMIT (one fsync) ─► futures resolve
+//!   read   ─► memory: known at once
+//!          └► queue ─► a reader thread with its own connection, which never waits for the writer
 //! ```
 //!
-//! The writer never waits for company: what queues up during one transaction is the next one. The log is in WAL mode
-//! with `synchronous = FULL`, so a commit that was acknowledged survives a power cut.
+//! The writer does not delay a transaction to collect more commits: what queues up during one is the next. The database is in WAL
+//! mode with `synchronous = FULL`, so an acknowledged commit survives a power failure.
 //!
-//! An append is one row: the texts of its events, one to a line, as streams and polls will send them. The folded
-//! snapshot stands beside it in the run's own row, so reading a run folds nothing.
+//! An append is one row: the texts of its events, one per line, as streams and polls send them. The snapshot is in the row of
+//! the run, so reading a run folds nothing.
 
 mod audit;
 mod changes;
@@ -17,6 +18,8 @@ mod ended;
 mod inspection;
 mod listening;
 mod memory;
+mod query;
+mod reader_threads;
 mod reads;
 mod retention;
 mod schema;
@@ -30,18 +33,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use disk::sqlite::{self, BUSY_TIMEOUT, Readers, Settings, is_damage, open_writer, restrict};
-use flow::id::{RunId, Tenant};
-use flow::store::{Answer, AnswerKey, Cause, Commit, CommitError, Done, Read, ReadError, RunRow, RunStore};
+use ports::runs::{Commit, CommitError, CommitFuture, Commits, Health, ReadError, ReadFuture};
+use ports::{Cause, PortFuture};
 use rusqlite::{Connection, OpenFlags};
 
 pub use self::inspection::{Damage, Inspection};
 use self::memory::Memory;
+use self::reader_threads::ReaderThreads;
 use self::seen::Loading;
 use self::wal::WriteAheadLog;
-use self::writer::{Commits, Writer};
+use self::writer::{Batches, Writer};
 
 const SETTINGS: Settings =
-    Settings { cache_kib: 32 << 10, statements: 64, idle_readers: 16, prepare: |_| Ok(()) };
+    Settings { cache_kib: 32 << 10, statements: 64, idle_readers: 0, prepare: |_| Ok(()) };
 
 /// Why the database could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -85,14 +89,14 @@ impl OpenError {
 /// The runs of one data directory.
 pub struct SqliteRuns {
     path: PathBuf,
-    // Closed before the writer: the connection that is closed last copies the log into the file and removes it, and one that may
-    // only read cannot.
+    // Fields are dropped in order. Read-only connections close before the writer: the last connection to close copies the log
+    // into the file and removes it, which a read-only one cannot do.
     _loading: Loading,
-    readers: Readers,
+    readers: ReaderThreads,
     writer: Writer,
     memory: Arc<Memory>,
     /// Whether SQLite found the file damaged while it read.
-    damaged: AtomicBool,
+    damaged: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for SqliteRuns {
@@ -101,7 +105,7 @@ impl fmt::Debug for SqliteRuns {
     }
 }
 
-/// Copies any database of SQLite as it is at one moment, while somebody else uses it.
+/// Copies an SQLite database at one point in time, while it is in use.
 ///
 /// # Errors
 /// Those of SQLite and of the disk.
@@ -116,17 +120,17 @@ fn copy(source: &Connection, to: &Path, progress: &dyn Fn(u64, u64)) -> Result<(
     restrict(to);
     let backup = rusqlite::backup::Backup::new(source, &mut target)?;
     loop {
-        // A few megabytes at a time, so that progress can be told.
+        // A few megabytes at a time, so that progress can be reported.
         let step = backup.step(1024)?;
-        let told = backup.progress();
+        let done = backup.progress();
         let pages = |count: std::ffi::c_int| u64::try_from(count).unwrap_or(0);
-        progress(pages(told.pagecount).saturating_sub(pages(told.remaining)), pages(told.pagecount));
+        progress(pages(done.pagecount).saturating_sub(pages(done.remaining)), pages(done.pagecount));
         if step == rusqlite::backup::StepResult::Done {
             break;
         }
     }
     drop(backup);
-    // What was copied is in the file of the copy alone, and on the disk.
+    // Everything is in the one file of the copy, and synced.
     target.pragma_update(None, "journal_mode", "DELETE")?;
     target.pragma_update(None, "synchronous", "FULL")?;
     Ok(())
@@ -144,17 +148,18 @@ impl SqliteRuns {
         let log = WriteAheadLog::watch(&mut connection, beside, wal::LONG).map_err(OpenError::Thread)?;
         let memory = Arc::new(Memory::default());
         memory.seen.notice_others(&connection)?;
-        let commits = Commits::new(log, Arc::clone(&memory));
-        let writer = Writer::start("runs", connection, commits).map_err(OpenError::Thread)?;
-        let readers = Readers::new(path, SETTINGS);
-        let loading = Loading::start(&memory, readers.open()?).map_err(OpenError::Thread)?;
+        let batches = Batches::new(log, Arc::clone(&memory));
+        let writer = Writer::start("runs", connection, batches).map_err(OpenError::Thread)?;
+        let connections = Readers::new(path, SETTINGS);
+        let loading = Loading::start(&memory, connections.open()?).map_err(OpenError::Thread)?;
+        let readers = ReaderThreads::start(connections).map_err(OpenError::Thread)?;
         Ok(Self {
             path: path.to_owned(),
             _loading: loading,
             readers,
             writer,
             memory,
-            damaged: AtomicBool::new(false),
+            damaged: Arc::default(),
         })
     }
 
@@ -163,23 +168,32 @@ impl SqliteRuns {
     /// # Errors
     /// Those of SQLite and of the disk.
     pub fn back_up(&self, to: &Path, progress: &dyn Fn(u64, u64)) -> Result<(), OpenError> {
-        copy(&self.readers.open()?, to, progress)
+        copy(&Readers::new(&self.path, SETTINGS).open()?, to, progress)
     }
 
-    /// Reads with a connection of the pool.
-    fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, ReadError> {
-        self.readers.read(read).map_err(|error| {
-            if is_damage(&error) {
-                self.damaged.store(true, Ordering::Relaxed);
+    /// Runs a query on a reader thread.
+    fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> ReadFuture<'_, T> {
+        let (responder, result) =
+            PortFuture::channel(|| Err(ReadError::Store(Cause::new("the query did not finish"))));
+        let damaged = Arc::clone(&self.damaged);
+        self.readers.submit(Box::new(move |connection| {
+            // The caller may have left while the query was queued.
+            if responder.is_abandoned() {
+                return;
             }
-            ReadError(Cause::new(error))
-        })
-    }
-
-    fn submit(&self, commit: Commit, done: Done) {
-        if let Err((_, done)) = self.writer.submit((commit, done)) {
-            done(Err(CommitError::Closed));
-        }
+            let read = connection.and_then(query).map_err(|error| {
+                if is_damage(&error) {
+                    damaged.store(true, Ordering::Relaxed);
+                }
+                ReadError::Store(Cause::new(error))
+            });
+            // Or while it ran.
+            let _ = responder.send(read);
+        }));
+        result
     }
 }
 
@@ -189,35 +203,21 @@ fn writer(path: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
-/// The contract of [`RunStore`], method by method; the queries are in `reads`.
-impl RunStore for SqliteRuns {
+impl Commits for SqliteRuns {
+    fn commit(&self, commit: Commit) -> CommitFuture {
+        let (responder, outcome) = PortFuture::channel(|| {
+            // The writer thread ended between taking the commit and reporting on it.
+            Err(CommitError::OutcomeUnknown(Cause::new("the writer of the database ended")))
+        });
+        match self.writer.submit((commit, responder)) {
+            Ok(()) => outcome,
+            Err(_) => PortFuture::ready(Err(CommitError::Closed)),
+        }
+    }
+}
+
+impl Health for SqliteRuns {
     fn is_damaged(&self) -> bool {
         self.damaged.load(Ordering::Relaxed)
     }
-
-    fn commit(&self, commit: Commit, done: Done) {
-        self.submit(commit, done);
-    }
-
-    fn run(&self, tenant: Option<&Tenant>, run_id: &RunId) -> Read<Option<RunRow>> {
-        if let Some(known) = self.memory.ended.get(tenant, run_id) {
-            return Ok(known);
-        }
-        let deletions = self.memory.ended.deletions();
-        let row = self.read(|connection| reads::run(connection, tenant, run_id))?;
-        if let Some(row) = &row {
-            self.memory.ended.keep_read(row, deletions);
-        }
-        Ok(row)
-    }
-
-    fn answer(&self, key: &AnswerKey) -> Read<Option<Answer>> {
-        let hash = reads::answer_hash(key);
-        if !self.memory.seen.maybe(hash) {
-            return Ok(None);
-        }
-        self.read(|connection| reads::answer_at(connection, hash, key))
-    }
-
-    reads::delegate!();
 }

@@ -7,9 +7,9 @@ use flow::id::{NodeId, RunId};
 use flow::interrupt::InterruptKind;
 use flow::snapshot::{InterruptView, RunView};
 use flow::state::Interrupt;
-use flow::store::RunFilter;
 use host::runs::{ApiCode, Direct, Refusal, Scope};
 use maud::{Markup, html};
+use ports::runs::RunFilter;
 use serde_json::{Map, Value, json};
 
 use super::run_list::{self, RUN};
@@ -26,9 +26,9 @@ const ANSWER: &str = "builtin-interlock-approvals:routes/answer";
 const PAGE: usize = 50;
 
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
-    let filter = RunFilter { waiting: true, before: call.query.number("before"), ..RunFilter::default() };
-    let (runs, next) = call.runs().views(&call.caller, &filter, PAGE)?;
-    let older = next.map(|next| call.query.with("before", Some(&next.to_string())));
+    let filter = RunFilter { waiting: true, after: run_list::cursor(&call), ..RunFilter::default() };
+    let (runs, next) = run_list::read(&call, &filter, PAGE).await?;
+    let older = run_list::older(&call, next.as_ref());
     let body = html! { (call.live("inbox", &inbox(&call, &runs))) (parts::more(older.as_deref(), "Older")) };
     Ok(Page::new("Approvals", body).awake(Wake::Runs).into())
 }
@@ -81,8 +81,8 @@ fn whom(waiting: &InterruptView) -> String {
 /// All open requests of one run.
 pub(crate) async fn one(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
-    let open = call.runs().open_interrupts(&call.caller, run_id)?;
-    let definition = call.runs().definition_of(&call.caller, run_id)?;
+    let open = call.runs().open_interrupts(&call.caller, run_id).await?;
+    let definition = call.runs().definition_of(&call.caller, run_id).await?;
     let wanted = call.query.text("node");
     let shown: Vec<&Interrupt> =
         open.iter().filter(|open| wanted.is_none_or(|node| open.node_id == node)).collect();
@@ -348,7 +348,7 @@ pub(crate) async fn answer(call: Arc<PageRequest>) -> Result<PageResponse, Refus
     let run_id = &call.run_id()?;
     let form = &call.form;
     let node = form.text("node").unwrap_or_default();
-    let open = call.runs().open_interrupts(&call.caller, run_id)?;
+    let open = call.runs().open_interrupts(&call.caller, run_id).await?;
     // Checks the id of the request that was shown, so that a response never applies to a later
     // request of the same node.
     let interrupt =
@@ -361,7 +361,7 @@ pub(crate) async fn answer(call: Arc<PageRequest>) -> Result<PageResponse, Refus
     let value = resume_value(&call, interrupt)?;
     call.runs().resolve(&call.caller, run_id, &NodeId::new(node), value, Direct).await?;
     let still_open =
-        call.runs().open_interrupts(&call.caller, run_id)?.iter().any(|open| open.id == interrupt.id);
+        call.runs().open_interrupts(&call.caller, run_id).await?.iter().any(|open| open.id == interrupt.id);
     let done = if still_open { "voted" } else { "answered" };
     super::actions::back(&call, run_id, done)
 }

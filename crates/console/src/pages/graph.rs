@@ -14,7 +14,7 @@ use crate::parts;
 
 /// The graph, or the selected node.
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
-    let view = View::read(&call)?;
+    let view = View::read(&call).await?;
     let run_id = view.run.run_id.as_str();
     // Node links are relative (`?node=…`): short, and valid on this page and on the run's page.
     if let (Some(node), Some(run)) = (call.query.text("node"), call.link(RUN, &[("runId", run_id)])) {

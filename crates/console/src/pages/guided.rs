@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use flow::store::Cause;
 use guide::record::{NodeId, NodeKind, RunId, SessionId};
 use host::guided::{self, DEFAULT_TENANT, Guided, GuidedErrorCode};
 use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
+use ports::Cause;
 use serde::Serialize;
 use storage::StoreErrorCode;
 
@@ -33,7 +33,7 @@ pub(super) async fn read<T: Send + 'static>(
     .await
 }
 
-/// Runs blocking file access on a separate thread.
+/// Runs file access, or long computations, on a separate thread.
 pub(super) async fn blocking<T: Send + 'static>(
     what: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -42,6 +42,11 @@ pub(super) async fn blocking<T: Send + 'static>(
             .because(Cause::new(error))
     };
     tokio::task::spawn_blocking(what).await.map_err(gone)?
+}
+
+/// Waits for the store of runs inside [`blocking`].
+pub(super) fn wait_for<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Handle::current().block_on(future)
 }
 
 /// A refusal of the guided service as a page error.

@@ -6,7 +6,6 @@ use canon::time::Timestamp;
 use host::runs::{ApiKey, Refusal};
 use maud::{Markup, html};
 
-use super::guided;
 use crate::call::PageRequest;
 use crate::page::{Page, PageResponse};
 use crate::parts;
@@ -17,16 +16,9 @@ const REVOKE: &str = "builtin-interlock-keys:routes/revoke";
 const LISTED: usize = 100;
 
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
-    let reading = Arc::clone(&call);
-    let keys = guided::blocking(move || {
-        let mut keys: Vec<ApiKey> = reading.runs().keys()?.into_iter().map(|(_, key)| key).collect();
-        keys.retain(|key| key.tenant == reading.caller.tenant);
-        keys.sort_by(|left, right| {
-            right.created_at.cmp(&left.created_at).then_with(|| left.id.cmp(&right.id))
-        });
-        Ok(keys)
-    })
-    .await?;
+    let mut keys: Vec<ApiKey> = call.runs().keys().await?.into_iter().map(|(_, key)| key).collect();
+    keys.retain(|key| key.tenant == call.caller.tenant);
+    keys.sort_by(|left, right| right.created_at.cmp(&left.created_at).then_with(|| left.id.cmp(&right.id)));
     let body = html! {
         p.muted { "A key is shown once, when it is created; the host stores only its hash. Tenant: " (call.caller.tenant) "." }
         (table(&call, &keys))

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use flow::id::WorkflowId;
 use flow::run::RunStatus;
-use flow::store::RunFilter;
 use host::runs::Refusal;
 use maud::{Markup, html};
+use ports::runs::RunFilter;
 use serde_json::Value;
 
 use super::run_list;
@@ -34,10 +34,10 @@ pub(crate) async fn runs(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
         workflow_id: named("workflowId").map(WorkflowId::new),
         tag: named("tag"),
         waiting: false,
-        before: call.query.number("before"),
+        after: run_list::cursor(&call),
     };
-    let (found, next) = call.runs().views(&call.caller, &filter, PAGE)?;
-    let older = next.map(|next| call.query.with("before", Some(&next.to_string())));
+    let (found, next) = run_list::read(&call, &filter, PAGE).await?;
+    let older = run_list::older(&call, next.as_ref());
     let list = if found.is_empty() {
         parts::empty("No runs yet.", &html! { p { "Matching runs appear here when they start." } })
     } else {

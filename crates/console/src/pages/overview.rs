@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use flow::run::RunStatus;
 use flow::snapshot::RunView;
-use flow::store::RunFilter;
 use host::runs::{Refusal, Scope};
 use maud::{Markup, html};
+use ports::runs::RunFilter;
 
 use super::run_list::{self, RUN};
 use crate::call::PageRequest;
@@ -31,15 +31,16 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
         let body = html! { p.notice { "Your key cannot read runs. Use the menu to open the pages that it can read." } (layout::fallbacks(&call, None)) };
         return Ok(Page::new("Overview", body).into());
     }
-    let list = |filter: RunFilter| call.runs().views(&call.caller, &filter, SHOWN).map(|(runs, _)| runs);
-    let mut waiting = list(RunFilter { waiting: true, ..RunFilter::default() })?;
+    let list =
+        async |filter: RunFilter| call.runs().views(&call.caller, &filter, SHOWN).await.map(|(runs, _)| runs);
+    let mut waiting = list(RunFilter { waiting: true, ..RunFilter::default() }).await?;
     // A parent that waits for its child has no request to answer.
     waiting.retain(|run| run.interrupt.is_some());
     let overview = Overview {
         waiting,
-        running: list(RunFilter { status: Some(RunStatus::Running), ..RunFilter::default() })?,
-        failed: list(RunFilter { status: Some(RunStatus::Failed), ..RunFilter::default() })?,
-        recent: list(RunFilter::default())?,
+        running: list(RunFilter { status: Some(RunStatus::Running), ..RunFilter::default() }).await?,
+        failed: list(RunFilter { status: Some(RunStatus::Failed), ..RunFilter::default() }).await?,
+        recent: list(RunFilter::default()).await?,
     };
     let body = html! {
         (layout::fallbacks(&call, None))

@@ -38,12 +38,12 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn read(call: &PageRequest) -> Result<Self, Refusal> {
+    pub(super) async fn read(call: &PageRequest) -> Result<Self, Refusal> {
         let run_id = &call.run_id()?;
-        let (run, next_sequence) = call.runs().view(&call.caller, run_id)?;
-        let definition = call.runs().definition_of(&call.caller, run_id)?;
+        let (run, next_sequence) = call.runs().view(&call.caller, run_id).await?;
+        let definition = call.runs().definition_of(&call.caller, run_id).await?;
         let artifacts = if call.may(Scope::ArtifactsRead) {
-            call.runs().artifact_ids(&call.caller, run_id)?
+            call.runs().artifact_ids(&call.caller, run_id).await?
         } else {
             Vec::new()
         };
@@ -81,7 +81,7 @@ impl View {
 }
 
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
-    let view = View::read(&call)?;
+    let view = View::read(&call).await?;
     let title =
         if view.definition.name.is_empty() { view.run.workflow_id.as_str() } else { &view.definition.name };
     let page = Page::new(title, body(&call, &view))

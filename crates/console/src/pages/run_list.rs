@@ -2,7 +2,9 @@
 
 use canon::time::Timestamp;
 use flow::snapshot::{InterruptView, RunView};
+use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
+use ports::runs::{ListCursor, RunFilter};
 use serde_json::Value;
 
 use crate::call::PageRequest;
@@ -43,6 +45,34 @@ pub(super) fn asked(data: &Value) -> Option<&str> {
     ];
     let direct = named.iter().find_map(|name| data.get(name)?.as_str());
     direct.or_else(|| pointers.iter().find_map(|pointer| data.pointer(pointer)?.as_str()))
+}
+
+/// The query field with the cursor of a page.
+const CURSOR: &str = "before";
+
+/// The cursor of the requested page.
+pub(super) fn cursor(call: &PageRequest) -> Option<ListCursor> {
+    call.query.text(CURSOR).map(ListCursor::new)
+}
+
+/// A page of runs, and the cursor of the next one. An invalid cursor, such as one in an edited address, gives the first page.
+pub(super) async fn read(
+    call: &PageRequest,
+    filter: &RunFilter,
+    limit: usize,
+) -> Result<(Vec<RunView>, Option<ListCursor>), Refusal> {
+    match call.runs().views(&call.caller, filter, limit).await {
+        Err(refusal) if filter.after.is_some() && refusal.code == ApiCode::ValidationError => {
+            let first = RunFilter { after: None, ..filter.clone() };
+            call.runs().views(&call.caller, &first, limit).await
+        }
+        read => read,
+    }
+}
+
+/// The link to the next page.
+pub(super) fn older(call: &PageRequest, next: Option<&ListCursor>) -> Option<String> {
+    next.map(|next| call.query.with(CURSOR, Some(next.as_str())))
 }
 
 pub(super) fn table(call: &PageRequest, runs: &[RunView]) -> Markup {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use flow::id::WorkflowId;
 use flow::run::RunStatus;
 use flow::snapshot::RunView;
-use flow::store::RunFilter;
 use host::runs::Refusal;
 use maud::{Markup, html};
+use ports::runs::{ListCursor, RunFilter};
 
 use super::run_list;
 use crate::call::PageRequest;
@@ -18,9 +18,9 @@ const PAGE: usize = 50;
 
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let filter = filter(&call);
-    let (runs, next) = call.runs().views(&call.caller, &filter, PAGE)?;
-    let page = Page::new("Runs", body(&call, &filter, &runs, next));
-    Ok(page.awake(if filter.before.is_none() { Wake::Runs } else { Wake::Never }).into())
+    let (runs, next) = run_list::read(&call, &filter, PAGE).await?;
+    let page = Page::new("Runs", body(&call, &filter, &runs, next.as_ref()));
+    Ok(page.awake(if filter.after.is_none() { Wake::Runs } else { Wake::Never }).into())
 }
 
 fn filter(call: &PageRequest) -> RunFilter {
@@ -30,12 +30,12 @@ fn filter(call: &PageRequest) -> RunFilter {
         waiting: status == Some("waiting"),
         workflow_id: call.query.text("workflow").map(WorkflowId::new),
         tag: call.query.text("tag").map(str::to_owned),
-        before: call.query.number("before"),
+        after: run_list::cursor(call),
     }
 }
 
-fn body(call: &PageRequest, filter: &RunFilter, runs: &[RunView], next: Option<u64>) -> Markup {
-    let older = next.map(|next| call.query.with("before", Some(&next.to_string())));
+fn body(call: &PageRequest, filter: &RunFilter, runs: &[RunView], next: Option<&ListCursor>) -> Markup {
+    let older = run_list::older(call, next);
     let is_filtered = *filter != RunFilter::default();
     html! {
         form.filters method="get" role="search" aria-label="Filter runs" {

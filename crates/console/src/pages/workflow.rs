@@ -26,7 +26,8 @@ const PROBLEMS: usize = 40;
 pub(crate) async fn run(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let id = WorkflowId::new(call.param("workflowId")?);
     let reading = Arc::clone(&call);
-    let look = guided::blocking(move || reading.runs().workflow_look(&reading.caller, &id)).await?;
+    let look = guided::blocking(move || guided::wait_for(reading.runs().workflow_look(&reading.caller, &id)))
+        .await?;
     let body = html! {
         (checked(&look))
         section.panel {

@@ -26,11 +26,11 @@ pub(crate) async fn sign_in(console: &Shared, parts: &Parts, sent: Option<&Field
     let query = Fields::read(parts.uri.query().unwrap_or_default().as_bytes());
     let fields = sent.unwrap_or(&query);
     if let Some(code) = link::code(fields) {
-        return link::follow(console, parts, code, sent);
+        return link::follow(console, parts, code, sent).await;
     }
     let wanted = fields.text("to").and_then(local_path).unwrap_or("/");
     let Some(sent) = sent else { return show(console, parts, wanted, None) };
-    match enter(console, parts, sent) {
+    match enter(console, parts, sent).await {
         Ok(cookie) => {
             let mut response = see(wanted);
             response.headers_mut().insert(SET_COOKIE, cookie);
@@ -40,7 +40,7 @@ pub(crate) async fn sign_in(console: &Shared, parts: &Parts, sent: Option<&Field
     }
 }
 
-fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderValue, Refusal> {
+async fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderValue, Refusal> {
     let now = console.now();
     let token = form.text(parts::CSRF_FIELD).unwrap_or_default();
     if !console.sessions.is_visit(&parts.headers, token, now) {
@@ -50,7 +50,7 @@ fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderValue, 
     }
     let key = form.text("key").filter(|key| key.len() <= MAX_KEY_BYTES).unwrap_or_default();
     // Keys are looked up by hash, so the timing reveals nothing about similar keys.
-    if let Err(refusal) = console.runs.authenticate(key) {
+    if let Err(refusal) = console.runs.authenticate(key).await {
         // Only failures count against the limits. A valid key always works, even if others behind
         // the same address fail.
         let peer = parts.extensions.get::<IpAddr>().map(ToString::to_string).unwrap_or_default();

@@ -107,7 +107,7 @@ pub(super) fn code(fields: &Fields) -> Option<&str> {
 }
 
 /// Handles a request with a code. Attempts are not limited: a code has 256 random bits.
-pub(super) fn follow(console: &Shared, parts: &Parts, code: &str, form: Option<&Fields>) -> Response {
+pub(super) async fn follow(console: &Shared, parts: &Parts, code: &str, form: Option<&Fields>) -> Response {
     let now = console.now();
     let is_meant = match form {
         Some(form) => {
@@ -120,25 +120,31 @@ pub(super) fn follow(console: &Shared, parts: &Parts, code: &str, form: Option<&
         let status = if form.is_some() { StatusCode::FORBIDDEN } else { StatusCode::OK };
         return visited(console, parts, status, |token| confirmation(token, code));
     }
-    match console.links.redeem(code, now).ok_or_else(closed).and_then(|target| enter(console, &target)) {
+    let entered = match console.links.redeem(code, now) {
+        Some(target) => enter(console, &target).await,
+        None => Err(closed()),
+    };
+    match entered {
         Ok(response) => response,
         // Opened again by a user who is already signed in: redirect to the target.
-        Err(_) if is_signed_in(console, &parts.headers) => see("/"),
+        Err(_) if is_signed_in(console, &parts.headers).await => see("/"),
         Err(refusal) => show(console, parts, "/", Some(&refusal)),
     }
 }
 
-fn enter(console: &Shared, target: &Target) -> Result<Response, Refusal> {
-    console.runs.authenticate_hash(target.key)?;
+async fn enter(console: &Shared, target: &Target) -> Result<Response, Refusal> {
+    console.runs.authenticate_hash(target.key).await?;
     let cookie = begin(console, target.key)?;
     let mut response = see(&target.path);
     response.headers_mut().insert(SET_COOKIE, cookie);
     Ok(response)
 }
 
-fn is_signed_in(console: &Shared, headers: &HeaderMap) -> bool {
-    let session = console.sessions.session(headers, console.now());
-    session.is_some_and(|session| console.runs.authenticate_hash(session.key).is_ok())
+async fn is_signed_in(console: &Shared, headers: &HeaderMap) -> bool {
+    match console.sessions.session(headers, console.now()) {
+        Some(session) => console.runs.authenticate_hash(session.key).await.is_ok(),
+        None => false,
+    }
 }
 
 fn closed() -> Refusal {

@@ -61,6 +61,11 @@ pub trait Work: Send + 'static {
     /// Converts an SQLite error.
     fn failure(&self, error: rusqlite::Error) -> Self::Error;
 
+    /// Converts an error of the `COMMIT` itself. Unlike others, such a transaction may be on the disk in part or whole.
+    fn commit_failure(&self, error: rusqlite::Error) -> Self::Error {
+        self.failure(error)
+    }
+
     /// The error of a job that panicked.
     fn panicked(&self, job: &Self::Job) -> Self::Error;
 
@@ -146,6 +151,20 @@ impl<W: Work> Drop for Writer<W> {
             // A panic loses nothing: acknowledged jobs are durable.
             let _ = thread.join();
         }
+    }
+}
+
+/// Why a whole batch failed.
+enum Failure {
+    /// Nothing of it can be on the disk.
+    Apply(rusqlite::Error),
+    /// The last statement failed.
+    Commit(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Apply(error)
     }
 }
 
@@ -251,13 +270,17 @@ impl<W: Work> Batches<W> {
             outcome = empty
         );
         let entered = span.enter();
-        let failed = self.together(batch).err().map(|error| {
+        let failed = self.together(batch).err().map(|failure| {
+            let (Failure::Apply(error) | Failure::Commit(error)) = &failure;
             tracing::warn!(store = self.store, jobs, %error, "cannot commit a batch; it was rolled back");
             if !self.connection.is_autocommit() {
                 // Fails only if SQLite has already rolled back.
                 let _ = self.connection.execute_batch("ROLLBACK");
             }
-            self.work.failure(error)
+            match failure {
+                Failure::Apply(error) => self.work.failure(error),
+                Failure::Commit(error) => self.work.commit_failure(error),
+            }
         });
         if !span.is_disabled() {
             span.record("refused", batch.iter().filter(|slot| slot.refused.is_some()).count());
@@ -268,7 +291,7 @@ impl<W: Work> Batches<W> {
         failed
     }
 
-    fn together(&mut self, batch: &mut [Slot<W>]) -> rusqlite::Result<()> {
+    fn together(&mut self, batch: &mut [Slot<W>]) -> Result<(), Failure> {
         self.begin()?;
         if !self.all_at_once(batch)? {
             run(&self.connection, "ROLLBACK")?;
@@ -282,7 +305,7 @@ impl<W: Work> Batches<W> {
             }
         }
         self.work.end(&self.connection)?;
-        run(&self.connection, "COMMIT")
+        run(&self.connection, "COMMIT").map_err(Failure::Commit)
     }
 
     fn begin(&mut self) -> rusqlite::Result<()> {

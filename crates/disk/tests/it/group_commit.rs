@@ -23,6 +23,8 @@ enum Change {
     AddAndPanicLater(i64),
     /// Inserts a number and ends the transaction, as SQLite may after an error.
     EndTransaction(i64),
+    /// Violates a rule that SQLite checks in `COMMIT`.
+    BreakCommit,
     /// Fails with that SQLite code; some codes abort the batch.
     Fail(i32),
     /// Waits until the test has queued the jobs of the next batch.
@@ -73,6 +75,9 @@ impl Work for Numbers {
                 let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
                 return Err(rusqlite::Error::SqliteFailure(busy, Some("as configured".to_owned())).into());
             }
+            Change::BreakCommit => {
+                connection.execute("INSERT INTO orphans VALUES (-1)", [])?;
+            }
             Change::Fail(code) => {
                 let error = rusqlite::ffi::Error::new(code);
                 return Err(rusqlite::Error::SqliteFailure(error, Some("as configured".to_owned())).into());
@@ -84,6 +89,10 @@ impl Work for Numbers {
 
     fn failure(&self, error: rusqlite::Error) -> String {
         format!("sqlite: {error}")
+    }
+
+    fn commit_failure(&self, error: rusqlite::Error) -> String {
+        format!("commit: {error}")
     }
 
     fn panicked(&self, _job: &Self::Job) -> String {
@@ -115,7 +124,13 @@ fn together(changes: &[Change]) -> Seen {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("numbers.sqlite3");
     let connection = open_writer(&path, &SETTINGS).unwrap();
-    connection.execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT").unwrap();
+    connection
+        .execute_batch(
+            "PRAGMA foreign_keys = ON;
+             CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT;
+             CREATE TABLE orphans (number INTEGER REFERENCES numbers DEFERRABLE INITIALLY DEFERRED) STRICT;",
+        )
+        .unwrap();
     let ((go, gone), (outcomes, received)) = (channel(), channel());
     let ((batches, sizes), (applied, made)) = (channel(), channel());
     let work = Numbers { go: gone, outcomes, batches, applied, size: 0 };
@@ -150,7 +165,7 @@ fn queued_jobs_share_a_transaction() {
     let refused = |text: &str| Err(text.to_owned());
     let unique = refused("sqlite: UNIQUE constraint failed: numbers.number");
     let (full, read_only) = (rusqlite::ffi::SQLITE_FULL, rusqlite::ffi::SQLITE_READONLY);
-    let cases: [Case; 9] = [
+    let cases: [Case; 10] = [
         (
             "all are committed",
             vec![Change::Add(1), Change::Add(2)],
@@ -206,6 +221,13 @@ fn queued_jobs_share_a_transaction() {
             vec![refused("sqlite: as configured"); 3],
             vec![],
             vec![1, 1, 0],
+        ),
+        (
+            "a failed COMMIT fails the batch and is told apart from other failures",
+            vec![Change::Add(1), Change::BreakCommit],
+            vec![refused("commit: FOREIGN KEY constraint failed"); 2],
+            vec![],
+            vec![1, 1],
         ),
         (
             "a file that became read-only fails the batch",

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use flow::store::Bytes;
+use ports::runs::Bytes;
 
 /// The state of a part of an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,9 @@ pub struct Unwritable;
 /// The result of a ledger operation.
 pub type Entry<'a, T> = Pin<Box<dyn Future<Output = Result<T, Unwritable>> + Send + 'a>>;
 
+/// Whether the result of an effect is still needed.
+pub type Wanted<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+
 /// Records the parts of an effect. An operation is durable when it returns.
 pub trait Ledger: Send + Sync {
     /// Claims a part of the effect, by its id.
@@ -30,8 +33,8 @@ pub trait Ledger: Send + Sync {
 
     /// Whether the result is still needed. An effect of several parts checks it before each of them, and stops if it is not
     /// needed any more.
-    fn is_wanted(&self) -> bool {
-        true
+    fn is_wanted(&self) -> Wanted<'_> {
+        Box::pin(async { true })
     }
 
     /// The value that was noted under an id, if there is one.

@@ -4,8 +4,8 @@ use canon::error::{Envelope, Retry};
 use flow::engine::GuideFailure;
 use flow::failure::FailureCode;
 use flow::state::RunError;
-use flow::store::Cause;
 use guide::token::TokenErrorCode;
+use ports::Cause;
 use serde_json::{Map, Value, json};
 use storage::StoreErrorCode;
 

@@ -39,7 +39,7 @@ impl RunArtifacts {
 impl Artifacts for RunArtifacts {
     async fn read(&self, artifact_id: &str) -> Result<Held, ArtifactError> {
         let (run_id, artifact_id) = self.parts(artifact_id)?;
-        self.runs.artifact_content(&self.caller, &run_id, &artifact_id)
+        self.runs.artifact_content(&self.caller, &run_id, &artifact_id).await
     }
 
     async fn write(

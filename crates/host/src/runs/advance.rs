@@ -1,6 +1,7 @@
 //! Something happens to a run: decided, made durable, told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use canon::time::Timestamp;
 use flow::definition::Definition;
@@ -10,7 +11,7 @@ use flow::id::{RunId, Tenant};
 use flow::run::RunStatus;
 use flow::snapshot::Snapshot;
 use flow::state::RunState;
-use flow::store::{Bytes, Change, CommitError, StoredAppend};
+use ports::runs::{Bytes, Change, CommitError, StoredAppend};
 use tokio::sync::OwnedMutexGuard;
 use tracing::{Instrument as _, debug_span};
 
@@ -20,11 +21,16 @@ use super::create::BeginError;
 use super::engine_context::EngineContext;
 use super::family::for_parent;
 use super::live::Loaded;
+use super::new_children::NamedChildren;
 use super::timers::timer_key;
+use super::webhooks::Subscriptions;
 use super::{ApiCode, Refusal, Respond, Runs, guide};
 
-/// How often a decision is made again because somebody else was quicker. Only another process could be.
-const ATTEMPTS: usize = 4;
+/// How often a decision is made again because another writer was faster.
+const ATTEMPTS: u32 = 8;
+
+/// The longest pause after the first conflict; it doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
 /// How many copied events are one row, so that no read of a page has to take all of them.
 const COPIED_AT_ONCE: usize = 500;
@@ -51,6 +57,12 @@ pub(super) struct Outcome {
     waits: Option<RunId>,
     /// The children that were created with it, and have yet to begin.
     newborn: Vec<RunId>,
+}
+
+/// What was read before the consequences of a decision are written down.
+pub(super) struct Prepared {
+    pub(super) subscribers: Subscriptions,
+    pub(super) children: NamedChildren,
 }
 
 impl Outcome {
@@ -80,7 +92,7 @@ impl Runs {
         self.recover_first(run_id, &input).await?;
         let (mut attempts, mut place) = (0, None);
         while attempts < ATTEMPTS {
-            if let Some(response) = respond.replayed(self)? {
+            if let Some(response) = respond.replayed(self).await? {
                 return Ok(response);
             }
             let live = self.inner.live.get_or_insert(run_id);
@@ -101,7 +113,7 @@ impl Runs {
                         self.put_back(run_id, &mut cell, loaded);
                     }
                     drop(cell);
-                    let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
+                    let row = self.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
                     place = Some(self.place(&row.tenant).await?);
                     continue;
                 }
@@ -137,31 +149,67 @@ impl Runs {
             let durable = self.make_durable(Some(cell), loaded, changes, outcome);
             match durable.instrument(span).await {
                 Ok(()) => return Ok(response),
-                // The state in memory is not what is on the disk: it is folded again.
-                Err(CommitError::Moved { .. } | CommitError::KeyTaken) => self.inner.counters.conflict(),
-                Err(error) => return Err(error.into()),
+                // The state in memory is older than the stored one, so it is loaded again.
+                Err(CommitError::KeyTaken) => self.inner.counters.conflict(),
+                Err(CommitError::Moved { .. }) => {
+                    self.inner.counters.conflict();
+                    tokio::time::sleep(self.conflict_pause(attempts)).await;
+                }
+                Err(error) => return self.settle(error, respond).await,
             }
         }
         Err(Refusal::unavailable("the run is being changed by somebody else; try again", 1))
     }
 
-    /// Decides on a run: here where that is quick, and beside the requests where it may take long.
+    /// The pause before a decision is made again. Random, so that the writers that met do not meet again.
+    fn conflict_pause(&self, attempts: u32) -> Duration {
+        let longest = FIRST_PAUSE * 2_u32.saturating_pow(attempts.saturating_sub(1).min(6));
+        let mut random = [0_u8; 2];
+        // Without entropy the pause is merely not random.
+        let _ = self.inner.options.entropy.fill(&mut random);
+        longest / 2 + longest * u32::from(u16::from_le_bytes(random)) / (2 * u32::from(u16::MAX))
+    }
+
+    /// Decides on a run: on this thread if that is quick, on a compute thread if it may take long.
     async fn decide(
         &self,
         loaded: Loaded,
         input: Input,
         place: Option<&ComputePermit>,
     ) -> Result<(Loaded, Result<Decision, flow::engine::Refusal>), Refusal> {
+        let tenant = &loaded.state.genesis.tenant;
+        let mut context = self.engine_context(tenant, &loaded.definition).await?;
+        if !context.is_open() {
+            let (loaded, decision, _) = self.decide_within(loaded, input, context, place).await?;
+            return Ok((loaded, decision));
+        }
+        let (definition, before) = (Arc::clone(&loaded.definition), loaded.state);
+        loop {
+            let loaded = Loaded { definition: Arc::clone(&definition), state: before.clone() };
+            let (loaded, decision, asked) = self.decide_within(loaded, input.clone(), context, place).await?;
+            context = asked;
+            if !context.learn().await? {
+                return Ok((loaded, decision));
+            }
+        }
+    }
+
+    async fn decide_within(
+        &self,
+        mut loaded: Loaded,
+        input: Input,
+        context: EngineContext,
+        place: Option<&ComputePermit>,
+    ) -> Result<(Loaded, Result<Decision, flow::engine::Refusal>, EngineContext), Refusal> {
         let runs = self.clone();
-        let work = move |mut loaded: Loaded| {
+        let work = move || {
             let Loaded { definition, state } = &mut loaded;
-            let exists = runs.children_of(state);
-            let decision = decide(definition, state, input, runs.now(), runs.limits(), &exists);
-            (loaded, decision)
+            let decision = decide(definition, state, input, runs.now(), runs.limits(), &context);
+            (loaded, decision, context)
         };
         match place {
-            None => Ok(work(loaded)),
-            Some(_) => on_a_thread(move || work(loaded)).await,
+            None => Ok(work()),
+            Some(_) => on_a_thread(work).await,
         }
     }
 
@@ -173,13 +221,14 @@ impl Runs {
         mut changes: Vec<Change>,
         place: Option<&ComputePermit>,
     ) -> Result<(Loaded, Vec<Change>, Outcome), Refusal> {
+        let prepared = self.prepare(&loaded.state, &decision).await;
         if place.is_none() {
-            let outcome = self.outcome(&loaded.definition, &loaded.state, decision, &mut changes);
+            let outcome = self.outcome(&loaded.definition, &loaded.state, decision, &prepared, &mut changes);
             return Ok((loaded, changes, outcome));
         }
         let runs = self.clone();
         let work = move || {
-            let outcome = runs.outcome(&loaded.definition, &loaded.state, decision, &mut changes);
+            let outcome = runs.outcome(&loaded.definition, &loaded.state, decision, &prepared, &mut changes);
             (loaded, changes, outcome)
         };
         on_a_thread(work).await
@@ -277,21 +326,30 @@ impl Runs {
         }
     }
 
-    /// What a decision comes to: changes for the commit, and the rest for after it.
+    /// Reads what [`Runs::outcome`] needs from the store.
+    pub(super) async fn prepare(&self, state: &RunState, decision: &Decision) -> Prepared {
+        Prepared {
+            subscribers: self.subscribers(&state.genesis).await,
+            children: self.find_new_children(state, decision).await,
+        }
+    }
+
+    /// The consequences of a decision: changes for the commit, and the rest for after it.
     pub(super) fn outcome(
         &self,
         definition: &Definition,
         state: &RunState,
         decision: Decision,
+        prepared: &Prepared,
         changes: &mut Vec<Change>,
     ) -> Outcome {
         let run_id = &state.genesis.run_id;
         let is_new = decision.events.first().is_some_and(|event| event.sequence == 0);
         let before = for_parent(decision.before);
         let tally = Tally::of(&decision.events, state);
-        let append = self.append(definition, state, &decision.events, changes);
+        let append = self.append(definition, state, &decision.events, &prepared.subscribers, changes);
         changes.extend(self.state_checkpoint(state, &decision.events));
-        let newborn = self.create_children(state, &decision, changes);
+        let newborn = self.create_children(state, &decision, prepared, changes);
         let (mut effects, mut closed) = (Vec::new(), false);
         for effect in decision.effects {
             match effect {
@@ -355,12 +413,13 @@ impl Runs {
         definition: &Definition,
         state: &RunState,
         events: &[Event],
+        subscribers: &Subscriptions,
         changes: &mut Vec<Change>,
     ) -> Option<(StoredAppend, Bytes)> {
         let (first, last) = (events.first()?, events.last()?);
         let (run_id, tenant) = (&state.genesis.run_id, &state.genesis.tenant);
         let texts: Vec<_> = events.iter().map(|event| self.encode(tenant, run_id, event)).collect();
-        self.queue(definition, state, events, &texts, changes);
+        self.queue(definition, &state.genesis, subscribers, (events, &texts), changes);
         let events: Bytes = texts.join("\n").into_bytes().into();
         let snapshot = self.snapshot(definition, state, last.timestamp);
         changes.push(Change::Append {
@@ -454,7 +513,8 @@ impl Runs {
             tokio::spawn(async move { runs.tell_waiting(&parent, &run_id).await });
         }
         if let Some(parent) = outcome.stirs.take() {
-            self.wake(parent);
+            let runs = self.clone();
+            tokio::spawn(async move { runs.wake(parent).await });
         }
         if outcome.timer_set {
             self.inner.timer_set.notify_one();
@@ -466,16 +526,6 @@ impl Runs {
             let runs = self.clone();
             tokio::spawn(async move { runs.make(outcome).await });
         }
-    }
-
-    /// Which workflows the children of a run can be.
-    pub(super) fn children_of(&self, state: &RunState) -> EngineContext {
-        self.children_of_tenant(&state.genesis.tenant)
-    }
-
-    /// Which workflows a tenant has.
-    pub(super) fn children_of_tenant(&self, tenant: &Tenant) -> EngineContext {
-        EngineContext { runs: self.clone(), tenant: tenant.to_owned() }
     }
 }
 

@@ -1,7 +1,8 @@
 //! What people and agents think of a run: notes beside it, not in its log.
 
 use flow::id::{NodeId, Principal, RunId};
-use flow::store::{Cause, Change, CommitError};
+use ports::Cause;
+use ports::runs::Change;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -123,11 +124,11 @@ impl Runs {
         respond: R,
     ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self)? {
+        if let Some(response) = respond.replayed(self).await? {
             return Ok(response);
         }
-        self.visible(caller, run_id)?;
-        if self.store().annotations(run_id)?.len() >= MAX_ANNOTATIONS {
+        self.visible(caller, run_id).await?;
+        if self.store().annotations(run_id).await?.len() >= MAX_ANNOTATIONS {
             let message = format!("the run has {MAX_ANNOTATIONS} annotations, as many as are kept");
             return Err(Refusal::new(ApiCode::Conflict, message).detail("maxAnnotations", MAX_ANNOTATIONS));
         }
@@ -160,8 +161,7 @@ impl Runs {
                 }
                 Ok(response)
             }
-            Err(CommitError::KeyTaken) => self.taken(&respond),
-            Err(error) => Err(error.into()),
+            Err(error) => self.settle(error, &respond).await,
         }
     }
 
@@ -176,9 +176,9 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn annotations(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Annotation>, Refusal> {
-        self.visible(caller, run_id)?;
-        let found = self.store().annotations(run_id)?;
+    pub async fn annotations(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Annotation>, Refusal> {
+        self.visible(caller, run_id).await?;
+        let found = self.store().annotations(run_id).await?;
         Ok(found.iter().filter_map(|document| serde_json::from_slice(document).ok()).collect())
     }
 }

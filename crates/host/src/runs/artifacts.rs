@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canon::digest::Digest;
 use flow::id::{ArtifactId, RunId};
-use flow::store::{Change, CommitError};
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use ports::runs::{Change, CommitError};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -29,13 +29,13 @@ impl Runs {
     ///
     /// # Errors
     /// When there is none that the caller may know of, or the caller may not read artifacts.
-    pub fn artifact_content(
+    pub async fn artifact_content(
         &self,
         caller: &Caller,
         run_id: &RunId,
         artifact_id: &ArtifactId,
     ) -> Result<Held, ArtifactError> {
-        let (document, version) = self.artifact_seen(caller, run_id, artifact_id)?;
+        let (document, version) = self.artifact_seen(caller, run_id, artifact_id).await?;
         let document: Value = serde_json::from_slice(&document).map_err(|_| ArtifactError::Failed)?;
         Ok(Held { payload: document.get("data").cloned().unwrap_or_default(), version })
     }
@@ -54,7 +54,7 @@ impl Runs {
         plugin: &str,
     ) -> Result<String, ArtifactError> {
         let _place = self.admit().map_err(|refusal| failed(&refusal))?;
-        let (seen, current) = self.artifact_seen(caller, run_id, artifact_id)?;
+        let (seen, current) = self.artifact_seen(caller, run_id, artifact_id).await?;
         if !CHANGING.iter().all(|scope| caller.may(*scope)) {
             return Err(ArtifactError::Unauthorized);
         }
@@ -82,7 +82,7 @@ impl Runs {
             Ok(()) => Ok(version),
             // Somebody was quicker, after it was looked at here.
             Err(CommitError::ArtifactChanged) => {
-                let (_, current) = self.artifact_seen(caller, run_id, artifact_id)?;
+                let (_, current) = self.artifact_seen(caller, run_id, artifact_id).await?;
                 Err(ArtifactError::Conflict { current })
             }
             Err(error) => Err(failed(&error.into())),
@@ -90,16 +90,17 @@ impl Runs {
     }
 
     /// The document of an artifact as it is kept, and its version.
-    fn artifact_seen(
+    async fn artifact_seen(
         &self,
         caller: &Caller,
         run_id: &RunId,
         artifact_id: &ArtifactId,
-    ) -> Result<(flow::store::Bytes, String), ArtifactError> {
+    ) -> Result<(ports::runs::Bytes, String), ArtifactError> {
         if !READING.iter().all(|scope| caller.may(*scope)) {
             return Err(ArtifactError::Unauthorized);
         }
-        let document = self.artifact(caller, run_id, artifact_id).map_err(|refusal| failed(&refusal))?;
+        let document =
+            self.artifact(caller, run_id, artifact_id).await.map_err(|refusal| failed(&refusal))?;
         let version = self.version(run_id, artifact_id, &document);
         Ok((document, version))
     }

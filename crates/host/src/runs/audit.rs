@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use canon::canonical::write_to;
 use flow::id::Tenant;
-use flow::store::{AuditEntry, Change};
+use ports::runs::{AuditEntry, Change};
 use serde_json::Value;
 
 pub use self::anchor::Anchors;
@@ -145,8 +145,8 @@ impl Runs {
 
     /// Signs the log of a tenant up to its end, where it has at least so many entries that were not signed. Says up to where.
     async fn checkpoint(&self, tenant: &Tenant, least: u64) -> Result<Option<u64>, Refusal> {
-        let Some(end) = self.store().audit_end(tenant)? else { return Ok(None) };
-        let previous = self.store().checkpoint_before(tenant, u64::MAX)?;
+        let Some(end) = self.store().audit_end(tenant).await? else { return Ok(None) };
+        let previous = self.store().audit_checkpoint_before(tenant, u64::MAX).await?;
         let previous = previous.and_then(|(_, document)| Checkpoint::read(&document));
         let signed = previous.as_ref().map(Checkpoint::at_sequence);
         if self.anchor(tenant).at_sequence() > signed {
@@ -158,7 +158,7 @@ impl Runs {
             return Ok(None);
         }
         while tree.count() <= end {
-            let entries = self.store().audit(tenant, tree.count(), end, PAGE)?;
+            let entries = self.store().audit(tenant, tree.count(), end, PAGE).await?;
             if entries.is_empty() {
                 // A hole: what is missing cannot be signed. Verifying tells where.
                 return Ok(None);
@@ -172,7 +172,7 @@ impl Runs {
         }
         let checkpoint = Checkpoint::sign(&self.inner.options.audit_key, tenant, tree);
         let document = checkpoint.document().to_string().into_bytes().into();
-        let change = Change::PutCheckpoint { tenant: tenant.to_owned(), at_sequence: end, document };
+        let change = Change::PutAuditCheckpoint { tenant: tenant.to_owned(), at_sequence: end, document };
         self.commit(vec![change]).await?;
         self.keep_anchor(tenant, checkpoint).await;
         Ok(Some(end))

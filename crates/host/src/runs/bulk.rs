@@ -21,7 +21,7 @@ impl Runs {
         reason: Option<&str>,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        if let Some(response) = respond.replayed(self)? {
+        if let Some(response) = respond.replayed(self).await? {
             return Ok(response);
         }
         let mut results = Vec::with_capacity(run_ids.len());

@@ -33,13 +33,13 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn debug_bundle(
+    pub async fn debug_bundle(
         &self,
         caller: &Caller,
         run_id: &RunId,
         max_events: Option<usize>,
     ) -> Result<Value, Refusal> {
-        let row = self.visible(caller, run_id)?;
+        let row = self.visible(caller, run_id).await?;
         let mut run: Value =
             serde_json::from_slice(&row.snapshot).map_err(|error| unreadable_snapshot(&error))?;
         self.redact(&caller.tenant, &mut run);
@@ -53,11 +53,11 @@ impl Runs {
             size = FRAME_BYTES + run.to_string().len();
             reason = Some("snapshot_truncated_to_size_cap");
         }
-        let definition = self.pinned(&row)?;
+        let definition = self.pinned(&row).await?;
         let mask = Mask::of(&definition);
         let mut wanted =
             Wanted { run_id, mask: mask.as_ref(), max_events: max_events.unwrap_or(usize::MAX), size };
-        let (events, stopped) = self.bundled(caller, &mut wanted)?;
+        let (events, stopped) = self.bundled(caller, &mut wanted).await?;
         let reason = stopped.or(reason);
         let nodes = run.get("nodeStates").and_then(Value::as_object).map_or(0, Map::len);
         let cost = run.pointer("/metrics/openwopCost").cloned().unwrap_or(Value::Null);
@@ -81,7 +81,7 @@ impl Runs {
     }
 
     /// The events that fit, and why there are no more, where there are.
-    fn bundled(
+    async fn bundled(
         &self,
         caller: &Caller,
         wanted: &mut Wanted<'_>,
@@ -89,7 +89,7 @@ impl Runs {
         let mut events = Vec::new();
         let mut next = 0;
         loop {
-            let appends = self.store().appends(wanted.run_id, next, PAGE_EVENTS, PAGE_BYTES)?;
+            let appends = self.store().appends(wanted.run_id, next, PAGE_EVENTS, PAGE_BYTES).await?;
             let Some(last) = appends.last().map(|append| append.last) else { return Ok((events, None)) };
             for (_, text) in appends.iter().flat_map(|append| super::feed::lines(append, next)) {
                 if events.len() >= wanted.max_events {

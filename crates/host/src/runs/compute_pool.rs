@@ -13,7 +13,7 @@ use flow::engine::Input;
 use flow::event::payload_bytes;
 use flow::id::Tenant;
 use flow::state::RunState;
-use flow::store::RunRow;
+use ports::runs::StoredRun;
 use serde_json::Value;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
@@ -71,7 +71,7 @@ pub(super) fn is_heavy(definition: &Definition, state: &RunState) -> bool {
 }
 
 /// The same, as far as it can be told before the run is read.
-pub(super) fn may_be_heavy(definition: &Definition, row: &RunRow) -> bool {
+pub(super) fn may_be_heavy(definition: &Definition, row: &StoredRun) -> bool {
     let read = u64::try_from(row.snapshot.len().saturating_add(row.genesis.len())).unwrap_or(u64::MAX);
     definition.weight.saturating_mul(definition.bytes.saturating_add(read)) > INLINE_STEPS
 }

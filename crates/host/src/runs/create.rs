@@ -9,8 +9,8 @@ use flow::id::{RunId, Shard, WorkflowId};
 use flow::options::{OptionProblem, check_configurable, check_inputs, check_keys, check_labels, drop_unset};
 use flow::run::{Genesis, RunStatus};
 use flow::state::RunState;
-use flow::store::{Change, CommitError};
 use flow::trace::TraceParent;
+use ports::runs::{Change, CommitError};
 use serde_json::{Map, Value, json};
 
 use super::advance::refused;
@@ -102,7 +102,7 @@ impl Runs {
         respond: R,
     ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self)? {
+        if let Some(response) = respond.replayed(self).await? {
             return Ok(response);
         }
         let shard = respond.keyed().map(Keyed::shard);
@@ -113,7 +113,7 @@ impl Runs {
         let created = |status| CreatedRun { run_id, status };
         match self.begin(&definition, genesis, creation.exclusive, vec![audit], &respond, created).await {
             Ok(response) => Ok(response),
-            Err(BeginError::Commit(CommitError::KeyTaken)) => self.taken(&respond),
+            Err(BeginError::Commit(error)) => self.settle(error, &respond).await,
             Err(error) => Err(error.into()),
         }
     }
@@ -126,22 +126,23 @@ impl Runs {
         creation: Creation,
         shard: Option<Shard>,
     ) -> Result<(Arc<Definition>, Genesis), Refusal> {
+        let definition = self.definition(&caller.tenant, &new.workflow_id).await?.ok_or_else(no_workflow)?;
         if !new.is_large() {
-            return self.genesis(caller, new, creation, shard);
+            return self.genesis(caller, definition, new, creation, shard);
         }
         let (runs, asking) = (self.clone(), caller.clone());
-        self.beside(&caller.tenant, move || runs.genesis(&asking, new, creation, shard)).await?
+        self.beside(&caller.tenant, move || runs.genesis(&asking, definition, new, creation, shard)).await?
     }
 
     fn genesis(
         &self,
         caller: &Caller,
+        definition: Arc<Definition>,
         mut new: NewRun,
         creation: Creation,
         shard: Option<Shard>,
     ) -> Result<(Arc<Definition>, Genesis), Refusal> {
         drop_unset(&mut new.configurable);
-        let definition = self.definition(&caller.tenant, &new.workflow_id)?.ok_or_else(no_workflow)?;
         self.refuse_credential(&new.configurable)?;
         new.check(&definition, &self.providers())?;
         if let Some(url) = &new.callback_url {
@@ -320,7 +321,7 @@ pub fn new_run_id(
 #[cfg(test)]
 mod tests {
     use flow::engine::Refusal as Core;
-    use flow::store::Cause;
+    use ports::Cause;
 
     use super::*;
 

@@ -1,13 +1,14 @@
 //! Workflows: registered, checked, remembered.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use canon::digest::Digest;
 use canon::json;
 use flow::definition::{Definition, Problem};
 use flow::id::{NodeId, Tenant, WorkflowId};
-use flow::store::{Bytes, Cause, Change, CommitError};
+use ports::Cause;
+use ports::runs::{Bytes, Change};
 use serde_json::{Value, json};
 
 use super::compute_pool::is_large;
@@ -32,10 +33,18 @@ pub struct RegisteredWorkflow {
 #[derive(Default)]
 pub(super) struct Definitions {
     checked: Mutex<HashMap<Digest, Arc<Definition>>>,
-    /// The newest of a tenant, by id. This process is the only one that registers any, so what is here is what is there.
-    newest: Mutex<HashMap<Tenant, HashMap<WorkflowId, Arc<Definition>>>>,
+    newest: Mutex<Newest>,
     /// What workflows are to clients of MCP.
     pub(super) exposures: Exposures,
+}
+
+/// The newest definition of each workflow. This process is the only one that registers definitions, so the cache is complete for
+/// the entries that it has.
+#[derive(Default)]
+struct Newest {
+    by_tenant: HashMap<Tenant, HashMap<WorkflowId, Arc<Definition>>>,
+    /// Changes with every registration: a definition that was read before a registration is not cached after it.
+    version: u64,
 }
 
 /// The limits of the document of a workflow.
@@ -53,7 +62,7 @@ impl Runs {
         let definition = self.checked_beside(caller, document).await?;
         Self::check_listening(caller, &definition)?;
         let definition = Arc::new(definition);
-        let known = self.store().definition(&caller.tenant, &definition.id)?;
+        let known = self.store().definition(&caller.tenant, &definition.id).await?;
         // Files are loaded at every start, and have seldom changed: nothing is written for those that have not.
         if known.is_none_or(|(digest, _)| digest != definition.digest) {
             let change = Change::PutDefinition {
@@ -83,13 +92,13 @@ impl Runs {
         respond: R,
     ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self)? {
+        if let Some(response) = respond.replayed(self).await? {
             return Ok(response);
         }
         let definition = self.checked_beside(caller, document).await?;
         Self::check_listening(caller, &definition)?;
         let definition = Arc::new(definition);
-        let known = self.store().definition(&caller.tenant, &definition.id)?;
+        let known = self.store().definition(&caller.tenant, &definition.id).await?;
         let is_known = known.is_some_and(|(digest, _)| digest == definition.digest);
         let registered = RegisteredWorkflow {
             workflow_id: definition.id.clone(),
@@ -115,14 +124,14 @@ impl Runs {
             false => self.commit_definition(&caller.tenant, &definition, changes).await,
         };
         self.forget_newest(&caller.tenant, &definition.id);
+        // Also after a failure: the commit may have taken effect, and looking at the triggers once more is harmless.
+        self.tell_registered(&caller.tenant, &definition.id);
         match committed {
             Ok(()) => {
-                self.tell_registered(&caller.tenant, &definition.id);
                 self.remember(&definition);
                 Ok(response)
             }
-            Err(CommitError::KeyTaken) => self.taken(&respond),
-            Err(error) => Err(error.into()),
+            Err(error) => self.settle(error, &respond).await,
         }
     }
 
@@ -190,40 +199,56 @@ impl Runs {
     }
 
     /// The newest workflow of that id which the tenant has.
-    pub(super) fn definition(
+    pub(super) async fn definition(
         &self,
         tenant: &Tenant,
         workflow_id: &WorkflowId,
     ) -> Result<Option<Arc<Definition>>, Refusal> {
-        // Read under the lock: otherwise what was read before a registration could be remembered after it.
-        let mut newest = self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(definition) = newest.get(tenant).and_then(|newest| newest.get(workflow_id)) {
-            return Ok(Some(Arc::clone(definition)));
-        }
-        let Some((digest, document)) = self.store().definition(tenant, workflow_id)? else { return Ok(None) };
+        let version = {
+            let newest = self.newest();
+            if let Some(definition) = newest.by_tenant.get(tenant).and_then(|known| known.get(workflow_id)) {
+                return Ok(Some(Arc::clone(definition)));
+            }
+            newest.version
+        };
+        let Some((digest, document)) = self.store().definition(tenant, workflow_id).await? else {
+            return Ok(None);
+        };
         let definition = self.read_definition(digest, &document)?;
-        if newest.values().map(HashMap::len).sum::<usize>() >= REMEMBERED {
-            newest.clear();
+        let mut newest = self.newest();
+        if newest.version == version {
+            if newest.by_tenant.values().map(HashMap::len).sum::<usize>() >= REMEMBERED {
+                newest.by_tenant.clear();
+            }
+            let known = newest.by_tenant.entry(tenant.to_owned()).or_default();
+            known.insert(definition.id.clone(), Arc::clone(&definition));
         }
-        newest.entry(tenant.to_owned()).or_default().insert(definition.id.clone(), Arc::clone(&definition));
         Ok(Some(definition))
+    }
+
+    fn newest(&self) -> MutexGuard<'_, Newest> {
+        self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets which definition is the newest: there may be another one now.
     fn forget_newest(&self, tenant: &Tenant, workflow_id: &WorkflowId) {
         self.inner.definitions.exposures.outdate(tenant);
-        let mut newest = self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(newest) = newest.get_mut(tenant) {
-            newest.remove(workflow_id);
+        let mut newest = self.newest();
+        newest.version += 1;
+        if let Some(known) = newest.by_tenant.get_mut(tenant) {
+            known.remove(workflow_id);
         }
     }
 
     /// The workflow that a run is pinned to.
-    pub(super) fn definition_by_digest(&self, digest: Digest) -> Result<Option<Arc<Definition>>, Refusal> {
+    pub(super) async fn definition_by_digest(
+        &self,
+        digest: Digest,
+    ) -> Result<Option<Arc<Definition>>, Refusal> {
         if let Some(definition) = self.remembered(digest) {
             return Ok(Some(definition));
         }
-        match self.store().definition_by_digest(digest)? {
+        match self.store().definition_by_digest(digest).await? {
             Some(document) => self.read_definition(digest, &document).map(Some),
             None => Ok(None),
         }
@@ -233,8 +258,8 @@ impl Runs {
     ///
     /// # Errors
     /// When the tenant has none of that id.
-    pub fn workflow(&self, caller: &Caller, workflow_id: &WorkflowId) -> Result<Bytes, Refusal> {
-        let found = self.store().definition(&caller.tenant, workflow_id)?;
+    pub async fn workflow(&self, caller: &Caller, workflow_id: &WorkflowId) -> Result<Bytes, Refusal> {
+        let found = self.store().definition(&caller.tenant, workflow_id).await?;
         found.map(|(_, document)| document).ok_or_else(no_workflow)
     }
 
@@ -242,11 +267,11 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn workflows(&self, caller: &Caller) -> Result<Vec<(WorkflowId, Digest)>, Refusal> {
+    pub async fn workflows(&self, caller: &Caller) -> Result<Vec<(WorkflowId, Digest)>, Refusal> {
         let mut workflows: Vec<(WorkflowId, Digest)> = Vec::new();
         loop {
             let after = workflows.last().map(|(id, _)| id.clone());
-            let page = self.workflow_page(caller, after.as_ref(), MAX_LISTED)?;
+            let page = self.workflow_page(caller, after.as_ref(), MAX_LISTED).await?;
             let is_last = page.len() < MAX_LISTED;
             workflows.extend(page);
             if is_last {
@@ -259,13 +284,13 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn workflow_page(
+    pub async fn workflow_page(
         &self,
         caller: &Caller,
         after: Option<&WorkflowId>,
         limit: usize,
     ) -> Result<Vec<(WorkflowId, Digest)>, Refusal> {
-        Ok(self.store().definitions(&caller.tenant, after, limit.clamp(1, MAX_LISTED))?)
+        Ok(self.store().definitions(&caller.tenant, after, limit.clamp(1, MAX_LISTED)).await?)
     }
 }
 

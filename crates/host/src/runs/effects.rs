@@ -19,7 +19,7 @@ use flow::failure::FailureCode;
 use flow::id::{EffectId, Principal, RunId, Tenant};
 use flow::run::{Genesis, RunStatus};
 use flow::state::{RunError, RunState};
-use flow::store::{Bytes, Change, CommitError};
+use ports::runs::{Bytes, Change, ClaimedEffect, CommitError};
 use serde_json::{Map, Value, json};
 use tracing::{Instrument as _, Span, debug_span};
 
@@ -30,7 +30,7 @@ use super::work_limits::WorkPermit;
 use super::{Direct, Refusal, Runs};
 use crate::backoff::{Backoff, millis};
 use crate::causes;
-use crate::executors::ledger::{Claim, Entry, Ledger, Unwritable};
+use crate::executors::ledger::{Claim, Entry, Ledger, Unwritable, Wanted};
 use crate::executors::{Asked, Performed, not_served, recorded};
 
 impl Runs {
@@ -141,13 +141,13 @@ impl Runs {
             self.give(parent_id, refuse(FailureCode::RecursionLimitExceeded, &message)).await;
             return Ok(());
         }
-        let Some(definition) = self.definition(tenant, &child.workflow_id)? else {
+        let Some(definition) = self.definition(tenant, &child.workflow_id).await? else {
             let message = "the workflow that the node names was not found";
             let input = refuse(FailureCode::UnknownChildWorkflow, message);
             self.give(parent_id, input).await;
             return Ok(());
         };
-        let parent = self.store().run(None, parent_id)?.ok_or_else(Refusal::no_run)?;
+        let parent = self.store().run(None, parent_id).await?.ok_or_else(Refusal::no_run)?;
         let parent: Genesis = serde_json::from_slice(&parent.genesis).map_err(|_| Refusal::no_run())?;
         let genesis = self.genesis_of_child(&parent, child, &definition);
         match self.begin(&definition, genesis, false, Vec::new(), &Direct, |_| ()).await {
@@ -180,19 +180,19 @@ impl Runs {
                 return loaded.state.gave_up(child_id);
             }
         }
-        self.load(parent_id).is_ok_and(|loaded| loaded.state.gave_up(child_id))
+        self.load(parent_id).await.is_ok_and(|loaded| loaded.state.gave_up(child_id))
     }
 
     /// Ends a child, where it is one: a fork shares the children that its source had started, and leaves them alone.
     async fn cancel_child(&self, parent_id: &RunId, run_id: &RunId) {
-        if !self.is_child(parent_id, run_id) {
+        if !self.is_child(parent_id, run_id).await {
             return;
         }
         self.give(run_id, parent_cancelled(parent_id)).await;
     }
 
-    fn is_child(&self, parent_id: &RunId, run_id: &RunId) -> bool {
-        let Ok(Some(row)) = self.store().run(None, run_id) else { return false };
+    async fn is_child(&self, parent_id: &RunId, run_id: &RunId) -> bool {
+        let Ok(Some(row)) = self.store().run(None, run_id).await else { return false };
         let genesis = serde_json::from_slice::<Genesis>(&row.genesis);
         genesis.is_ok_and(|genesis| genesis.parent.is_some_and(|parent| parent.run_id == *parent_id))
     }
@@ -200,19 +200,19 @@ impl Runs {
     /// Tells a run how a child ended that was there already. One that is still under way tells its parent itself, and is
     /// watched for a fork of the parent.
     async fn await_child(&self, parent_id: &RunId, run_id: &RunId) -> Result<(), Refusal> {
-        let loaded = self.load(run_id)?;
+        let loaded = self.load(run_id).await?;
         if loaded.state.status.is_terminal() {
             self.give(parent_id, ended(&loaded.state)).await;
             return Ok(());
         }
         self.tell_waiting(parent_id, run_id).await;
-        if !self.is_child(parent_id, run_id) {
+        if !self.is_child(parent_id, run_id).await {
             let mut following =
-                self.follow(&loaded.state.genesis.tenant, run_id, loaded.state.next_sequence)?;
+                self.follow(&loaded.state.genesis.tenant, run_id, loaded.state.next_sequence).await?;
             let (runs, parent_id, run_id) = (self.clone(), parent_id.to_owned(), run_id.to_owned());
             tokio::spawn(async move {
                 // What happened between the look and the subscription is in the store.
-                while matches!(following.stored(), Ok(Some(_))) {}
+                while matches!(following.stored().await, Ok(Some(_))) {}
                 loop {
                     tokio::select! {
                         batch = following.next() => match batch {
@@ -222,7 +222,7 @@ impl Runs {
                         () = runs.stopped() => return,
                     }
                 }
-                if let Ok(loaded) = runs.load(&run_id)
+                if let Ok(loaded) = runs.load(&run_id).await
                     && loaded.state.status.is_terminal()
                 {
                     runs.give(&parent_id, ended(&loaded.state)).await;
@@ -249,8 +249,8 @@ impl Runs {
             },
             ActivityRequest::SecretFingerprint { .. } | ActivityRequest::Count { .. } => None,
         };
-        let kept = self.kept_of(activity)?;
-        let claim = Change::ClaimActivity { id: id.clone(), run_id: run_id.to_owned(), at: self.now() };
+        let kept = self.kept_of(activity).await?;
+        let claim = Change::ClaimEffect { id: id.clone(), run_id: run_id.to_owned(), at: self.now() };
         let telling = Telling::new(self, run_id, activity);
         let (performed, record) = match self.commit(vec![claim]).await {
             Ok(()) => {
@@ -259,10 +259,10 @@ impl Runs {
                 self.inner.counters.activity(self.now().since(begun));
                 (performed, true)
             }
-            Err(CommitError::ActivityClaimed) => {
+            Err(CommitError::EffectClaimed) => {
                 telling.may_have_told();
-                match self.store().activity(id)? {
-                    Some(Some(recorded)) => {
+                match self.store().effect(id).await? {
+                    Some(ClaimedEffect::Finished(recorded)) => {
                         let mut performed = recorded::read(&recorded);
                         // Another attempt meets the failure of the first, and what happened then was told then.
                         if performed.outcome.is_err() && is_another_attempt(activity) {
@@ -270,8 +270,10 @@ impl Runs {
                         }
                         (performed, false)
                     }
-                    // Claimed, and the host ended before it was recorded.
-                    _ => (self.carry_out(tenant, activity, true, kept.as_ref(), &telling).await, true),
+                    // Claimed, and the host ended before it was recorded, or the claim was deleted meanwhile.
+                    Some(ClaimedEffect::Unfinished) | None => {
+                        (self.carry_out(tenant, activity, true, kept.as_ref(), &telling).await, true)
+                    }
                 }
             }
             Err(error) => return Err(error.into()),
@@ -279,9 +281,9 @@ impl Runs {
         let record = record.then(|| {
             let mut outcome = recorded::write(&performed);
             self.redact_known(tenant, &mut outcome);
-            Change::FinishActivity { id: id.clone(), outcome: outcome.to_string().into_bytes().into() }
+            Change::FinishEffect { id: id.clone(), outcome: outcome.to_string().into_bytes().into() }
         });
-        let told = match telling.rest_of(performed.told) {
+        let told = match telling.rest_of(performed.told).await {
             Ok(told) => told,
             // What was done is recorded before it is told again: nobody does it a second time because the log could not be read.
             Err(refusal) => {
@@ -307,14 +309,17 @@ impl Runs {
             () = self.stopped() => None,
             place = self.inner.places.take(run_id) => place,
         };
-        place.filter(|_| Book { runs: self, run_id }.is_wanted())
+        match Ledger::is_wanted(&Book { runs: self, run_id }).await {
+            true => place,
+            false => None,
+        }
     }
 
     /// What was kept of the work that an effect goes on with.
-    fn kept_of(&self, activity: &Activity) -> Result<Option<Value>, Refusal> {
+    async fn kept_of(&self, activity: &Activity) -> Result<Option<Value>, Refusal> {
         let ActivityRequest::Call(call) = &activity.request else { return Ok(None) };
         let Some(resumption) = &call.resumption else { return Ok(None) };
-        let recorded = self.store().activity(&resumption.invocation)?.flatten();
+        let recorded = self.store().effect(&resumption.invocation).await?.and_then(ClaimedEffect::finished);
         Ok(recorded.and_then(|recorded| recorded::read(&recorded).outcome.ok()))
     }
 
@@ -395,21 +400,23 @@ impl Book<'_> {
 }
 
 impl Ledger for Book<'_> {
-    fn is_wanted(&self) -> bool {
-        // A store that cannot be read now says nothing about the run.
-        let row = self.runs.store().run(None, self.run_id);
-        row.map_or(true, |row| row.is_some_and(|row| !row.status.is_terminal()))
+    fn is_wanted(&self) -> Wanted<'_> {
+        Box::pin(async move {
+            // A store that cannot be read now says nothing about the run.
+            let row = self.runs.store().run(None, self.run_id).await;
+            row.map_or(true, |row| row.is_some_and(|row| !row.status.is_terminal()))
+        })
     }
 
     fn claim<'a>(&'a self, id: &'a str) -> Entry<'a, Claim> {
         Box::pin(async move {
             let at = self.runs.now();
-            let claim = Change::ClaimActivity { id: EffectId::new(id), run_id: self.run_id.to_owned(), at };
+            let claim = Change::ClaimEffect { id: EffectId::new(id), run_id: self.run_id.to_owned(), at };
             match self.runs.commit(vec![claim]).await {
                 Ok(()) => Ok(Claim::New),
-                Err(CommitError::ActivityClaimed) => match self.runs.store().activity(&EffectId::new(id)) {
-                    Ok(Some(Some(recorded))) => Ok(Claim::Done(recorded)),
-                    Ok(_) => Ok(Claim::Unknown),
+                Err(CommitError::EffectClaimed) => match self.runs.store().effect(&EffectId::new(id)).await {
+                    Ok(Some(ClaimedEffect::Finished(recorded))) => Ok(Claim::Done(recorded)),
+                    Ok(Some(ClaimedEffect::Unfinished) | None) => Ok(Claim::Unknown),
                     Err(error) => Err(self.unwritable(&error)),
                 },
                 Err(error) => Err(self.unwritable(&error)),
@@ -419,19 +426,20 @@ impl Ledger for Book<'_> {
 
     fn recall<'a>(&'a self, id: &'a str) -> Entry<'a, Option<Bytes>> {
         Box::pin(async move {
-            let recorded = self.runs.store().activity(&EffectId::new(id)).map(Option::flatten);
-            recorded.map_err(|error| self.unwritable(&error))
+            let recorded = self.runs.store().effect(&EffectId::new(id)).await;
+            let recorded = recorded.map_err(|error| self.unwritable(&error))?;
+            Ok(recorded.and_then(ClaimedEffect::finished))
         })
     }
 
     fn note<'a>(&'a self, id: &'a str, noted: Vec<u8>) -> Entry<'a, Option<Bytes>> {
         Box::pin(async move {
             let at = self.runs.now();
-            let claim = Change::ClaimActivity { id: EffectId::new(id), run_id: self.run_id.to_owned(), at };
-            let finish = Change::FinishActivity { id: EffectId::new(id), outcome: noted.into() };
+            let claim = Change::ClaimEffect { id: EffectId::new(id), run_id: self.run_id.to_owned(), at };
+            let finish = Change::FinishEffect { id: EffectId::new(id), outcome: noted.into() };
             match self.runs.commit(vec![claim, finish]).await {
                 Ok(()) => Ok(None),
-                Err(CommitError::ActivityClaimed) => self.recall(id).await,
+                Err(CommitError::EffectClaimed) => self.recall(id).await,
                 Err(error) => Err(self.unwritable(&error)),
             }
         })
@@ -439,7 +447,7 @@ impl Ledger for Book<'_> {
 
     fn finish<'a>(&'a self, id: &'a str, outcome: Vec<u8>) -> Entry<'a, ()> {
         Box::pin(async move {
-            let finish = Change::FinishActivity { id: EffectId::new(id), outcome: outcome.into() };
+            let finish = Change::FinishEffect { id: EffectId::new(id), outcome: outcome.into() };
             self.runs.commit(vec![finish]).await.map_err(|error| self.unwritable(&error))
         })
     }

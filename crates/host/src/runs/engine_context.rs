@@ -1,33 +1,125 @@
-//! What is around a run while it is decided on: the workflows of its tenant, and the agents of the host.
+//! What the engine asks while it decides: about the workflows of the tenant, and about the agents of the host.
+//!
+//! The engine is synchronous, so the answers are read before it decides. Which workflows a node of type sub-workflow names is in
+//! the definition. A dispatch node gets the names of its workers at run time, so they are not known before: the engine decides
+//! on a copy of the state, names that are missing are read, and the decision is made again with them.
 
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use flow::definition::Definition;
 use flow::engine::Children;
 use flow::id::{Tenant, WorkflowId};
 use serde_json::Value;
 
-use super::Runs;
+use super::{Refusal, Runs};
 use crate::executors::Executors;
 use crate::executors::agents::Agents;
 
-/// What is around the runs of a tenant.
+/// The answers for one decision.
 pub(super) struct EngineContext {
-    pub(super) runs: Runs,
-    pub(super) tenant: Tenant,
+    runs: Runs,
+    tenant: Tenant,
+    workers: HashMap<WorkflowId, Worker>,
+    /// Whether the engine may ask about workflows that are not in `workers`.
+    is_open: bool,
+    missing: Mutex<BTreeSet<WorkflowId>>,
+}
+
+/// A workflow that a run may start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Worker {
+    exists: bool,
+    agent_id: Option<String>,
 }
 
 impl EngineContext {
+    /// Whether a decision may have to be made again, because the engine may ask about workflows that are not known yet.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Reads what the engine asked for and did not get. Returns whether there was anything, so that the decision was made without it.
+    pub(super) async fn learn(&mut self) -> Result<bool, Refusal> {
+        let missing = std::mem::take(self.missing.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for workflow_id in &missing {
+            let worker = self.runs.worker(&self.tenant, workflow_id).await?;
+            self.workers.insert(workflow_id.clone(), worker);
+        }
+        Ok(!missing.is_empty())
+    }
+
+    fn missing(&self, workflow_id: &WorkflowId) {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).insert(workflow_id.clone());
+    }
+
     fn agents(&self) -> Option<&Agents> {
         self.runs.executors().and_then(Executors::agents)
     }
 }
 
+impl Runs {
+    /// The context for decisions on the runs of a definition.
+    pub(super) async fn engine_context(
+        &self,
+        tenant: &Tenant,
+        definition: &Definition,
+    ) -> Result<EngineContext, Refusal> {
+        let children = definition.child_workflows();
+        let mut workers = HashMap::new();
+        for workflow_id in children.named {
+            let worker = self.worker(tenant, &workflow_id).await?;
+            workers.insert(workflow_id, worker);
+        }
+        Ok(EngineContext { workers, is_open: children.are_chosen_later, ..self.plain_context(tenant) })
+    }
+
+    /// The context for a decision that starts no child.
+    pub(super) fn plain_context(&self, tenant: &Tenant) -> EngineContext {
+        EngineContext {
+            runs: self.clone(),
+            tenant: tenant.clone(),
+            workers: HashMap::new(),
+            is_open: false,
+            missing: Mutex::default(),
+        }
+    }
+
+    async fn worker(&self, tenant: &Tenant, workflow_id: &WorkflowId) -> Result<Worker, Refusal> {
+        match self.definition(tenant, workflow_id).await {
+            Ok(Some(definition)) => {
+                Ok(Worker { exists: true, agent_id: definition.agent_id().map(str::to_owned) })
+            }
+            Ok(None) => Ok(Worker::default()),
+            // A definition that this version cannot use exists all the same: starting it fails with the reason.
+            Err(_) => {
+                let exists = self.store().definition(tenant, workflow_id).await?.is_some();
+                Ok(Worker { exists, agent_id: None })
+            }
+        }
+    }
+}
+
 impl Children for EngineContext {
     fn exists(&self, workflow_id: &WorkflowId) -> bool {
-        matches!(self.runs.store().definition(&self.tenant, workflow_id), Ok(Some(_)))
+        match self.workers.get(workflow_id) {
+            Some(worker) => worker.exists,
+            // The decision is discarded. With this answer it asks about the other workers too.
+            None => {
+                self.missing(workflow_id);
+                true
+            }
+        }
     }
 
     fn agent(&self, workflow_id: &WorkflowId) -> Option<String> {
-        let definition = self.runs.definition(&self.tenant, workflow_id).ok()??;
-        definition.agent_id().map(str::to_owned)
+        match self.workers.get(workflow_id) {
+            Some(worker) => worker.agent_id.clone(),
+            None => {
+                self.missing(workflow_id);
+                None
+            }
+        }
     }
 
     fn converses(&self) -> bool {

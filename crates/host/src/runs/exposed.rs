@@ -183,7 +183,7 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn exposed(&self, tenant: &Tenant) -> Result<Arc<Exposed>, Refusal> {
+    pub async fn exposed(&self, tenant: &Tenant) -> Result<Arc<Exposed>, Refusal> {
         let exposures = &self.inner.definitions.exposures;
         // Before anything is read: what is registered meanwhile outdates it.
         let version = exposures.version.load(Ordering::SeqCst);
@@ -193,7 +193,7 @@ impl Runs {
         {
             return Ok(exposed);
         }
-        let exposed = Arc::new(self.read_exposed(tenant)?);
+        let exposed = Arc::new(self.read_exposed(tenant).await?);
         let mut known = exposures.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED_TENANTS {
             known.clear();
@@ -202,13 +202,13 @@ impl Runs {
         Ok(exposed)
     }
 
-    fn read_exposed(&self, tenant: &Tenant) -> Result<Exposed, Refusal> {
+    async fn read_exposed(&self, tenant: &Tenant) -> Result<Exposed, Refusal> {
         let mut exposed = Exposed::default();
         let mut after: Option<WorkflowId> = None;
         loop {
-            let page = self.store().definitions(tenant, after.as_ref(), MAX_LISTED)?;
+            let page = self.store().definitions(tenant, after.as_ref(), MAX_LISTED).await?;
             for (id, digest) in &page {
-                if let Some(workflow) = self.exposing(tenant, id, *digest)? {
+                if let Some(workflow) = self.exposing(tenant, id, *digest).await? {
                     for node in workflow.nodes.iter().filter(|node| !node.disabled) {
                         if let NodeType::Exposed(kind) = node.kind {
                             exposed.add(&workflow, node, kind);
@@ -224,7 +224,7 @@ impl Runs {
     }
 
     /// A workflow, where it exposes anything. Those that do not are read once.
-    fn exposing(
+    async fn exposing(
         &self,
         tenant: &Tenant,
         id: &WorkflowId,
@@ -236,7 +236,7 @@ impl Runs {
         }
         let workflow = match self.remembered(digest) {
             Some(workflow) => workflow,
-            None => match self.store().definition(tenant, id)? {
+            None => match self.store().definition(tenant, id).await? {
                 // One that an older version let through is not served, and the others are.
                 Some((digest, document)) => match self.read_definition(digest, &document) {
                     Ok(workflow) => workflow,

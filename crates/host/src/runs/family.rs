@@ -39,7 +39,7 @@ impl Runs {
         let (mut waiting, mut next, mut looked) = (Vec::new(), vec![run_id.to_owned()], 0);
         while let Some(run_id) = next.pop() {
             looked += 1;
-            let row = self.store().run(Some(&caller.tenant), &run_id)?;
+            let row = self.store().run(Some(&caller.tenant), &run_id).await?;
             if row.is_none() || looked > MAX_FAMILY {
                 return Ok(Vec::new());
             }
@@ -67,20 +67,20 @@ impl Runs {
                 return Ok(of(loaded));
             }
         }
-        Ok(of(&self.load(run_id)?))
+        Ok(of(&self.load(run_id).await?))
     }
 
     /// Tells a run how a child of it stands that has not ended.
     pub(super) async fn tell_waiting(&self, parent_id: &RunId, run_id: &RunId) {
-        let stands = || {
-            let row = self.store().run(None, run_id)?;
+        let stands = async || {
+            let row = self.store().run(None, run_id).await?;
             let open = row.map(|row| row.status).filter(|status| !status.is_terminal());
             Ok::<_, Refusal>(open.map(for_parent))
         };
         self.insist(parent_id, || async {
             let mut told = None;
             // It may have moved meanwhile, and somebody else may have told that first: the last word has to be what is true.
-            while let Some(status) = stands()?.filter(|status| told != Some(*status)) {
+            while let Some(status) = stands().await?.filter(|status| told != Some(*status)) {
                 self.give(parent_id, Input::ChildWaits { run_id: run_id.to_owned(), status }).await;
                 told = Some(status);
             }
@@ -90,14 +90,14 @@ impl Runs {
     }
 
     /// Tells those who watch a run, or one above it, that it is worth a look at what is below.
-    pub(super) fn wake(&self, run_id: RunId) {
+    pub(super) async fn wake(&self, run_id: RunId) {
         let mut next = Some(run_id);
         for _ in 0..MAX_CHILD_DEPTH {
             let Some(run_id) = next else { return };
             if let Some(live) = self.inner.live.get(&run_id) {
                 live.feed.tell_stir();
             }
-            let row = self.store().run(None, &run_id).ok().flatten();
+            let row = self.store().run(None, &run_id).await.ok().flatten();
             let genesis = row.and_then(|row| serde_json::from_slice::<Genesis>(&row.genesis).ok());
             next = genesis.and_then(|genesis| genesis.parent).map(|parent| parent.run_id);
         }

@@ -11,7 +11,7 @@ use flow::event::wire;
 use flow::id::{RunId, Tenant};
 use flow::mask::Mask;
 use flow::redact;
-use flow::store::StoredAppend;
+use ports::runs::StoredAppend;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
@@ -88,6 +88,9 @@ pub struct Following {
     next: u64,
     told: Option<Receiver<FeedMessage>>,
     ended: bool,
+    /// Whether the store may have events that were not received. It is kept here, because a caller may stop waiting while they
+    /// are read.
+    missed: bool,
     /// Whether notes are wanted.
     notes: bool,
     /// Whether it is to be told when something may be waited for below.
@@ -101,18 +104,19 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn follow(&self, tenant: &Tenant, run_id: &RunId, from: u64) -> Result<Following, Refusal> {
-        let row = self.store().run(Some(tenant), run_id)?.ok_or_else(Refusal::no_run)?;
+    pub async fn follow(&self, tenant: &Tenant, run_id: &RunId, from: u64) -> Result<Following, Refusal> {
+        let row = self.store().run(Some(tenant), run_id).await?.ok_or_else(Refusal::no_run)?;
         // Subscribed before the store is read for the first time, so that nothing falls in between.
         let told =
             (!row.status.is_terminal()).then(|| self.inner.live.get_or_insert(run_id).feed.subscribe());
-        let hiding = Some(self.pinned(&row)?).filter(|definition| Mask::of(definition).is_some());
+        let hiding = Some(self.pinned(&row).await?).filter(|definition| Mask::of(definition).is_some());
         Ok(Following {
             runs: self.clone(),
             run_id: run_id.to_owned(),
             next: from,
             told,
             ended: false,
+            missed: false,
             notes: false,
             below: false,
             hiding,
@@ -125,11 +129,11 @@ impl Following {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn stored(&mut self) -> Result<Option<Batch>, Refusal> {
+    pub async fn stored(&mut self) -> Result<Option<Batch>, Refusal> {
         if self.ended {
             return Ok(None);
         }
-        let appends = self.runs.store().appends(&self.run_id, self.next, PAGE_EVENTS, PAGE_BYTES)?;
+        let appends = self.runs.store().appends(&self.run_id, self.next, PAGE_EVENTS, PAGE_BYTES).await?;
         let events = self.shown(appends.iter().flat_map(|append| lines(append, self.next)));
         let Some((last, text)) = events.last() else { return Ok(None) };
         self.next = last + 1;
@@ -147,8 +151,14 @@ impl Following {
             if self.ended {
                 return Ok(None);
             }
+            if self.missed {
+                match self.stored().await? {
+                    Some(batch) => return Ok(Some(batch)),
+                    None => self.missed = false,
+                }
+            }
             let Some(told) = &mut self.told else {
-                let batch = self.stored()?;
+                let batch = self.stored().await?;
                 self.ended = batch.is_none();
                 return Ok(batch);
             };
@@ -174,21 +184,15 @@ impl Following {
                     self.ended = is_last;
                     return Ok(Some(Batch { events, snapshot: Some(snapshot), is_last, note: None }));
                 }
-                // Something was missed: the store has it.
-                Ok(_) | Err(RecvError::Lagged(_)) => {
-                    if let Some(batch) = self.stored()? {
-                        return Ok(Some(batch));
-                    }
-                }
+                // The store has what was not received.
+                Ok(_) | Err(RecvError::Lagged(_)) => self.missed = true,
                 Err(RecvError::Closed) => {
-                    // The run left memory: mostly because it ended, and then the store has the rest.
-                    let row = self.runs.store().run(None, &self.run_id)?;
+                    // The run left memory, mostly because it ended. The store has the rest.
+                    let row = self.runs.store().run(None, &self.run_id).await?;
                     let goes_on = row.is_some_and(|row| !row.status.is_terminal());
                     self.told =
                         goes_on.then(|| self.runs.inner.live.get_or_insert(&self.run_id).feed.subscribe());
-                    if let Some(batch) = self.stored()? {
-                        return Ok(Some(batch));
-                    }
+                    self.missed = true;
                 }
             }
         }

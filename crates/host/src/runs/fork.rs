@@ -13,11 +13,13 @@ use flow::id::{RunId, Shard};
 use flow::options::{check_configurable, check_labels, drop_unset};
 use flow::run::{Fork, ForkMode, Genesis, RunStatus};
 use flow::state::RunState;
-use flow::store::{Cause, CommitError, RunRow};
+use ports::Cause;
+use ports::runs::{CommitError, StoredAppend, StoredRun};
 use serde_json::{Map, Value, json};
 
 use super::create::{BeginError, created, told};
-use super::live::{genesis_in, is_long};
+use super::engine_context::EngineContext;
+use super::live::{decode, genesis_in, is_long};
 use super::{ApiCode, Caller, Keyed, Refusal, Respond, Runs, new_run_id, no_entropy};
 
 /// A fork that a caller asks for.
@@ -68,32 +70,32 @@ impl Runs {
         respond: R,
     ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self)? {
+        if let Some(response) = respond.replayed(self).await? {
             return Ok(response);
         }
         if let ForkWay::Branch(Overlay { configurable: Some(configurable), .. }) = &mut new.way {
             drop_unset(configurable);
         }
-        let row = self.visible(caller, run_id)?;
+        let row = self.visible(caller, run_id).await?;
         // The log may grow meanwhile: what was there at the first look is what is forked.
         new.fits(&row)?;
-        let (definition, genesis) = self.forked(&row, &new, respond.keyed().map(Keyed::shard))?;
+        let (definition, genesis) = self.forked(&row, &new, respond.keyed().map(Keyed::shard)).await?;
         match self.begin_fork(caller, &definition, genesis, &row, &new, &respond).await {
-            Err(BeginError::Commit(CommitError::KeyTaken)) => self.taken(&respond),
+            Err(BeginError::Commit(error)) => self.settle(error, &respond).await,
             Err(error) => Err(error.into()),
             Ok(response) => Ok(response),
         }
     }
 
     /// The facts of the new run: those of the source, but for what the overlay says.
-    fn forked(
+    async fn forked(
         &self,
-        row: &RunRow,
+        row: &StoredRun,
         new: &NewFork,
         shard: Option<Shard>,
     ) -> Result<(Arc<Definition>, Genesis), Refusal> {
         let source = genesis_in(row)?;
-        let definition = self.pinned_by(&source)?;
+        let definition = self.pinned_by(&source).await?;
         let now = self.now();
         let run_id = new_run_id(now.0, shard, &*self.inner.options.entropy).map_err(no_entropy)?;
         let mut genesis = Genesis {
@@ -127,28 +129,18 @@ impl Runs {
         caller: &Caller,
         definition: &Arc<Definition>,
         genesis: Genesis,
-        row: &RunRow,
+        row: &StoredRun,
         new: &NewFork,
         respond: &R,
     ) -> Result<R::Response, BeginError> {
         let run_id = genesis.run_id.clone();
         let source_run_id = row.run_id.clone();
         let mut changes = vec![created(&genesis, false)];
-        let (runs, definition_of, source) = (self.clone(), Arc::clone(definition), source_run_id.clone());
-        let (mode, from, end) = (new.way.mode(), new.from, row.next_sequence);
-        let work = move || {
-            // The log may grow meanwhile: what was there at the first look is what is forked.
-            let mut events = runs.events(&source, 0)?;
-            events.retain(|event| event.sequence < end);
-            runs.decide_fork(&definition_of, genesis, &source, &events, mode, from)
-        };
-        let decided = match is_long(row) {
-            true => self.beside(&caller.tenant, work).await?,
-            false => work(),
-        };
-        let (copied, state, decision) = decided?;
+        let (mode, from) = (new.way.mode(), new.from);
+        let (copied, state, decision) =
+            self.decide_fork(caller, definition, genesis, row, mode, from).await?;
         if mode == ForkMode::Branch {
-            changes.extend(self.inherit(definition, &state, &source_run_id)?);
+            changes.extend(self.inherit(definition, &state, &source_run_id).await?);
         }
         changes.push(self.audited(
             caller,
@@ -159,42 +151,92 @@ impl Runs {
         let (response, recorded) = respond.respond(self, forked);
         changes.extend(recorded);
         self.copy(definition, &state, &copied, &mut changes);
-        let outcome = self.outcome(definition, &state, decision, &mut changes);
+        let prepared = self.prepare(&state, &decision).await;
+        let outcome = self.outcome(definition, &state, decision, &prepared, &mut changes);
         self.make_new(definition, state, changes, outcome).await?;
         Ok(response)
     }
 
-    /// What the fork has of the source, the state that it comes to, and what it adds.
-    fn decide_fork(
+    /// The events that the fork copies, its state after them, and what it adds. On a compute thread if the log is long.
+    async fn decide_fork(
+        &self,
+        caller: &Caller,
+        definition: &Arc<Definition>,
+        genesis: Genesis,
+        row: &StoredRun,
+        mode: ForkMode,
+        from: u64,
+    ) -> Result<ForkDecision, BeginError> {
+        let mut context = self.engine_context(&genesis.tenant, definition).await?;
+        let appends = self.appends_from(&row.run_id, 0).await?;
+        let log = Arc::new(SourceLog { run_id: row.run_id.clone(), end: row.next_sequence, appends });
+        loop {
+            let (runs, definition, genesis, log) =
+                (self.clone(), Arc::clone(definition), genesis.clone(), Arc::clone(&log));
+            let work = move || {
+                let decided = log.events().map_err(BeginError::Host).and_then(|events| {
+                    runs.decided_fork(&definition, genesis, (&log.run_id, &events), mode, from, &context)
+                });
+                (decided, context)
+            };
+            let (decided, asked) = match is_long(row) {
+                true => self.beside(&caller.tenant, work).await?,
+                false => work(),
+            };
+            context = asked;
+            if !context.learn().await? {
+                return decided;
+            }
+        }
+    }
+
+    fn decided_fork(
         &self,
         definition: &Arc<Definition>,
         genesis: Genesis,
-        source_run_id: &RunId,
-        events: &[Event],
+        (source_run_id, events): (&RunId, &[Event]),
         mode: ForkMode,
         from: u64,
-    ) -> Result<(Vec<Event>, RunState, Decision), BeginError> {
+        context: &EngineContext,
+    ) -> Result<ForkDecision, BeginError> {
         let run_id = genesis.run_id.clone();
         let source = Source { run_id: source_run_id, events };
         let copied = source.copied(&run_id, from);
         let now = self.now();
         match mode {
             ForkMode::Replay => {
-                let exists = self.children_of_tenant(&genesis.tenant);
                 let genesis = Arc::new(genesis);
                 let (state, decision) =
-                    replay(definition, genesis, source, from, now, self.limits(), &exists);
+                    replay(definition, genesis, source, from, now, self.limits(), context);
                 Ok((copied, state, decision))
             }
             ForkMode::Branch => {
                 let mut state = RunState::fold(definition, Arc::new(genesis), &copied)
                     .map_err(|error| CommitError::Store(Cause::new(error)))?;
-                let exists = self.children_of(&state);
-                let decision = decide(definition, &mut state, Input::Fork, now, self.limits(), &exists)
+                let decision = decide(definition, &mut state, Input::Fork, now, self.limits(), context)
                     .map_err(BeginError::Refused)?;
                 Ok((copied, state, decision))
             }
         }
+    }
+}
+
+/// The events that a fork copies, its state, and what it adds.
+type ForkDecision = (Vec<Event>, RunState, Decision);
+
+/// The log of the source.
+struct SourceLog {
+    run_id: RunId,
+    /// The end of the log when the fork was requested. Later events are not part of the fork.
+    end: u64,
+    appends: Vec<StoredAppend>,
+}
+
+impl SourceLog {
+    fn events(&self) -> Result<Vec<Event>, Refusal> {
+        let mut events = decode(&self.appends, 0)?;
+        events.retain(|event| event.sequence < self.end);
+        Ok(events)
     }
 }
 
@@ -209,7 +251,7 @@ impl ForkWay {
 
 impl NewFork {
     /// Whether the place is one of the source. A run that goes on can be forked at its end, where nothing is done again.
-    fn fits(&self, row: &RunRow) -> Result<(), Refusal> {
+    fn fits(&self, row: &StoredRun) -> Result<(), Refusal> {
         let end =
             if row.status.is_terminal() { row.next_sequence.saturating_sub(1) } else { row.next_sequence };
         if self.from <= end {

@@ -8,7 +8,8 @@ use flow::engine::{Guide, GuideFailure, GuideResult, Input};
 use flow::id::{ArtifactId, NodeId, RunId, Tenant};
 use flow::run::Genesis;
 use flow::state::{NodeStatus, RunState};
-use flow::store::{Cause, Change};
+use ports::Cause;
+use ports::runs::Change;
 use serde_json::Value;
 use storage::files::Ended;
 
@@ -86,10 +87,10 @@ impl Runs {
         let (node_id, session_id) = (guide.node_id.clone(), guide.session_id.clone());
         if !guide.is_started {
             let begun = self
-                .patiently(&run_id, {
-                    let (runs, path, run_id, tenant) =
-                        (self.clone(), path.clone(), run_id.clone(), tenant.clone());
-                    move || path.begin(&runs.job(&run_id, &tenant, guide.clone())?)
+                .patiently(&run_id, || async {
+                    let job = self.job(&run_id, &tenant, guide.clone()).await?;
+                    let path = path.clone();
+                    tokio::task::spawn_blocking(move || path.begin(&job)).await.map_err(later)?
                 })
                 .await;
             match begun {
@@ -106,15 +107,15 @@ impl Runs {
         }
         path.watch(&tenant, &session_id, Waiter { run_id: run_id.clone(), node_id: node_id.clone() });
         // Asked after the watch began, so that whoever ends the wait meanwhile is not missed.
-        if !self.wants(&run_id, &node_id, &session_id) {
+        if !self.wants(&run_id, &node_id, &session_id).await {
             self.end_guide(&run_id, &tenant, &node_id, &session_id).await;
         }
     }
 
     /// Whether a run waits for a session, or will when it goes on.
-    fn wants(&self, run_id: &RunId, node_id: &NodeId, session_id: &str) -> bool {
+    async fn wants(&self, run_id: &RunId, node_id: &NodeId, session_id: &str) -> bool {
         // What cannot be read now is asked again by the next recovery.
-        let Ok(loaded) = self.load(run_id) else { return true };
+        let Ok(loaded) = self.load(run_id).await else { return true };
         let state = &loaded.state;
         let Some(node) = state.node_index(node_id) else { return false };
         let awaited = state.interrupts.get(node_id).and_then(|open| session_of(&open.data));
@@ -128,11 +129,11 @@ impl Runs {
     }
 
     /// What the path has to know of a node.
-    fn job(&self, run_id: &RunId, tenant: &Tenant, guide: Guide) -> Result<Job, Trouble> {
-        let genesis = self.genesis_of(run_id).map_err(later)?;
+    async fn job(&self, run_id: &RunId, tenant: &Tenant, guide: Guide) -> Result<Job, Trouble> {
+        let genesis = self.genesis_of(run_id).await.map_err(later)?;
         let mut artifacts = Vec::new();
         for upstream in &guide.artifacts {
-            if let Some(document) = self.artifact_of(&genesis, &upstream.artifact_id)? {
+            if let Some(document) = self.artifact_of(&genesis, &upstream.artifact_id).await? {
                 let (artifact_id, node_id) = (upstream.artifact_id.clone(), upstream.node_id.clone());
                 artifacts.push(InputArtifact { artifact_id, node_id, document });
             }
@@ -147,16 +148,20 @@ impl Runs {
     }
 
     /// An artifact of a run, or of the run that it was forked from: a fork has the events of its source, not its artifacts.
-    fn artifact_of(&self, genesis: &Genesis, artifact_id: &ArtifactId) -> Result<Option<Value>, Trouble> {
+    async fn artifact_of(
+        &self,
+        genesis: &Genesis,
+        artifact_id: &ArtifactId,
+    ) -> Result<Option<Value>, Trouble> {
         let mut genesis = genesis.clone();
         for _ in 0..MAX_FORKS {
-            let found = self.store().artifact(&genesis.run_id, artifact_id).map_err(later)?;
+            let found = self.store().artifact(&genesis.run_id, artifact_id).await.map_err(later)?;
             if let Some(document) = found {
                 return Ok(serde_json::from_slice(&document).ok());
             }
             match genesis.fork {
                 Some(fork) => {
-                    genesis = self.genesis_of(&fork.source_run_id).map_err(later)?;
+                    genesis = self.genesis_of(&fork.source_run_id).await.map_err(later)?;
                 }
                 None => break,
             }
@@ -164,28 +169,18 @@ impl Runs {
         Ok(None)
     }
 
-    /// Does something on a thread that may wait, until it is done or fails for good. Nothing where the host is stopped first.
-    async fn patiently<T, F>(&self, run_id: &RunId, act: F) -> Option<Result<T, GuideFailure>>
-    where
-        T: Send + 'static,
-        F: Fn() -> Result<T, Trouble> + Clone + Send + 'static,
-    {
+    /// Retries with backoff until success or permanent failure. `None` if the host is stopped first.
+    async fn patiently<T, F: Future<Output = Result<T, Trouble>>>(
+        &self,
+        run_id: &RunId,
+        act: impl Fn() -> F,
+    ) -> Option<Result<T, GuideFailure>> {
         let mut backoff = Backoff::new();
         loop {
-            let done = tokio::task::spawn_blocking(act.clone()).await;
-            let cause = match done {
-                Ok(Ok(done)) => return Some(Ok(done)),
-                Ok(Err(Trouble::Failed(failure))) => return Some(Err(failure)),
-                Ok(Err(Trouble::Later(cause))) => cause,
-                // The thread panicked, or the runtime is going away.
-                Err(error) => {
-                    tracing::error!(
-                        run.id = run_id.as_str(),
-                        cause = causes(&error),
-                        "a guided node could not be started"
-                    );
-                    return None;
-                }
+            let cause = match act().await {
+                Ok(done) => return Some(Ok(done)),
+                Err(Trouble::Failed(failure)) => return Some(Err(failure)),
+                Err(Trouble::Later(cause)) => cause,
             };
             let (attempt, pause) = backoff.failed();
             tracing::warn!(
@@ -281,7 +276,7 @@ impl Runs {
         session_id: &str,
     ) -> bool {
         if let Some(path) = self.path().cloned() {
-            let status = match self.store().run(None, run_id) {
+            let status = match self.store().run(None, run_id).await {
                 Ok(Some(row)) => row.status.as_str().to_owned(),
                 Ok(None) => "unknown".to_owned(),
                 Err(error) => return unmarked(run_id, session_id, &error),
@@ -307,7 +302,7 @@ impl Runs {
 
     /// The end of a wait that the process which recorded it did not live to carry out.
     pub(super) async fn end_guide_late(&self, run_id: &RunId, node_id: &NodeId, session_id: &str) -> bool {
-        match self.genesis_of(run_id) {
+        match self.genesis_of(run_id).await {
             Ok(genesis) => self.end_guide(run_id, &genesis.tenant, node_id, session_id).await,
             Err(refusal) => unmarked(run_id, session_id, &refusal),
         }
@@ -343,12 +338,17 @@ impl Runs {
     ///
     /// # Errors
     /// When the caller may not, or nothing is pending there.
-    pub fn connection(&self, caller: &Caller, run_id: &RunId, node_id: &NodeId) -> Result<Value, Refusal> {
+    pub async fn connection(
+        &self,
+        caller: &Caller,
+        run_id: &RunId,
+        node_id: &NodeId,
+    ) -> Result<Value, Refusal> {
         if !caller.may(Scope::ApprovalsRespond) {
             return Err(Refusal::scope(Scope::ApprovalsRespond));
         }
-        self.visible(caller, run_id)?;
-        let loaded = self.load(run_id)?;
+        self.visible(caller, run_id).await?;
+        let loaded = self.load(run_id).await?;
         let Some(open) = loaded.state.interrupts.get(node_id) else {
             return Err(Refusal::new(super::ApiCode::InterruptNotFound, "nothing is pending at that node"));
         };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use canon::time::Timestamp;
-use flow::store::CommitError;
+use ports::runs::CommitError;
 
 use super::{Refusal, Runs};
 
@@ -50,7 +50,7 @@ impl StoreHealth {
     pub(super) fn committed(&self, result: &Result<(), CommitError>, now: Timestamp) {
         let trouble = match result {
             Err(CommitError::Full(_)) => Some(Trouble::Full),
-            Err(CommitError::Store(_)) => Some(Trouble::Unwritable),
+            Err(CommitError::Store(_) | CommitError::OutcomeUnknown(_)) => Some(Trouble::Unwritable),
             // The store did its work, also where it refused a change.
             Ok(()) => None,
             Err(
@@ -58,7 +58,7 @@ impl StoreHealth {
                 | CommitError::RunExists { .. }
                 | CommitError::ScopeActive { .. }
                 | CommitError::KeyTaken
-                | CommitError::ActivityClaimed
+                | CommitError::EffectClaimed
                 | CommitError::ArtifactChanged
                 | CommitError::NoSuchWebhook
                 | CommitError::MessageClaimed
@@ -98,7 +98,7 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
-    use flow::store::Cause;
+    use ports::Cause;
 
     use super::*;
 

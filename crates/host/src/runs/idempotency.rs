@@ -6,7 +6,7 @@
 
 use canon::digest::Digest;
 use flow::id::Shard;
-use flow::store::{Answer, AnswerKey, Bytes, Change, CommitError};
+use ports::runs::{Bytes, Change, CommitError, RecordedReply, ReplyKey};
 use serde_json::Value;
 
 use super::{ApiCode, Caller, Refusal, RefusalKind, Runs};
@@ -17,7 +17,7 @@ pub const MAX_KEY_CHARACTERS: usize = 255;
 /// A request that has a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyed {
-    key: AnswerKey,
+    key: ReplyKey,
     request: Digest,
 }
 
@@ -41,7 +41,7 @@ pub trait Respond<T>: Send + Sync {
     ///
     /// # Errors
     /// When the key was used for another request, or the store cannot be read.
-    fn replayed(&self, runs: &Runs) -> Result<Option<Self::Response>, Refusal>;
+    fn replayed(&self, runs: &Runs) -> impl Future<Output = Result<Option<Self::Response>, Refusal>> + Send;
 
     /// The response to a result, and the change that records it in the commit of the operation.
     fn respond(&self, runs: &Runs, result: T) -> (Self::Response, Option<Change>);
@@ -58,7 +58,7 @@ impl<T: Send> Respond<T> for Direct {
         None
     }
 
-    fn replayed(&self, _: &Runs) -> Result<Option<T>, Refusal> {
+    async fn replayed(&self, _: &Runs) -> Result<Option<T>, Refusal> {
         Ok(None)
     }
 
@@ -82,8 +82,8 @@ impl<T, W: Fn(T) -> StoredReply + Send + Sync> Respond<T> for Written<'_, W> {
         self.keyed
     }
 
-    fn replayed(&self, runs: &Runs) -> Result<Option<StoredReply>, Refusal> {
-        runs.replay(self.keyed)
+    async fn replayed(&self, runs: &Runs) -> Result<Option<StoredReply>, Refusal> {
+        runs.replay(self.keyed).await
     }
 
     fn respond(&self, runs: &Runs, result: T) -> (StoredReply, Option<Change>) {
@@ -105,7 +105,7 @@ impl Keyed {
         }
         let request =
             Digest::of_canonical(body).unwrap_or_else(|_| Digest::of_bytes(body.to_string().as_bytes()));
-        let key = AnswerKey {
+        let key = ReplyKey {
             tenant: caller.tenant.clone(),
             endpoint: endpoint.to_owned(),
             key: Digest::of_bytes(key.as_bytes()),
@@ -121,19 +121,29 @@ impl Keyed {
 
 impl Runs {
     /// The reply that was recorded for the key, where there is one.
-    fn replay(&self, keyed: Option<&Keyed>) -> Result<Option<StoredReply>, Refusal> {
+    async fn replay(&self, keyed: Option<&Keyed>) -> Result<Option<StoredReply>, Refusal> {
         let Some(keyed) = keyed else { return Ok(None) };
-        let Some(answer) = self.store().answer(&keyed.key)? else { return Ok(None) };
-        if answer.request != keyed.request {
+        let Some(recorded) = self.store().reply(&keyed.key).await? else { return Ok(None) };
+        if recorded.request != keyed.request {
             let message = "the Idempotency-Key was used for another request; use a new one";
             return Err(Refusal::new(ApiCode::IdempotencyKeyMismatch, message));
         }
-        Ok(Some(StoredReply { status: answer.status, body: answer.body, replayed: true }))
+        Ok(Some(StoredReply { status: recorded.status, body: recorded.body, replayed: true }))
     }
 
-    /// The response to a request that was not carried out because another one with its key was quicker.
-    pub(super) fn taken<T, R: Respond<T>>(&self, respond: &R) -> Result<R::Response, Refusal> {
-        respond.replayed(self)?.ok_or_else(|| CommitError::KeyTaken.into())
+    /// The response to a request whose commit failed. If the key has a reply by now, that is the response: another request with the
+    /// key was faster, or the commit did take effect although its outcome was unknown.
+    pub(super) async fn settle<T, R: Respond<T>>(
+        &self,
+        error: CommitError,
+        respond: &R,
+    ) -> Result<R::Response, Refusal> {
+        if matches!(error, CommitError::KeyTaken | CommitError::OutcomeUnknown(_))
+            && let Some(response) = respond.replayed(self).await?
+        {
+            return Ok(response);
+        }
+        Err(error.into())
     }
 
     /// Commits changes together with the reply for the key of their request.
@@ -150,8 +160,7 @@ impl Runs {
         }
         match self.commit(changes).await {
             Ok(()) => Ok(response),
-            Err(CommitError::KeyTaken) => self.taken(respond),
-            Err(error) => Err(error.into()),
+            Err(error) => self.settle(error, respond).await,
         }
     }
 
@@ -170,11 +179,11 @@ impl Runs {
         if !refusal.is_final() {
             // A body is read before its key is looked up. That the key belongs to another request matters more than what is wrong with the body.
             let is_invalid = refusal.code.kind() == RefusalKind::Invalid;
-            let recorded = if is_invalid { self.replay(Some(keyed))? } else { None };
+            let recorded = if is_invalid { self.replay(Some(keyed)).await? } else { None };
             return recorded.ok_or(refusal);
         }
         match self.commit(vec![self.record(keyed, &reply(&refusal))]).await {
-            Err(CommitError::KeyTaken) => match self.replay(Some(keyed)) {
+            Err(CommitError::KeyTaken) => match self.replay(Some(keyed)).await {
                 Ok(Some(recorded)) => Ok(recorded),
                 Ok(None) | Err(_) => Err(refusal),
             },
@@ -185,8 +194,8 @@ impl Runs {
 
     /// The change that records a reply for a key.
     fn record(&self, keyed: &Keyed, reply: &StoredReply) -> Change {
-        let answer =
-            Answer { request: keyed.request, status: reply.status, body: reply.body.clone(), at: self.now() };
-        Change::PutAnswer { key: keyed.key.clone(), answer }
+        let (request, status, body) = (keyed.request, reply.status, reply.body.clone());
+        let reply = RecordedReply { request, status, body, at: self.now() };
+        Change::RecordReply { key: keyed.key.clone(), reply }
     }
 }

@@ -4,13 +4,14 @@ use flow::definition::Definition;
 use flow::engine::inherit::inherited;
 use flow::id::RunId;
 use flow::state::RunState;
-use flow::store::{Cause, Change, CommitError};
+use ports::Cause;
+use ports::runs::{Change, ClaimedEffect, CommitError};
 
 use super::Runs;
 
 impl Runs {
     /// The records of the source that the branch goes on with, as its own. They are copied, so that the source may be deleted.
-    pub(super) fn inherit(
+    pub(super) async fn inherit(
         &self,
         definition: &Definition,
         state: &RunState,
@@ -18,12 +19,12 @@ impl Runs {
     ) -> Result<Vec<Change>, CommitError> {
         let mut changes = Vec::new();
         for record in inherited(definition, state, source_run_id) {
-            let kept = self.store().activity(&record.source);
+            let kept = self.store().effect(&record.source).await;
             let kept = kept.map_err(|error| CommitError::Store(Cause::new(error)))?;
-            if let Some(outcome) = kept.flatten() {
+            if let Some(outcome) = kept.and_then(ClaimedEffect::finished) {
                 let run_id = state.genesis.run_id.clone();
-                changes.push(Change::ClaimActivity { id: record.own.clone(), run_id, at: self.now() });
-                changes.push(Change::FinishActivity { id: record.own, outcome });
+                changes.push(Change::ClaimEffect { id: record.own.clone(), run_id, at: self.now() });
+                changes.push(Change::FinishEffect { id: record.own, outcome });
             }
         }
         Ok(changes)

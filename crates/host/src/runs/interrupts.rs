@@ -116,7 +116,7 @@ impl Runs {
         respond: &R,
     ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        let before = self.visible(caller, asked.run_id)?.status;
+        let before = self.visible(caller, asked.run_id).await?.status;
         match self.answer(caller, asked, resume_value, respond).await {
             // The run was still there when the answer came: it lost a race, and did not come too late.
             Err(refusal) if refusal.code == ApiCode::InterruptGone && !before.is_terminal() => Err(
@@ -147,7 +147,7 @@ impl Runs {
         match self.advance(run_id, input, vec![audit], respond, result).await {
             // Another answer was quicker, perhaps with the same event: a sender that repeats one gets the response to the first.
             Err(refusal) if refusal.code == ApiCode::InterruptAlreadyResolved => {
-                let loaded = self.load(run_id)?;
+                let loaded = self.load(run_id).await?;
                 let again = self.delivered_again(&loaded, asked, &resume_value, respond).await?;
                 again.ok_or(refusal)
             }
@@ -185,8 +185,8 @@ impl Runs {
     ///
     /// # Errors
     /// When the token is none, or its time is over, or the interrupt is.
-    pub fn inspect_token(&self, token: &str) -> Result<TokenInterrupt, Refusal> {
-        let (token, Loaded { mut state, .. }) = self.token(token)?;
+    pub async fn inspect_token(&self, token: &str) -> Result<TokenInterrupt, Refusal> {
+        let (token, Loaded { mut state, .. }) = self.token(token).await?;
         let interrupt =
             state.interrupts.remove(&token.node_id).filter(|interrupt| interrupt.id == token.interrupt_id);
         let Some(interrupt) = interrupt else {
@@ -210,10 +210,10 @@ impl Runs {
     ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
         // Before the interrupt is looked up: the answer that is repeated is what ended it.
-        if let Some(response) = respond.replayed(self)? {
+        if let Some(response) = respond.replayed(self).await? {
             return Ok(response);
         }
-        let (token, loaded) = self.token(token)?;
+        let (token, loaded) = self.token(token).await?;
         if token.intent != Intent::Resolve {
             return Err(Refusal::new(
                 ApiCode::Forbidden,
@@ -241,7 +241,7 @@ impl Runs {
         }
         let tenant = &state.genesis.tenant;
         if let Some(holder) = &token.holder
-            && !self.may_respond(tenant, holder)?
+            && !self.may_respond(tenant, holder).await?
         {
             let message = "the key that this token was issued to was revoked, has expired, or may not respond any more; \
                            ask for a new token with a key that has `approvals:respond`";
@@ -259,7 +259,7 @@ impl Runs {
         }
     }
 
-    fn token(&self, text: &str) -> Result<(InterruptToken, Loaded), Refusal> {
+    async fn token(&self, text: &str) -> Result<(InterruptToken, Loaded), Refusal> {
         let token =
             InterruptToken::verify(text, &self.inner.options.token_secrets, self.now()).map_err(|error| {
                 match error {
@@ -272,7 +272,7 @@ impl Runs {
                     ),
                 }
             })?;
-        let loaded = self.load(&token.run_id).map_err(|_| {
+        let loaded = self.load(&token.run_id).await.map_err(|_| {
             Refusal::new(ApiCode::InterruptNotFound, "the run of the token is not there any more")
         })?;
         Ok((token, loaded))
@@ -310,7 +310,7 @@ impl Runs {
         respond: R,
     ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        let row = self.visible(caller, run_id)?;
+        let row = self.visible(caller, run_id).await?;
         if row.status.is_terminal() {
             return self.ended_already(row.status, &respond).await;
         }
@@ -319,7 +319,7 @@ impl Runs {
         match self.advance(run_id, input, vec![audit], &respond, |state| state.status).await {
             // It ended while it was being cancelled: the response is as if it had ended before.
             Err(refusal) if refusal.code == ApiCode::Conflict => {
-                let row = self.visible(caller, run_id)?;
+                let row = self.visible(caller, run_id).await?;
                 if row.status.is_terminal() {
                     self.ended_already(row.status, &respond).await
                 } else {
@@ -336,7 +336,7 @@ impl Runs {
         status: RunStatus,
         respond: &R,
     ) -> Result<R::Response, Refusal> {
-        if let Some(response) = respond.replayed(self)? {
+        if let Some(response) = respond.replayed(self).await? {
             return Ok(response);
         }
         self.commit_response(Vec::new(), respond, status).await
@@ -355,7 +355,7 @@ impl Runs {
         respond: R,
     ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        self.visible(caller, run_id)?;
+        self.visible(caller, run_id).await?;
         let audit = self.audited(caller, "run.pause", &json!({"runId": run_id}));
         let result = |state: &RunState| {
             let requested = state.draining.as_ref().map(|draining| draining.since);
@@ -377,7 +377,7 @@ impl Runs {
         respond: R,
     ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        self.visible(caller, run_id)?;
+        self.visible(caller, run_id).await?;
         // Names only: values may be sensitive.
         let names = json!({"runId": run_id, "updated": variables.keys().collect::<Vec<_>>()});
         let audit = self.audited(caller, "run.assign", &names);
@@ -396,7 +396,7 @@ impl Runs {
         respond: R,
     ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        self.visible(caller, run_id)?;
+        self.visible(caller, run_id).await?;
         let audit = self.audited(caller, "run.resume", &json!({"runId": run_id}));
         let resumed_at = self.now();
         self.advance(run_id, Input::Resume { reason }, vec![audit], &respond, |_| resumed_at).await

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use canon::digest::Digest;
 use flow::id::{Principal, Tenant};
-use flow::store::Change;
 use guide::record::SessionId;
+use ports::runs::Change;
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::cache::KnownKeys;
@@ -122,7 +122,7 @@ impl Runs {
             return Err(Refusal::new(ApiCode::Conflict, message));
         }
         let is_meant = |key: &ApiKey| key.tenant == caller.tenant && key.id == id;
-        let meant: Vec<_> = self.keys()?.into_iter().filter(|(_, key)| is_meant(key)).collect();
+        let meant: Vec<_> = self.keys().await?.into_iter().filter(|(_, key)| is_meant(key)).collect();
         if meant.is_empty() {
             return Err(Refusal::new(ApiCode::NotFound, "there is no such key"));
         }
@@ -137,8 +137,8 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn keys(&self) -> Result<Vec<(Digest, ApiKey)>, Refusal> {
-        let keys = self.store().api_keys()?;
+    pub async fn keys(&self) -> Result<Vec<(Digest, ApiKey)>, Refusal> {
+        let keys = self.store().api_keys().await?;
         Ok(keys
             .into_iter()
             .filter_map(|(hash, key)| Some((hash, serde_json::from_slice(&key).ok()?)))
@@ -150,9 +150,9 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub(super) fn may_respond(&self, tenant: &Tenant, principal: &Principal) -> Result<bool, Refusal> {
+    pub(super) async fn may_respond(&self, tenant: &Tenant, principal: &Principal) -> Result<bool, Refusal> {
         let now = self.now().0;
-        let keys = self.keys()?;
+        let keys = self.keys().await?;
         let mut of_principal =
             keys.iter().filter(|(_, key)| key.tenant == *tenant && *principal == key.id.as_str()).peekable();
         if of_principal.peek().is_none() {
@@ -166,8 +166,8 @@ impl Runs {
     ///
     /// # Errors
     /// When the key is unknown, good no more, or good for one guided session alone.
-    pub fn authenticate(&self, key: &str) -> Result<Caller, Refusal> {
-        for_everything(self.authenticate_guided(key)?)
+    pub async fn authenticate(&self, key: &str) -> Result<Caller, Refusal> {
+        for_everything(self.authenticate_guided(key).await?)
     }
 
     /// Who asks with the key that is kept under this hash: for whoever proved before that they have the key, and has to be
@@ -175,17 +175,17 @@ impl Runs {
     ///
     /// # Errors
     /// As for [`Runs::authenticate`].
-    pub fn authenticate_hash(&self, hash: Digest) -> Result<Caller, Refusal> {
-        for_everything(self.kept(hash)?)
+    pub async fn authenticate_hash(&self, hash: Digest) -> Result<Caller, Refusal> {
+        for_everything(self.kept(hash).await?)
     }
 
     /// Who asks about guided sessions: also those whose key is for one of them.
     ///
     /// # Errors
     /// When the key is unknown, or good no more.
-    pub fn authenticate_guided(&self, key: &str) -> Result<GuidedCaller, Refusal> {
+    pub async fn authenticate_guided(&self, key: &str) -> Result<GuidedCaller, Refusal> {
         if !key.starts_with(SESSION_PREFIX) {
-            return self.kept(hash(key));
+            return self.kept(hash(key)).await;
         }
         let grant = self.session_keys().verify(key, self.now()).ok_or_else(unknown)?;
         let session = SessionId::parse(&grant.session_id).map_err(|_| unknown())?;
@@ -195,8 +195,8 @@ impl Runs {
     }
 
     /// Who has the key that is kept under a hash.
-    fn kept(&self, hash: Digest) -> Result<GuidedCaller, Refusal> {
-        let found = self.known_key(hash)?.ok_or_else(unknown)?;
+    async fn kept(&self, hash: Digest) -> Result<GuidedCaller, Refusal> {
+        let found = self.known_key(hash).await?.ok_or_else(unknown)?;
         let now = self.now().0;
         if found.revoked_at.is_some_and(|at| at <= now) {
             return Err(Refusal::new(ApiCode::KeyRevoked, "the key was revoked; use another"));
@@ -216,14 +216,14 @@ impl Runs {
     }
 
     /// What is known of a key, from memory where it was read a moment ago.
-    fn known_key(&self, hash: Digest) -> Result<Option<Arc<ApiKey>>, Refusal> {
+    async fn known_key(&self, hash: Digest) -> Result<Option<Arc<ApiKey>>, Refusal> {
         let known = &self.inner.known_keys;
         let now = self.now();
         if let Some(key) = known.get(&hash, now) {
             return Ok(Some(key));
         }
         let changes = known.changes();
-        let Some(document) = self.store().api_key(hash)? else { return Ok(None) };
+        let Some(document) = self.store().api_key(hash).await? else { return Ok(None) };
         // A record that cannot be read opens nothing.
         let Ok(key) = serde_json::from_slice(&document) else { return Ok(None) };
         let key = Arc::new(key);

@@ -11,7 +11,8 @@ use flow::definition::{Definition, MessageTrigger, SourceKind, UnservedKind, Uns
 use flow::id::{Principal, Tenant, WorkflowId};
 use flow::options::check_inputs;
 use flow::run::{Genesis, Triggered};
-use flow::store::{Cause, Change, CommitError};
+use ports::Cause;
+use ports::runs::{Change, CommitError};
 use serde_json::{Map, Value, json};
 use surfaces::queue::ReadFrom;
 use surfaces::{Scope as SurfaceScope, Tenant as SurfaceTenant};
@@ -85,12 +86,12 @@ impl Runs {
     }
 
     /// The triggers of a workflow that are to listen.
-    pub(crate) fn listeners(
+    pub(crate) async fn listeners(
         &self,
         tenant: &Tenant,
         workflow_id: &WorkflowId,
     ) -> Result<Vec<Listener>, Refusal> {
-        let Some(definition) = self.definition(tenant, workflow_id)? else { return Ok(Vec::new()) };
+        let Some(definition) = self.definition(tenant, workflow_id).await? else { return Ok(Vec::new()) };
         let enabled = definition.triggers.iter().filter(|trigger| trigger.enabled);
         let listener = |trigger: &MessageTrigger| Listener {
             tenant: tenant.to_owned(),
@@ -112,7 +113,7 @@ impl Runs {
         moved: Option<Change>,
     ) -> Result<Started, Refusal> {
         let _place = self.admit()?;
-        let Some(definition) = self.definition(&listener.tenant, &listener.workflow_id)? else {
+        let Some(definition) = self.definition(&listener.tenant, &listener.workflow_id).await? else {
             return Ok(Started::Unwanted);
         };
         // What the workflow says now, and not what it said when the message was handed over.
@@ -193,9 +194,9 @@ impl Runs {
     }
 
     /// How far a trigger has read its stream.
-    pub(crate) fn listener_place(&self, listener: &Listener) -> Result<Option<String>, Refusal> {
+    pub(crate) async fn listener_position(&self, listener: &Listener) -> Result<Option<String>, Refusal> {
         let Listener { tenant, workflow_id, trigger } = listener;
-        Ok(self.store().listener_place(tenant, workflow_id, &trigger.consumer)?)
+        Ok(self.store().listener_position(tenant, workflow_id, &trigger.consumer).await?)
     }
 
     /// A trigger has read on without starting a run. Says whether it was where the change says.
@@ -212,17 +213,17 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn silent_triggers(&self) -> Result<Vec<SilentTrigger>, Refusal> {
+    pub async fn silent_triggers(&self) -> Result<Vec<SilentTrigger>, Refusal> {
         // As a document is stored: `json!` and `to_string` put quotes around the name of a type.
         let kinds = UnservedKind::ALL.map(|kind| format!("\"{}\"", kind.as_str()));
         let (mut silent, mut after) = (Vec::new(), None::<(Tenant, WorkflowId)>);
         loop {
             let place = after.as_ref().map(|(tenant, workflow_id)| (tenant, workflow_id));
-            let page = self.store().workflows_containing([&kinds[0], &kinds[1]], place, MAX_LISTED)?;
+            let page = self.store().workflows_containing([&kinds[0], &kinds[1]], place, MAX_LISTED).await?;
             let Some(last) = page.last() else { return Ok(silent) };
             after = Some(last.clone());
             for (tenant, workflow_id) in page {
-                let Some(definition) = self.definition(&tenant, &workflow_id)? else { continue };
+                let Some(definition) = self.definition(&tenant, &workflow_id).await? else { continue };
                 let (tenant, workflow_id) = (&tenant, &workflow_id);
                 silent.extend(definition.unserved_triggers.iter().map(|trigger| SilentTrigger {
                     tenant: tenant.clone(),
@@ -234,13 +235,13 @@ impl Runs {
     }
 
     /// Some workflows of all tenants that listen, after the given one.
-    pub(crate) fn listening(
+    pub(crate) async fn listening(
         &self,
         after: Option<&(Tenant, WorkflowId)>,
         limit: usize,
     ) -> Result<Vec<(Tenant, WorkflowId)>, Refusal> {
         let after = after.map(|(tenant, workflow_id)| (tenant, workflow_id));
-        Ok(self.store().listening(after, limit)?)
+        Ok(self.store().listening(after, limit).await?)
     }
 
     /// Whether the triggers of a workflow can listen for a tenant.
@@ -287,7 +288,7 @@ impl Runs {
         let now = definition.triggers.iter().filter(|trigger| trigger.enabled && !trigger.from_beginning);
         let mut places = Vec::new();
         for trigger in now.filter(|trigger| trigger.kind == SourceKind::Stream) {
-            let known = self.store().listener_place(tenant, &definition.id, &trigger.consumer);
+            let known = self.store().listener_position(tenant, &definition.id, &trigger.consumer).await;
             if known.map_err(|error| CommitError::Store(Cause::new(error)))?.is_some() {
                 continue;
             }

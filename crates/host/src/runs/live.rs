@@ -9,7 +9,8 @@ use flow::event::{Event, wire};
 use flow::id::RunId;
 use flow::run::{Genesis, SharedGenesis};
 use flow::state::RunState;
-use flow::store::{Cause, Change, RunRow};
+use ports::Cause;
+use ports::runs::{Change, Commit, StoredAppend, StoredRun};
 use tokio::sync::OwnedMutexGuard;
 
 use super::compute_pool::{ComputePermit, INLINE_BYTES, on_a_thread};
@@ -98,79 +99,101 @@ impl LiveRuns {
 
 impl Runs {
     /// The workflow that a run is pinned to.
-    pub(super) fn pinned(&self, row: &RunRow) -> Result<Arc<Definition>, Refusal> {
-        self.pinned_by(&genesis_in(row)?)
+    pub(super) async fn pinned(&self, row: &StoredRun) -> Result<Arc<Definition>, Refusal> {
+        self.pinned_by(&genesis_in(row)?).await
     }
 
     /// The workflow that a run was created for.
-    pub(super) fn pinned_by(&self, genesis: &Genesis) -> Result<Arc<Definition>, Refusal> {
-        self.definition_by_digest(genesis.definition)?.ok_or_else(|| {
+    pub(super) async fn pinned_by(&self, genesis: &Genesis) -> Result<Arc<Definition>, Refusal> {
+        self.definition_by_digest(genesis.definition).await?.ok_or_else(|| {
             broken("its definition")
                 .because(Cause::new(format!("there is no definition {}", genesis.definition)))
         })
     }
 
-    /// [`Runs::load`], beside the requests where there is much to read. Gives nothing where that needs a place and there is none yet; what
-    /// ends a run waits for no other.
+    /// [`Runs::load`] for an input. A long log is folded on a compute thread; `None` if that needs a permit and there is none yet.
+    /// Cancelling a run waits for no other run.
     pub(super) async fn load_beside(
         &self,
         run_id: &RunId,
         input: &Input,
         place: Option<&ComputePermit>,
     ) -> Result<Option<Loaded>, Refusal> {
-        let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
-        if !is_long(&row) {
-            return self.load(run_id).map(Some);
-        }
-        let (runs, id) = (self.clone(), run_id.to_owned());
-        let load = move || runs.load(&id).map(Some);
-        match (input, place) {
-            (Input::Cancel { .. }, _) => self.beside_at_once(load).await?,
-            (_, Some(_)) => on_a_thread(load).await?,
-            (_, None) => Ok(None),
-        }
-    }
-
-    /// Folds a run from its log.
-    pub(super) fn load(&self, run_id: &RunId) -> Result<Loaded, Refusal> {
-        self.noting_damage(self.folded(run_id))
-    }
-
-    fn folded(&self, run_id: &RunId) -> Result<Loaded, Refusal> {
-        let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
-        let genesis = Arc::new(genesis_in(&row)?);
-        let definition = self.pinned_by(&genesis)?;
-        let mut state = match self.restored(&definition, &genesis, &row)? {
-            Some(state) => state,
-            None => RunState::new(&definition, genesis),
+        let row = self.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
+        let thread = match (is_long(&row), input, place) {
+            (false, _, _) => FoldOn::ThisThread,
+            (true, Input::Cancel { .. }, _) => FoldOn::UrgentThread,
+            (true, _, Some(_)) => FoldOn::Thread,
+            (true, _, None) => return Ok(None),
         };
-        for event in self.events(run_id, state.next_sequence)? {
-            state
-                .apply(&definition, &event)
-                .map_err(|error| broken("its events").because(Cause::new(error)))?;
-        }
-        Ok(Loaded { definition, state })
+        self.load_row(row, thread).await.map(Some)
     }
 
-    /// The state of a run at its last checkpoint, if there is one that fits.
-    fn restored(
-        &self,
-        definition: &Definition,
-        genesis: &SharedGenesis,
-        row: &RunRow,
-    ) -> Result<Option<RunState>, Refusal> {
-        if row.next_sequence < CHECKPOINT_EVENTS {
-            return Ok(None);
-        }
-        let Some(checkpoint) = self.store().run_checkpoint(&row.run_id)? else { return Ok(None) };
-        match RunState::restore(definition, Arc::clone(genesis), &checkpoint) {
-            Ok(state) => Ok((state.next_sequence <= row.next_sequence).then_some(state)),
-            Err(error) => {
-                let (run_id, cause) = (row.run_id.as_str(), causes(&error));
-                tracing::debug!(run.id = run_id, cause, "a checkpoint does not fit; folding the whole log");
-                Ok(None)
+    /// Folds a run from its last checkpoint and the events after it.
+    pub(super) async fn load(&self, run_id: &RunId) -> Result<Loaded, Refusal> {
+        let row = self.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
+        self.load_row(row, FoldOn::ThisThread).await
+    }
+
+    async fn load_row(&self, row: StoredRun, thread: FoldOn) -> Result<Loaded, Refusal> {
+        let folded = self.folded(row, thread).await;
+        self.noting_damage(folded)
+    }
+
+    async fn folded(&self, row: StoredRun, thread: FoldOn) -> Result<Loaded, Refusal> {
+        let genesis = Arc::new(genesis_in(&row)?);
+        let definition = self.pinned_by(&genesis).await?;
+        let checkpoint = match row.next_sequence < CHECKPOINT_EVENTS {
+            true => None,
+            false => self.store().run_checkpoint(&row.run_id).await?,
+        };
+        let run_id = row.run_id.clone();
+        let restore = move || {
+            let restored =
+                checkpoint.and_then(|checkpoint| restored(&definition, &genesis, &row, &checkpoint));
+            let state = restored.unwrap_or_else(|| RunState::new(&definition, genesis));
+            Loaded { definition, state }
+        };
+        let mut loaded = self.fold_on(thread, restore).await?;
+        let from = loaded.state.next_sequence;
+        let appends = self.appends_from(&run_id, from).await?;
+        let apply = move || {
+            let Loaded { definition, state } = &mut loaded;
+            for event in decode(&appends, from)? {
+                state
+                    .apply(definition, &event)
+                    .map_err(|error| broken("its events").because(Cause::new(error)))?;
             }
+            Ok::<_, Refusal>(loaded)
+        };
+        let loaded = self.fold_on(thread, apply).await??;
+        self.save_checkpoint(&loaded.state, from);
+        Ok(loaded)
+    }
+
+    async fn fold_on<T: Send + 'static>(
+        &self,
+        thread: FoldOn,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        match thread {
+            FoldOn::ThisThread => Ok(work()),
+            FoldOn::Thread => on_a_thread(work).await,
+            FoldOn::UrgentThread => self.beside_at_once(work).await,
         }
+    }
+
+    /// Saves the state of a run that was folded from many events, so that the next reader folds few. [`Runs::state_checkpoint`] cannot
+    /// save it where the state in memory has values that are removed from the log; this state is folded from the log alone.
+    fn save_checkpoint(&self, state: &RunState, folded_from: u64) {
+        let is_long = state.next_sequence - folded_from >= 2 * CHECKPOINT_EVENTS;
+        if !is_long || state.status.is_terminal() {
+            return;
+        }
+        let checkpoint = Some(state.checkpoint().into());
+        let save = Change::SetRunCheckpoint { run_id: state.genesis.run_id.clone(), checkpoint };
+        // Nobody waits for it: it is only a cache, and the store logs a failure.
+        drop(self.store().commit(Commit { changes: vec![save] }));
     }
 
     /// The checkpoint that is part of the commit of these events: one where they reach the next multiple of [`CHECKPOINT_EVENTS`], and none
@@ -188,29 +211,65 @@ impl Runs {
         (is_due && is_as_logged()).then(|| set(Some(state.checkpoint().into())))
     }
 
-    /// The events of a run from a sequence on, all of them.
-    pub(super) fn events(&self, run_id: &RunId, from: u64) -> Result<Vec<Event>, Refusal> {
-        let mut events = Vec::new();
-        let mut next = from;
+    /// All events of a run from a sequence on.
+    pub(super) async fn events(&self, run_id: &RunId, from: u64) -> Result<Vec<Event>, Refusal> {
+        decode(&self.appends_from(run_id, from).await?, from)
+    }
+
+    /// The stored appends that have all events from a sequence on.
+    pub(super) async fn appends_from(&self, run_id: &RunId, from: u64) -> Result<Vec<StoredAppend>, Refusal> {
+        let mut appends: Vec<StoredAppend> = Vec::new();
         loop {
-            let appends = self.store().appends(run_id, next, 10_000, 16 << 20)?;
-            let Some(last) = appends.last().map(|append| append.last) else { return Ok(events) };
-            for (_, text) in appends.iter().flat_map(|append| super::feed::lines(append, next)) {
-                let event = wire::decode(text.as_bytes());
-                events.push(event.map_err(unreadable_event)?);
+            let next = appends.last().map_or(from, |append| append.last + 1);
+            let page = self.store().appends(run_id, next, 10_000, 16 << 20).await?;
+            if page.is_empty() {
+                return Ok(appends);
             }
-            next = last + 1;
+            appends.extend(page);
         }
     }
 }
 
+/// Where a log is folded.
+#[derive(Clone, Copy)]
+enum FoldOn {
+    ThisThread,
+    /// A compute thread; the caller has a permit for it.
+    Thread,
+    /// A compute thread that is reserved for urgent work.
+    UrgentThread,
+}
+
+/// The state of a run at a checkpoint, if the checkpoint fits.
+fn restored(
+    definition: &Definition,
+    genesis: &SharedGenesis,
+    row: &StoredRun,
+    checkpoint: &[u8],
+) -> Option<RunState> {
+    match RunState::restore(definition, Arc::clone(genesis), checkpoint) {
+        Ok(state) => (state.next_sequence <= row.next_sequence).then_some(state),
+        Err(error) => {
+            let (run_id, cause) = (row.run_id.as_str(), causes(&error));
+            tracing::debug!(run.id = run_id, cause, "a checkpoint does not fit; folding the whole log");
+            None
+        }
+    }
+}
+
+/// The events of appends from a sequence on.
+pub(super) fn decode(appends: &[StoredAppend], from: u64) -> Result<Vec<Event>, Refusal> {
+    let lines = appends.iter().flat_map(|append| super::feed::lines(append, from));
+    lines.map(|(_, text)| wire::decode(text.as_bytes()).map_err(unreadable_event)).collect()
+}
+
 /// Whether there may be much to read of a run.
-pub(super) fn is_long(row: &RunRow) -> bool {
+pub(super) fn is_long(row: &StoredRun) -> bool {
     row.next_sequence > INLINE_EVENTS || row.snapshot.len() + row.genesis.len() > INLINE_BYTES
 }
 
 /// What a run was created with.
-pub(super) fn genesis_in(row: &RunRow) -> Result<Genesis, Refusal> {
+pub(super) fn genesis_in(row: &StoredRun) -> Result<Genesis, Refusal> {
     serde_json::from_slice(&row.genesis)
         .map_err(|error| broken("what it was created with").because(Cause::of_json(&error)))
 }

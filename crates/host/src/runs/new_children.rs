@@ -4,7 +4,7 @@
 //! the commit of that event. What it does comes afterwards, as an effect of its parent, so that a workflow that starts itself is not
 //! unfolded in one commit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flow::definition::Definition;
@@ -13,11 +13,13 @@ use flow::event::{EventData, event_id};
 use flow::id::RunId;
 use flow::run::{Genesis, Parent};
 use flow::state::RunState;
-use flow::store::Change;
+use ports::runs::Change;
 use serde_json::{Map, Value};
 
 use super::Runs;
+use super::advance::Prepared;
 use super::create::created;
+use super::webhooks::Subscriptions;
 
 /// How many children are created with one decision. Further ones are created one by one, as effects.
 const MAX_AT_ONCE: usize = 1000;
@@ -29,6 +31,10 @@ const MAX_BYTES: usize = 16 << 20;
 #[derive(Default)]
 pub(super) struct NewChildren(Mutex<BTreeSet<(RunId, RunId)>>);
 
+/// The children that are created with a commit, and their definitions.
+#[derive(Default)]
+pub(super) struct NamedChildren(HashMap<RunId, Arc<Definition>>);
+
 /// What a child has of its parent's metadata. What a run was given by somebody who is not trusted is in what it gives to its
 /// children, and the caller who began the run answers what they ask.
 fn inherited(parent: &Map<String, Value>) -> Map<String, Value> {
@@ -37,29 +43,56 @@ fn inherited(parent: &Map<String, Value>) -> Map<String, Value> {
 }
 
 impl Runs {
-    /// Adds the records of the children that a decision names for the first time. Gives their ids.
-    pub(super) fn create_children(
-        &self,
-        parent: &RunState,
-        decision: &Decision,
-        changes: &mut Vec<Change>,
-    ) -> Vec<RunId> {
+    /// Finds the children that a decision names for the first time and that can be created with its commit, with their definitions.
+    pub(super) async fn find_new_children(&self, parent: &RunState, decision: &Decision) -> NamedChildren {
         let starts = decision.effects.iter().filter_map(|effect| match effect {
             Effect::StartChild(child) => Some(child),
             _ => None,
         });
-        let mut named: Option<BTreeSet<String>> = None;
+        let starts: Vec<_> = starts.take(MAX_AT_ONCE).collect();
+        if starts.is_empty() {
+            return NamedChildren::default();
+        }
+        let dispatched =
+            decision.events.iter().filter(|event| matches!(event.data, EventData::NodeDispatched(_)));
+        let named: BTreeSet<String> =
+            dispatched.map(|event| event_id(&parent.genesis.run_id, event.sequence)).collect();
+        // A child that is asked for again was created before. All reads are started before the first is awaited.
+        let reads: Vec<_> = starts
+            .into_iter()
+            .filter(|child| named.contains(&child.parent.causation_id))
+            .map(|child| (child, self.store().run(None, &child.run_id)))
+            .collect();
+        let mut found = NamedChildren::default();
+        for (child, read) in reads {
+            // A child that is left out here is created later, by its effect.
+            let is_new = matches!(read.await, Ok(None));
+            let definition = self.definition(&parent.genesis.tenant, &child.workflow_id).await;
+            if is_new && let Ok(Some(definition)) = definition {
+                found.0.insert(child.run_id.clone(), definition);
+            }
+        }
+        found
+    }
+
+    /// Adds the records of new children to a commit, and returns their ids.
+    pub(super) fn create_children(
+        &self,
+        parent: &RunState,
+        decision: &Decision,
+        prepared: &Prepared,
+        changes: &mut Vec<Change>,
+    ) -> Vec<RunId> {
         let (mut newborn, mut bytes) = (Vec::new(), 0);
-        for child in starts.take(MAX_AT_ONCE) {
-            // A child that is asked for again was created before.
-            let named = named.get_or_insert_with(|| {
-                let dispatched =
-                    decision.events.iter().filter(|event| matches!(event.data, EventData::NodeDispatched(_)));
-                dispatched.map(|event| event_id(&parent.genesis.run_id, event.sequence)).collect()
-            });
+        if prepared.children.0.is_empty() {
+            return newborn;
+        }
+        for effect in &decision.effects {
             if bytes < MAX_BYTES
-                && named.contains(&child.parent.causation_id)
-                && let Some(created) = self.record_of(&parent.genesis, child)
+                && let Effect::StartChild(child) = effect
+                && let Some(definition) = prepared.children.0.get(&child.run_id)
+                && let Some(created) =
+                    self.record_of(&parent.genesis, child, definition, &prepared.subscribers)
             {
                 bytes += created.iter().map(size).sum::<usize>();
                 changes.extend(created);
@@ -69,18 +102,20 @@ impl Runs {
         newborn
     }
 
-    /// The changes that create a child and record that it began. Nothing where that cannot be said now: the effect says it then.
-    fn record_of(&self, parent: &Genesis, child: &StartChild) -> Option<Vec<Change>> {
-        let definition = self.definition(&parent.tenant, &child.workflow_id).ok()??;
-        if self.store().run(None, &child.run_id).ok()?.is_some() {
-            return None;
-        }
-        let genesis = self.genesis_of_child(parent, child, &definition);
+    /// The changes that create a child and record that it began. `None` if the engine refuses it: then its effect reports that.
+    fn record_of(
+        &self,
+        parent: &Genesis,
+        child: &StartChild,
+        definition: &Definition,
+        subscribers: &Subscriptions,
+    ) -> Option<Vec<Change>> {
+        let genesis = self.genesis_of_child(parent, child, definition);
         let mut changes = vec![created(&genesis, false)];
-        let mut state = RunState::new(&definition, Arc::new(genesis));
-        let around = self.children_of(&state);
-        let began = decide(&definition, &mut state, Input::Begin, self.now(), self.limits(), &around).ok()?;
-        self.append(&definition, &state, &began.events, &mut changes)?;
+        let mut state = RunState::new(definition, Arc::new(genesis));
+        let context = self.plain_context(&parent.tenant);
+        let began = decide(definition, &mut state, Input::Begin, self.now(), self.limits(), &context).ok()?;
+        self.append(definition, &state, &began.events, subscribers, &mut changes)?;
         Some(changes)
     }
 

@@ -38,24 +38,32 @@ impl<'a> Telling<'a> {
     }
 
     /// What is left to record of all that happened.
-    pub(super) fn rest_of(&self, told: Vec<Reported>) -> Result<Vec<Reported>, Refusal> {
+    pub(super) async fn rest_of(&self, told: Vec<Reported>) -> Result<Vec<Reported>, Refusal> {
         if told.is_empty() {
             return Ok(told);
         }
+        match self.known_rest_of(told) {
+            Ok(rest) => Ok(rest),
+            Err(told) => Ok(self.logged().await?.rest_of(told)),
+        }
+    }
+
+    /// What is left to record, or everything that happened if only the log knows.
+    fn known_rest_of(&self, told: Vec<Reported>) -> Result<Vec<Reported>, Vec<Reported>> {
         match &*self.before.lock().unwrap_or_else(PoisonError::into_inner) {
             Before::Known(recorded) => Ok(recorded.rest_of(told)),
-            Before::InTheLog => Ok(self.logged()?.rest_of(told)),
+            Before::InTheLog => Err(told),
         }
     }
 
     /// What the log has of the effect.
-    fn logged(&self) -> Result<Recorded, Refusal> {
-        let row = self.runs.store().run(None, self.run_id)?.ok_or_else(Refusal::no_run)?;
+    async fn logged(&self) -> Result<Recorded, Refusal> {
+        let row = self.runs.store().run(None, self.run_id).await?.ok_or_else(Refusal::no_run)?;
         let genesis: Genesis = serde_json::from_slice(&row.genesis).map_err(|_| Refusal::no_run())?;
         // What a fork copied was told of an effect of its source.
         let from = genesis.fork.map_or(0, |fork| fork.from_sequence);
         let mut recorded = Recorded::default();
-        for event in self.runs.events(self.run_id, from)? {
+        for event in self.runs.events(self.run_id, from).await? {
             if event.node_id.as_ref() != Some(&self.activity.node_id) {
                 continue;
             }

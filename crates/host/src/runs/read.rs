@@ -11,7 +11,7 @@ use flow::redact;
 use flow::run::{Genesis, RunStatus};
 use flow::snapshot::RunView;
 use flow::state::Interrupt;
-use flow::store::{Bytes, RunFilter, RunRow};
+use ports::runs::{Bytes, ListCursor, RunFilter, RunPage, StoredRun};
 use serde_json::Value;
 
 use super::interrupts::{Recipient, TOKEN_PERIOD_MS};
@@ -37,24 +37,24 @@ pub struct ParentRun {
 
 impl Runs {
     /// What a run was created with, whosever it is.
-    pub(super) fn genesis_of(&self, run_id: &RunId) -> Result<Genesis, Refusal> {
-        let row = self.store().run(None, run_id)?.ok_or_else(Refusal::no_run)?;
+    pub(super) async fn genesis_of(&self, run_id: &RunId) -> Result<Genesis, Refusal> {
+        let row = self.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
         serde_json::from_slice(&row.genesis).map_err(|_| Refusal::no_run())
     }
 
     /// A run of the caller's tenant. One of another tenant is not there.
-    pub(super) fn visible(&self, caller: &Caller, run_id: &RunId) -> Result<RunRow, Refusal> {
-        self.store().run(Some(&caller.tenant), run_id)?.ok_or_else(Refusal::no_run)
+    pub(super) async fn visible(&self, caller: &Caller, run_id: &RunId) -> Result<StoredRun, Refusal> {
+        self.store().run(Some(&caller.tenant), run_id).await?.ok_or_else(Refusal::no_run)
     }
 
     /// The snapshot of a run, and the sequence of its last event, which changes whenever the run does.
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn read(&self, caller: &Caller, run_id: &RunId) -> Result<(Bytes, u64), Refusal> {
-        let row = self.visible(caller, run_id)?;
+    pub async fn read(&self, caller: &Caller, run_id: &RunId) -> Result<(Bytes, u64), Refusal> {
+        let row = self.visible(caller, run_id).await?;
         let sequence = row.next_sequence;
-        Ok((self.shown(caller, row)?.0, sequence))
+        Ok((self.shown(caller, row).await?.0, sequence))
     }
 
     /// The snapshot of a run, and a name for exactly these bytes: the sequence, and while somebody is needed the period that the
@@ -63,15 +63,15 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn read_tagged(&self, caller: &Caller, run_id: &RunId) -> Result<(Bytes, String), Refusal> {
-        let row = self.visible(caller, run_id)?;
+    pub async fn read_tagged(&self, caller: &Caller, run_id: &RunId) -> Result<(Bytes, String), Refusal> {
+        let row = self.visible(caller, run_id).await?;
         let mut tag = row.next_sequence.to_string();
         if row.status.is_waiting() {
             // Tokens are made for their reader, so another key of the same client has another answer.
             let reader = Recipient::caller(caller).tag();
             tag = format!("{tag}.{}.{reader}", self.now().0 / TOKEN_PERIOD_MS);
         }
-        let (bytes, of_session) = self.shown(caller, row)?;
+        let (bytes, of_session) = self.shown(caller, row).await?;
         if let Some(of_session) = of_session {
             tag = format!("{tag}.{of_session}");
         }
@@ -79,7 +79,7 @@ impl Runs {
     }
 
     /// What a reader sees, and what the name for it holds of a session.
-    fn shown(&self, caller: &Caller, row: RunRow) -> Result<(Bytes, Option<String>), Refusal> {
+    async fn shown(&self, caller: &Caller, row: StoredRun) -> Result<(Bytes, Option<String>), Refusal> {
         if !row.status.is_waiting() {
             return Ok((row.snapshot, None));
         }
@@ -92,7 +92,7 @@ impl Runs {
         }
         // Somebody is needed: a caller who may respond gets a token to answer with, any other one to inspect with. Tokens are made
         // here, for this caller, and kept nowhere.
-        let loaded = self.load(run_id)?;
+        let loaded = self.load(run_id).await?;
         let node = snapshot.pointer("/interrupt/nodeId").and_then(Value::as_str).map(NodeId::new);
         let mut of_session = None;
         if let Some(node) = &node {
@@ -114,8 +114,8 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn status(&self, caller: &Caller, run_id: &RunId) -> Result<(RunStatus, u64), Refusal> {
-        let row = self.visible(caller, run_id)?;
+    pub async fn status(&self, caller: &Caller, run_id: &RunId) -> Result<(RunStatus, u64), Refusal> {
+        let row = self.visible(caller, run_id).await?;
         Ok((row.status, row.next_sequence))
     }
 
@@ -123,56 +123,48 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn view(&self, caller: &Caller, run_id: &RunId) -> Result<(RunView, u64), Refusal> {
-        let row = self.visible(caller, run_id)?;
+    pub async fn view(&self, caller: &Caller, run_id: &RunId) -> Result<(RunView, u64), Refusal> {
+        let row = self.visible(caller, run_id).await?;
         let view = RunView::read(&row.snapshot).map_err(|error| unreadable_snapshot(&error))?;
         Ok((view, row.next_sequence))
     }
 
-    /// As [`Runs::list`], in types.
+    /// As [`Runs::list`], in types, with the cursor of the next page.
     ///
     /// # Errors
-    /// When the store cannot be read, or a snapshot in it.
-    pub fn views(
+    /// As for [`Runs::list`], and if a snapshot cannot be read.
+    pub async fn views(
         &self,
         caller: &Caller,
         filter: &RunFilter,
         limit: usize,
-    ) -> Result<(Vec<RunView>, Option<u64>), Refusal> {
-        let (snapshots, next) = self.list(caller, filter, limit)?;
-        let views = snapshots.iter().map(|bytes| RunView::read(bytes));
+    ) -> Result<(Vec<RunView>, Option<ListCursor>), Refusal> {
+        let page = self.list(caller, filter, limit).await?;
+        let views = page.runs.iter().map(|bytes| RunView::read(bytes));
         let views = views.collect::<Result<_, _>>().map_err(|error| unreadable_snapshot(&error))?;
-        Ok((views, next))
+        Ok((views, page.next))
     }
 
-    /// A page of the runs of a tenant, newest first, and where the next one begins.
+    /// A page of the runs of a tenant, newest first: at most [`MAX_LISTED`].
     ///
     /// # Errors
-    /// When the store cannot be read.
-    pub fn list(
-        &self,
-        caller: &Caller,
-        filter: &RunFilter,
-        limit: usize,
-    ) -> Result<(Vec<Bytes>, Option<u64>), Refusal> {
-        let limit = limit.clamp(1, MAX_LISTED);
-        let found = self.store().runs(&caller.tenant, filter, limit)?;
-        let next = (found.len() == limit).then(|| found.last().map(|run| run.place)).flatten();
-        Ok((found.into_iter().map(|run| run.snapshot).collect(), next))
+    /// The cursor of the filter is invalid, or the store cannot be read.
+    pub async fn list(&self, caller: &Caller, filter: &RunFilter, limit: usize) -> Result<RunPage, Refusal> {
+        Ok(self.store().runs(&caller.tenant, filter, limit.clamp(1, MAX_LISTED)).await?)
     }
 
     /// An artifact of a run.
     ///
     /// # Errors
     /// When there is none.
-    pub fn artifact(
+    pub async fn artifact(
         &self,
         caller: &Caller,
         run_id: &RunId,
         artifact_id: &ArtifactId,
     ) -> Result<Bytes, Refusal> {
-        self.visible(caller, run_id)?;
-        let found = self.store().artifact(run_id, artifact_id)?;
+        self.visible(caller, run_id).await?;
+        let found = self.store().artifact(run_id, artifact_id).await?;
         found.ok_or_else(|| Refusal::new(ApiCode::NotFound, "the run has no artifact of this id"))
     }
 
@@ -180,36 +172,36 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn artifact_ids(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<ArtifactId>, Refusal> {
-        self.visible(caller, run_id)?;
-        Ok(self.store().artifact_ids(run_id, MAX_ARTIFACTS)?)
+    pub async fn artifact_ids(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<ArtifactId>, Refusal> {
+        self.visible(caller, run_id).await?;
+        Ok(self.store().artifact_ids(run_id, MAX_ARTIFACTS).await?)
     }
 
     /// The workflow that a run is pinned to.
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn definition_of(&self, caller: &Caller, run_id: &RunId) -> Result<Arc<Definition>, Refusal> {
-        let row = self.visible(caller, run_id)?;
-        self.pinned(&row)
+    pub async fn definition_of(&self, caller: &Caller, run_id: &RunId) -> Result<Arc<Definition>, Refusal> {
+        let row = self.visible(caller, run_id).await?;
+        self.pinned(&row).await
     }
 
     /// Some events of a run from a sequence on, as a reader may see them, and whether more follow.
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn event_page(
+    pub async fn event_page(
         &self,
         caller: &Caller,
         run_id: &RunId,
         from: u64,
         limit: usize,
     ) -> Result<(Vec<RawEvent>, bool), Refusal> {
-        let row = self.visible(caller, run_id)?;
-        let definition = self.pinned(&row)?;
+        let row = self.visible(caller, run_id).await?;
+        let definition = self.pinned(&row).await?;
         let mask = Mask::of(&definition);
         let limit = limit.clamp(1, MAX_EVENTS);
-        let appends = self.store().appends(run_id, from, limit, PAGE_BYTES)?;
+        let appends = self.store().appends(run_id, from, limit, PAGE_BYTES).await?;
         let lines = appends.iter().flat_map(|append| super::feed::lines(append, from)).take(limit);
         let shown = lines.filter_map(|(_, text)| super::feed::shown(mask.as_ref(), run_id, text));
         let events = shown.map(|text| wire::decode_raw(text.as_bytes()).map_err(unreadable_event));
@@ -222,12 +214,12 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn open_interrupts(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Interrupt>, Refusal> {
-        let row = self.visible(caller, run_id)?;
+    pub async fn open_interrupts(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Interrupt>, Refusal> {
+        let row = self.visible(caller, run_id).await?;
         if row.status.is_terminal() {
             return Ok(Vec::new());
         }
-        let mut open: Vec<Interrupt> = self.load(run_id)?.state.interrupts.into_values().collect();
+        let mut open: Vec<Interrupt> = self.load(run_id).await?.state.interrupts.into_values().collect();
         open.sort_by_key(|interrupt| interrupt.sequence);
         Ok(open)
     }
@@ -241,11 +233,11 @@ impl Runs {
     ///
     /// # Errors
     /// When one of them is not there.
-    pub fn difference(&self, caller: &Caller, a: &RunId, b: &RunId) -> Result<Difference, Refusal> {
-        let read = |run_id: &RunId| -> Result<_, Refusal> {
-            let row = self.visible(caller, run_id)?;
+    pub async fn difference(&self, caller: &Caller, a: &RunId, b: &RunId) -> Result<Difference, Refusal> {
+        let read = async |run_id: &RunId| -> Result<_, Refusal> {
+            let row = self.visible(caller, run_id).await?;
             let mut snapshot: Value = serde_json::from_slice(&row.snapshot).unwrap_or(Value::Null);
-            let (definition, events) = (self.pinned(&row)?, self.events(run_id, 0)?);
+            let (definition, events) = (self.pinned(&row).await?, self.events(run_id, 0).await?);
             // Compared as they are shown: a difference tells of what is hidden neither the value nor that it differs.
             let mask = Mask::of(&definition);
             let shown = events.iter().map(|event| match &mask {
@@ -265,7 +257,7 @@ impl Runs {
             redact::value(&mut snapshot);
             Ok((events, snapshot))
         };
-        let (a, b) = (read(a)?, read(b)?);
+        let (a, b) = (read(a).await?, read(b).await?);
         let (a, b) = (History { events: &a.0, snapshot: &a.1 }, History { events: &b.0, snapshot: &b.1 });
         Ok(history::difference(a, b))
     }
@@ -274,8 +266,8 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn parent(&self, caller: &Caller, run_id: &RunId) -> Result<Option<ParentRun>, Refusal> {
-        let row = self.visible(caller, run_id)?;
+    pub async fn parent(&self, caller: &Caller, run_id: &RunId) -> Result<Option<ParentRun>, Refusal> {
+        let row = self.visible(caller, run_id).await?;
         let parent = genesis_in(&row)?.parent;
         Ok(parent.map(|parent| ParentRun { run_id: parent.run_id, type_id: parent.type_id }))
     }

@@ -69,10 +69,10 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn find_unrecovered(&self) -> Result<usize, Refusal> {
+    pub async fn find_unrecovered(&self) -> Result<usize, Refusal> {
         let mut found: Vec<RunId> = Vec::new();
         loop {
-            let page = self.store().open_runs(found.last(), PAGE)?;
+            let page = self.store().open_runs(found.last(), PAGE).await?;
             if page.is_empty() {
                 break;
             }
@@ -111,7 +111,7 @@ impl Runs {
     /// # Errors
     /// When the store cannot be read.
     pub async fn recover(&self) -> Result<usize, Refusal> {
-        self.find_unrecovered()?;
+        self.find_unrecovered().await?;
         Ok(self.recover_found().await)
     }
 
@@ -135,7 +135,7 @@ impl Runs {
     fn take_over(&self, run_id: RunId) -> impl Future<Output = bool> + Send + use<> {
         let runs = self.clone();
         async move {
-            let _turn = match runs.may_take_long(&run_id) {
+            let _turn = match runs.may_take_long(&run_id).await {
                 true => Some(runs.inner.recovery.heavy.lock().await),
                 false => None,
             };
@@ -148,14 +148,14 @@ impl Runs {
         }
     }
 
-    fn may_take_long(&self, run_id: &RunId) -> bool {
-        let Ok(Some(row)) = self.store().run(None, run_id) else { return false };
-        self.pinned(&row).is_ok_and(|definition| may_be_heavy(&definition, &row))
+    async fn may_take_long(&self, run_id: &RunId) -> bool {
+        let Ok(Some(row)) = self.store().run(None, run_id).await else { return false };
+        self.pinned(&row).await.is_ok_and(|definition| may_be_heavy(&definition, &row))
     }
 
     /// The word of its parent that it is to end, where the host stopped before the child heard of it.
     async fn missed_cancel(&self, run_id: &RunId) -> Option<Input> {
-        let row = self.store().run(None, run_id).ok()??;
+        let row = self.store().run(None, run_id).await.ok()??;
         let genesis: Genesis = serde_json::from_slice(&row.genesis).ok()?;
         let parent = genesis.parent.filter(|_| genesis.fork.is_none())?;
         self.gave_up(&parent.run_id, run_id).await.then(|| parent_cancelled(&parent.run_id))

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use flow::store::{Cause, CommitError, ReadError};
+use ports::Cause;
+use ports::runs::{CommitError, ReadError};
 use serde_json::{Map, Value};
 
 use super::Scope;
@@ -283,6 +284,12 @@ impl Refusal {
         Self::new(ApiCode::Forbidden, message).detail("scopeRequired", scope.as_str())
     }
 
+    /// The cursor of a list is not one that this host returned.
+    pub fn invalid_cursor() -> Self {
+        let message = "the cursor is not one that this host gave; leave it out to begin anew";
+        Self::new(ApiCode::ValidationError, message).detail("field", "cursor")
+    }
+
     /// There is no such run, or none that the caller may know of.
     pub fn no_run() -> Self {
         Self::new(ApiCode::RunNotFound, "there is no such run; list runs with GET /v1/runs")
@@ -303,11 +310,14 @@ impl std::error::Error for Refusal {
 
 impl From<ReadError> for Refusal {
     fn from(error: ReadError) -> Self {
-        Self::new(
-            ApiCode::InternalError,
-            "the store could not be read; try again, and see the log of the host",
-        )
-        .because(Cause::new(error))
+        let refusal = match &error {
+            ReadError::Store(_) => Self::new(
+                ApiCode::InternalError,
+                "the store could not be read; try again, and see the log of the host",
+            ),
+            ReadError::InvalidCursor => Self::invalid_cursor(),
+        };
+        refusal.because(Cause::new(error))
     }
 }
 
@@ -329,7 +339,7 @@ impl From<CommitError> for Refusal {
             CommitError::KeyTaken => {
                 Self::new(ApiCode::Conflict, "the idempotency key is in use").retry_after(1)
             }
-            CommitError::ActivityClaimed => Self::new(ApiCode::Conflict, "the effect was claimed before"),
+            CommitError::EffectClaimed => Self::new(ApiCode::Conflict, "the effect was claimed before"),
             CommitError::MessageClaimed => Self::new(ApiCode::Conflict, "the message started a run before"),
             CommitError::ListenerMoved => {
                 Self::unavailable("the trigger is at another place of its stream; try again", 1)
@@ -347,6 +357,11 @@ impl From<CommitError> for Refusal {
             CommitError::Store(_) => Self::new(
                 ApiCode::InternalError,
                 "the store failed; nothing was recorded, so the request can be made again",
+            ),
+            CommitError::OutcomeUnknown(_) => Self::unavailable(
+                "the store failed while it recorded the request, so the outcome is unknown; repeat the request with the same \
+                 Idempotency-Key, or look the run up before you repeat it",
+                5,
             ),
             CommitError::Closed => Self::unavailable("the host is being stopped", 5),
         };

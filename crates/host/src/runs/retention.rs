@@ -10,7 +10,7 @@ use std::time::Duration;
 use canon::time::Timestamp;
 use flow::id::{Principal, RunId, Tenant};
 use flow::run::Genesis;
-use flow::store::{AgedRun, Change};
+use ports::runs::{AgedPage, AgedRun, Change};
 use serde_json::json;
 
 use super::{Caller, Refusal, Runs};
@@ -82,8 +82,9 @@ impl Runs {
 
     async fn sweep_answers(&self, before: Timestamp) -> Result<bool, Refusal> {
         let mut swept = false;
-        while !self.is_stopping() && self.store().oldest_answer()?.is_some_and(|oldest| oldest < before) {
-            self.commit(vec![Change::DeleteAnswers { before, limit: PAGE }]).await?;
+        while !self.is_stopping() && self.store().oldest_reply().await?.is_some_and(|oldest| oldest < before)
+        {
+            self.commit(vec![Change::DeleteReplies { before, limit: PAGE }]).await?;
             swept = true;
             tokio::time::sleep(PAUSE).await;
         }
@@ -92,20 +93,20 @@ impl Runs {
 
     async fn sweep_runs(&self, before: Timestamp) -> Result<usize, Refusal> {
         let mut forked = None;
-        let (mut after, mut swept) = (0, 0);
+        let (mut after, mut swept) = (None, 0);
         loop {
-            let page = self.store().aged_runs(after, PAGE)?;
+            let AgedPage { runs: page, next } = self.store().aged_runs(after.as_ref(), PAGE).await?;
             let Some(last) = page.last() else { return Ok(swept) };
-            after = last.place;
-            // Runs come in the order of their creation: what follows is younger still.
-            let is_last = last.created_at >= before;
+            // Runs are listed in the order of their creation, so the following ones are younger still.
+            let is_last = last.created_at >= before || next.is_none();
+            after = next;
             let mut families = Vec::new();
             for run in page.into_iter().filter(|run| !run.is_child && is_over(run, before)) {
                 if forked.is_none() {
-                    forked = Some(self.forked_sources()?);
+                    forked = Some(self.forked_sources().await?);
                 }
                 let is_forked = |run_id: &RunId| forked.as_ref().is_some_and(|known| known.contains(run_id));
-                if let Some(family) = self.family(run, before, is_forked)? {
+                if let Some(family) = self.family(run, before, is_forked).await? {
                     families.extend(family);
                 }
             }
@@ -124,7 +125,7 @@ impl Runs {
     }
 
     /// A run and all that it started, the youngest first, where all of them are over: whatever a crash leaves of it has its parent.
-    fn family(
+    async fn family(
         &self,
         run: AgedRun,
         before: Timestamp,
@@ -136,9 +137,9 @@ impl Runs {
             if is_forked(&run.run_id) {
                 return Ok(None);
             }
-            let children = self.store().children(&run.run_id)?;
+            let children = self.store().children(&run.run_id).await?;
             for child in children {
-                match self.store().aged_run(&child)? {
+                match self.store().aged_run(&child).await? {
                     Some(child) if is_over(&child, before) => family.push(child),
                     Some(_) => return Ok(None),
                     None => {}
@@ -151,15 +152,15 @@ impl Runs {
     }
 
     /// The runs that a fork under way was made of: it may still ask for the children that they started.
-    fn forked_sources(&self) -> Result<HashSet<RunId>, Refusal> {
+    async fn forked_sources(&self) -> Result<HashSet<RunId>, Refusal> {
         let mut sources = HashSet::new();
         let mut after: Option<RunId> = None;
         loop {
-            let page = self.store().open_runs(after.as_ref(), PAGE)?;
+            let page = self.store().open_runs(after.as_ref(), PAGE).await?;
             let Some(last) = page.last() else { return Ok(sources) };
             after = Some(last.clone());
             for run_id in &page {
-                let Some(row) = self.store().run(None, run_id)? else { continue };
+                let Some(row) = self.store().run(None, run_id).await? else { continue };
                 let genesis = serde_json::from_slice::<Genesis>(&row.genesis);
                 sources.extend(genesis.ok().and_then(|genesis| genesis.fork).map(|fork| fork.source_run_id));
             }

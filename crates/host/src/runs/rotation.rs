@@ -1,7 +1,7 @@
 //! A new key in the place of an old one, with a while in which both are good.
 
 use canon::digest::Digest;
-use flow::store::Change;
+use ports::runs::Change;
 use serde_json::json;
 
 use super::keys::{ApiKey, hash, new_key};
@@ -28,7 +28,7 @@ impl Runs {
             return Err(Refusal::new(ApiCode::ValidationError, message).detail("maxGraceMs", MAX_GRACE_MS));
         }
         let unknown = || Refusal::new(ApiCode::NotFound, "there is no such key; see `interlock key list`");
-        let found = self.store().api_key(old)?.ok_or_else(unknown)?;
+        let found = self.store().api_key(old).await?.ok_or_else(unknown)?;
         let found: ApiKey = serde_json::from_slice(&found).map_err(|_| unknown())?;
         // Whoever may manage keys of one tenant learns nothing about those of another.
         if found.tenant != by.tenant {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flow::engine::{Input, TimerKey};
 use flow::id::{InterruptId, NodeId, RunId};
-use flow::store::{Change, ReadError};
+use ports::runs::{Change, ReadError};
 
 use super::{Direct, Runs, guide};
 use crate::causes;
@@ -46,9 +46,9 @@ impl Runs {
             tokio::pin!(set);
             set.as_mut().enable();
             let now = self.now();
-            match self.store().due_timers(now, AT_ONCE) {
+            match self.store().due_timers(now, AT_ONCE).await {
                 Ok(due) if due.is_empty() => {
-                    let wait = match self.store().next_timer() {
+                    let wait = match self.store().next_timer().await {
                         Ok(next) => next
                             .map_or(LONGEST_SLEEP, |timer| Duration::from_millis(timer.at.since(now).max(1))),
                         Err(error) => {

@@ -67,10 +67,13 @@ impl Runs {
     ///
     /// # Errors
     /// When there is no such run, or the store cannot be read.
-    pub fn trace(&self, run_id: &RunId) -> Result<Vec<Span>, Refusal> {
-        let genesis = self.genesis_of(run_id)?;
+    pub async fn trace(&self, run_id: &RunId) -> Result<Vec<Span>, Refusal> {
+        let genesis = self.genesis_of(run_id).await?;
         // A source that is gone by now is not linked to.
-        let source = genesis.fork.as_ref().and_then(|fork| self.genesis_of(&fork.source_run_id).ok());
-        Ok(spans(&genesis, source.as_ref(), &self.events(run_id, 0)?))
+        let source = match &genesis.fork {
+            Some(fork) => self.genesis_of(&fork.source_run_id).await.ok(),
+            None => None,
+        };
+        Ok(spans(&genesis, source.as_ref(), &self.events(run_id, 0).await?))
     }
 }

@@ -9,12 +9,12 @@ mod queue;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use canon::digest::Digest;
 use canon::time::Timestamp;
 use flow::id::{Principal, SubscriptionId, Tenant};
-use flow::store::Change;
+use ports::runs::Change;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -82,19 +82,33 @@ pub(super) struct Webhook {
 }
 
 /// The subscriptions of a tenant, with their ids.
-type Subscriptions = Arc<Vec<(SubscriptionId, Webhook)>>;
+pub(super) type Subscriptions = Arc<Vec<(SubscriptionId, Webhook)>>;
 
 /// What is known of subscriptions in memory.
 #[derive(Default)]
 pub(super) struct Webhooks {
-    by_tenant: Mutex<HashMap<Tenant, Subscriptions>>,
+    known: Mutex<Known>,
     breakers: Mutex<HashMap<SubscriptionId, Breaker>>,
 }
 
+/// The subscriptions that were read before.
+#[derive(Default)]
+struct Known {
+    by_tenant: HashMap<Tenant, Subscriptions>,
+    /// Changes with every change of a subscription: what was read before a change is not cached after it.
+    version: u64,
+}
+
 impl Webhooks {
-    /// Forgets what is known of a tenant's subscriptions: they are read again.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drops the cached subscriptions of a tenant, so that they are read again.
     fn forget(&self, tenant: &Tenant) {
-        self.by_tenant.lock().unwrap_or_else(PoisonError::into_inner).remove(tenant);
+        let mut known = self.known();
+        known.version += 1;
+        known.by_tenant.remove(tenant);
     }
 }
 
@@ -110,13 +124,13 @@ impl Runs {
         respond: R,
     ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self)? {
+        if let Some(response) = respond.replayed(self).await? {
             return Ok(response);
         }
         self.inner.options.outbound.check(&new.url).map_err(|error| {
             Refusal::new(ApiCode::WebhookUrlRejected, error.to_string()).detail("field", "url")
         })?;
-        if self.store().webhooks(&caller.tenant)?.len() >= MAX_WEBHOOKS {
+        if self.store().webhooks(&caller.tenant).await?.len() >= MAX_WEBHOOKS {
             let message = format!("there are {MAX_WEBHOOKS} subscriptions already; delete one first");
             return Err(Refusal::new(ApiCode::Conflict, message).detail("maxWebhooks", MAX_WEBHOOKS));
         }
@@ -162,7 +176,7 @@ impl Runs {
         respond: R,
     ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self)? {
+        if let Some(response) = respond.replayed(self).await? {
             return Ok(response);
         }
         let delete =
@@ -177,8 +191,8 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn webhooks(&self, caller: &Caller) -> Result<Vec<WebhookView>, Refusal> {
-        let found = self.subscriptions(&caller.tenant)?;
+    pub async fn webhooks(&self, caller: &Caller) -> Result<Vec<WebhookView>, Refusal> {
+        let found = self.subscriptions(&caller.tenant).await?;
         let view = |(id, webhook): &(SubscriptionId, Webhook)| WebhookView {
             id: id.clone(),
             url: webhook.url.clone(),
@@ -190,18 +204,23 @@ impl Runs {
         Ok(found.iter().map(view).collect())
     }
 
-    /// The subscriptions of a tenant, from memory where they are there.
-    fn subscriptions(&self, tenant: &Tenant) -> Result<Subscriptions, Refusal> {
-        let mut known = self.inner.webhooks.by_tenant.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known.get(tenant) {
-            return Ok(Arc::clone(found));
-        }
-        // Read under the lock: otherwise what was read before a change could be remembered after it.
-        let stored = self.store().webhooks(tenant)?.into_iter();
+    /// The subscriptions of a tenant, from the cache if possible.
+    async fn subscriptions(&self, tenant: &Tenant) -> Result<Subscriptions, Refusal> {
+        let version = {
+            let known = self.inner.webhooks.known();
+            if let Some(found) = known.by_tenant.get(tenant) {
+                return Ok(Arc::clone(found));
+            }
+            known.version
+        };
+        let stored = self.store().webhooks(tenant).await?.into_iter();
         let found: Vec<_> =
             stored.filter_map(|(id, document)| Some((id, serde_json::from_slice(&document).ok()?))).collect();
         let found = Arc::new(found);
-        known.insert(tenant.to_owned(), Arc::clone(&found));
+        let mut known = self.inner.webhooks.known();
+        if known.version == version {
+            known.by_tenant.insert(tenant.to_owned(), Arc::clone(&found));
+        }
         Ok(found)
     }
 }

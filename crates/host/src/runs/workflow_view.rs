@@ -6,7 +6,7 @@ use canon::digest::Digest;
 use canon::json;
 use flow::definition::{Definition, Problem};
 use flow::id::WorkflowId;
-use flow::store::Bytes;
+use ports::runs::Bytes;
 
 use super::definitions::{limits, no_workflow};
 use super::{Caller, Refusal, Runs};
@@ -29,8 +29,12 @@ impl Runs {
     ///
     /// # Errors
     /// When the tenant has none of that id, or the store cannot be read.
-    pub fn workflow_look(&self, caller: &Caller, workflow_id: &WorkflowId) -> Result<WorkflowLook, Refusal> {
-        let found = self.store().definition(&caller.tenant, workflow_id)?;
+    pub async fn workflow_look(
+        &self,
+        caller: &Caller,
+        workflow_id: &WorkflowId,
+    ) -> Result<WorkflowLook, Refusal> {
+        let found = self.store().definition(&caller.tenant, workflow_id).await?;
         let (digest, document) = found.ok_or_else(no_workflow)?;
         let checked = match self.remembered(digest) {
             Some(definition) => Ok(definition),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use canon::digest::Digest;
-use flow::store::Change;
+use ports::runs::Change;
 use serde_json::json;
 use surfaces::Scope;
 use surfaces::queue::{DEAD_LETTERS, ReadFrom, Record};
@@ -80,7 +80,7 @@ pub(super) async fn listen(task: Arc<TriggerTask>) {
 }
 
 async fn stored_position(task: &TriggerTask) -> Option<Option<String>> {
-    task.retry_store(|| async { task.runs.listener_place(&task.listener) }).await
+    task.retry_store(|| task.runs.listener_position(&task.listener)).await
 }
 
 /// The position where reading starts. For a stream that is read from its end, registration stores the position, unless the server did not

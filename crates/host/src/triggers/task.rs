@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use canon::time::Timestamp;
-use flow::store::Change;
+use ports::runs::Change;
 use serde_json::Value;
 use surfaces::queue::Queue;
 use surfaces::{Code, Scope, SurfaceError, Tenant};

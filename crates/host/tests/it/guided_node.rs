@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use flow::event::EventKind;
 use flow::id::{ArtifactId, NodeId, RunId};
-use flow::store::RunStore;
 use guide::record::SessionId;
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::api::{ContinueRequest, Handle, Intent, Reply};
@@ -16,6 +15,7 @@ use host::guided::{Guided, Tenants};
 use host::guided_node::{Gate, GuidedNodes, Options};
 use host::runs::{ApiCode, Caller, Direct, Runs, Scope};
 use host::system::{Clock, ManualClock, SystemClock, SystemEntropy};
+use ports::runs::RunStore;
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
 use tempfile::TempDir;
@@ -25,6 +25,7 @@ use crate::runs::{
     Setup, anonymous_token, begin, caller, create, events, keep_time, kinds, open, snapshot, status,
     to_the_end, until,
 };
+use crate::wait::Wait as _;
 
 const MANIFEST: &str = "
 apiVersion: interlock.dev/workspace/v1
@@ -284,8 +285,10 @@ async fn an_agent_is_equipped_and_guided_and_its_work_is_the_runs() {
     assert_eq!(outputs["omittedDeliverables"][0]["path"], "link");
     let artifact = |place: usize| -> Value {
         let id = delivered[place]["artifactId"].as_str().unwrap();
-        serde_json::from_slice(&house.runs.artifact(&caller("acme"), &run_id, &ArtifactId::new(id)).unwrap())
-            .unwrap()
+        serde_json::from_slice(
+            &house.runs.artifact(&caller("acme"), &run_id, &ArtifactId::new(id)).wait().unwrap(),
+        )
+        .unwrap()
     };
     assert_eq!(artifact(1)["data"]["text"], "Reviewed.\n");
     assert_eq!(artifact(0)["data"]["base64"], "/wA=");
@@ -332,20 +335,20 @@ async fn only_a_reader_who_may_respond_learns_how_an_agent_connects() {
     let token = connect["continueToken"].as_str().unwrap();
     let secrets =
         [key, token, connect["stateToken"].as_str().unwrap(), connect["ackToken"].as_str().unwrap()];
-    let row = house.store.run(None, &run_id).unwrap().unwrap();
+    let row = house.store.run(None, &run_id).await.unwrap().unwrap();
     let told =
         format!("{}{}", String::from_utf8_lossy(&row.snapshot), json!(events(&house.runs, "acme", &run_id)));
-    let bundle = house.runs.debug_bundle(&caller("acme"), &run_id, None).unwrap().to_string();
-    let (_, tag) = house.runs.read_tagged(&caller("acme"), &run_id).unwrap();
+    let bundle = house.runs.debug_bundle(&caller("acme"), &run_id, None).await.unwrap().to_string();
+    let (_, tag) = house.runs.read_tagged(&caller("acme"), &run_id).await.unwrap();
     let by_token = shown["interrupt"]["interruptToken"].as_str().unwrap();
-    let inspected = format!("{:?}", house.runs.inspect_token(by_token).unwrap());
+    let inspected = format!("{:?}", house.runs.inspect_token(by_token).await.unwrap());
     for secret in secrets {
         for (place, text) in [("log", &told), ("bundle", &bundle), ("tag", &tag), ("token", &inspected)] {
             assert!(!text.contains(secret), "{place}");
         }
     }
     step(&house.agent(), token, "One.").unwrap();
-    let (_, later) = house.runs.read_tagged(&caller("acme"), &run_id).unwrap();
+    let (_, later) = house.runs.read_tagged(&caller("acme"), &run_id).await.unwrap();
     assert_ne!(tag, later, "who kept the first answer is told of another");
 }
 
@@ -473,12 +476,12 @@ async fn two_nodes_of_a_run_have_sessions_of_their_own() {
     let (one, two) = (house.session(&run_id, "one").await, house.session(&run_id, "two").await);
     assert_ne!(one, two);
     for node in ["one", "two"] {
-        let shown = house.runs.connection(&caller("acme"), &run_id, &NodeId::new(node)).unwrap();
+        let shown = house.runs.connection(&caller("acme"), &run_id, &NodeId::new(node)).await.unwrap();
         assert!(shown["connect"]["key"].is_string(), "{node}");
     }
     let reader = Caller { scopes: vec![Scope::RunsRead], ..caller("acme") };
     assert_eq!(
-        house.runs.connection(&reader, &run_id, &NodeId::new("one")).unwrap_err().code,
+        house.runs.connection(&reader, &run_id, &NodeId::new("one")).await.unwrap_err().code,
         ApiCode::Forbidden
     );
     work(&house.agent(), &two);
@@ -533,7 +536,7 @@ async fn a_loop_guides_again_in_the_same_workspace() {
     let made: Vec<&Value> = events.iter().filter(|event| event["type"] == "artifact.created").collect();
     let texts = made.iter().map(|event| -> Value {
         let id = event["payload"]["artifactId"].as_str().unwrap();
-        let artifact = house.runs.artifact(&caller("acme"), &run_id, &ArtifactId::new(id)).unwrap();
+        let artifact = house.runs.artifact(&caller("acme"), &run_id, &ArtifactId::new(id)).wait().unwrap();
         serde_json::from_slice::<Value>(&artifact).unwrap()["data"]["text"].clone()
     });
     assert_eq!(texts.collect::<Vec<_>>(), ["First round.\n", "Second round.\n"]);

@@ -30,6 +30,7 @@ mod tenants;
 mod tools;
 mod traces;
 mod triggers;
+mod unknown_outcomes;
 mod warnings;
 mod webhooks;
 
@@ -40,18 +41,19 @@ use flow::definition::Capabilities;
 use flow::engine::Limits;
 use flow::event::wire::{RawEvent, decode_raw};
 use flow::id::{InterruptId, NodeId, Principal, RunId, Tenant};
-use flow::store::RunStore;
 use flow::token::{Intent, InterruptToken};
 use host::executors::Executors;
 use host::runs::create::Creation;
 use host::runs::secrets::{NoSecrets, Secrets};
 use host::runs::{AuditKey, Caller, Direct, Keyed, Options, Runs, Scope, StoredReply};
 use host::system::{Clock, SystemClock, SystemEntropy};
+use ports::runs::RunStore;
 use serde_json::{Value, json};
 use storage::sqlite::SqliteRuns;
 use tempfile::TempDir;
 
 use self::requests::new_run;
+use crate::wait::Wait as _;
 
 /// Settings that tests change.
 pub(crate) struct Setup {
@@ -245,7 +247,7 @@ pub(crate) async fn begin(runs: &Runs, workflow_id: &str) -> RunId {
 }
 
 pub(crate) fn snapshot(runs: &Runs, by: &Caller, run_id: &RunId) -> Value {
-    serde_json::from_slice(&runs.read(by, run_id).unwrap().0).unwrap()
+    serde_json::from_slice(&runs.read(by, run_id).wait().unwrap().0).unwrap()
 }
 
 pub(crate) fn status(runs: &Runs, run_id: &RunId) -> String {
@@ -258,9 +260,9 @@ pub(crate) async fn until(
     run_id: &RunId,
     wanted: impl Fn(&RawEvent) -> bool,
 ) -> Option<RawEvent> {
-    let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).unwrap();
+    let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).await.unwrap();
     loop {
-        let batch = match following.stored().unwrap() {
+        let batch = match following.stored().await.unwrap() {
             Some(batch) => batch,
             None => following.next().await.unwrap()?,
         };
@@ -283,9 +285,9 @@ pub(crate) async fn to_the_end(runs: &Runs, run_id: &RunId) -> Vec<Value> {
 
 /// The current events of a run.
 pub(crate) fn events(runs: &Runs, tenant: &str, run_id: &RunId) -> Vec<Value> {
-    let mut following = runs.follow(&Tenant::new(tenant), run_id, 0).unwrap();
+    let mut following = runs.follow(&Tenant::new(tenant), run_id, 0).wait().unwrap();
     let mut events = Vec::new();
-    while let Some(batch) = following.stored().unwrap() {
+    while let Some(batch) = following.stored().wait().unwrap() {
         events.extend(batch.events.iter().map(|(_, text)| serde_json::from_str::<Value>(text).unwrap()));
     }
     events

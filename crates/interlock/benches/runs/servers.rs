@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use flow::id::Tenant;
-use flow::store::{Change, Commit, RunStore as _};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use ports::runs::prelude::*;
+use ports::runs::{Change, Commit};
 use serde_json::{Value, json};
 use storage::sqlite::SqliteRuns;
 use tokio::net::TcpListener;
@@ -146,13 +147,8 @@ async fn answer(
 ) -> Result<Response<Full<Bytes>>, hyper::Error> {
     request.into_body().collect().await?;
     if let Some(store) = store {
-        let (sender, durable) = oneshot::channel();
         let row = Change::Audit { tenant: Tenant::new("bare"), entry: vec![b'x'; 512].into() };
-        let done = Box::new(move |result: Result<_, _>| {
-            let _ = sender.send(result);
-        });
-        store.commit(Commit { changes: vec![row] }, done);
-        durable.await.unwrap().unwrap();
+        store.commit(Commit { changes: vec![row] }).await.unwrap();
     }
     Ok(Response::new(Full::new(Bytes::from_static(b"{\"hello\":\"world\"}"))))
 }

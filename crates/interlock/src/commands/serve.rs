@@ -156,8 +156,8 @@ pub(crate) async fn serve(
     // Collect unfinished runs before the first request is accepted: later runs are not recovered.
     // They are recovered while requests are served, so that a run with a slow recovery can be
     // cancelled; `/readyz` reports when all of them continue.
-    runs.find_unrecovered().map_err(|refusal| refused(&refusal))?;
-    for lost in runs.lost_audit_entries().map_err(|refusal| refused(&refusal))? {
+    runs.find_unrecovered().await.map_err(|refusal| refused(&refusal))?;
+    for lost in runs.lost_audit_entries().await.map_err(|refusal| refused(&refusal))? {
         tracing::error!(
             tenant = lost.tenant.as_str(),
             from = lost.from,
@@ -193,7 +193,7 @@ pub(crate) async fn serve(
     listener.set_nonblocking(true).map_err(cannot)?;
     let listener = tokio::net::TcpListener::from_std(listener).map_err(cannot)?;
     lock::announce(settings, &opened.url)?;
-    greeting.show_address(opened)?;
+    greeting.show_address(opened).await?;
     let recovering = tokio::spawn(keep(&runs, recover));
     let background = [
         tokio::spawn(workflows::watch(runs.clone(), arguments.workflows.clone(), loaded, fixtures)),
@@ -205,7 +205,7 @@ pub(crate) async fn serve(
     let signing = tokio::spawn(keep(&runs, |runs| async move { runs.keep_checkpoints().await }));
     let listening = tokio::spawn(keep(&runs, |runs| async move { triggers::keep(&runs).await }));
     let stored = runs.clone();
-    tokio::task::spawn_blocking(move || triggers::warn_of_silent(&stored));
+    tokio::spawn(async move { triggers::warn_of_silent(&stored).await });
     let frames = opened.plugins.serve(limits.connections)?;
     let served = server::http::serve(listener, state, stop).await;
     tenants.stop_verifying();

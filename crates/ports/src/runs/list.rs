@@ -1,8 +1,5 @@
 //! Lists of runs.
 
-use std::fmt;
-use std::sync::Arc;
-
 use flow::id::{Tenant, WorkflowId};
 use flow::run::RunStatus;
 
@@ -14,33 +11,24 @@ pub trait RunLists {
     ///
     /// # Errors
     /// [`ReadError::InvalidCursor`](super::ReadError::InvalidCursor) if the cursor of the filter is not one of this store.
-    fn runs(&self, tenant: &Tenant, filter: &RunFilter, limit: usize) -> ReadFuture<'_, Vec<ListedRun>>;
+    fn runs(&self, tenant: &Tenant, filter: &RunFilter, limit: usize) -> ReadFuture<'_, RunPage>;
 }
 
 /// A position in a list, made by a store and understood only by it.
 ///
 /// A cursor stays valid: across restarts, in later versions, and after the run that it was made for was deleted. It may reveal
 /// how many runs the store has, so a protocol encrypts it before it gives it to a tenant.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct ListCursor(Arc<str>);
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ListCursor(String);
 
 impl ListCursor {
-    /// The longest cursor, in bytes.
-    pub const MAX_BYTES: usize = 128;
-
     /// A cursor from its text. Only the store can say whether it is valid.
-    pub fn new(text: impl Into<Arc<str>>) -> Self {
+    pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Debug for ListCursor {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "ListCursor({})", self.0)
     }
 }
 
@@ -56,11 +44,11 @@ pub struct RunFilter {
     pub after: Option<ListCursor>,
 }
 
-/// A run in a list.
+/// A part of a list.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ListedRun {
-    /// The position of this run, for [`RunFilter::after`].
-    pub cursor: ListCursor,
-    /// The snapshot, as JSON.
-    pub snapshot: Bytes,
+pub struct RunPage {
+    /// The snapshots of the runs, as JSON.
+    pub runs: Vec<Bytes>,
+    /// Where the next page begins, for [`RunFilter::after`]. `None` if this page was not full, so that no more runs follow.
+    pub next: Option<ListCursor>,
 }

@@ -11,7 +11,7 @@ pub trait Retention {
     ///
     /// # Errors
     /// [`ReadError::InvalidCursor`](super::ReadError::InvalidCursor) if the cursor is not one of this store.
-    fn aged_runs(&self, after: Option<&ListCursor>, limit: usize) -> ReadFuture<'_, Vec<AgedRun>>;
+    fn aged_runs(&self, after: Option<&ListCursor>, limit: usize) -> ReadFuture<'_, AgedPage>;
 
     /// The age of one run.
     fn aged_run(&self, run_id: &RunId) -> ReadFuture<'_, Option<AgedRun>>;
@@ -20,11 +20,17 @@ pub trait Retention {
     fn oldest_reply(&self) -> ReadFuture<'_, Option<Timestamp>>;
 }
 
+/// A part of the list of ages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgedPage {
+    pub runs: Vec<AgedRun>,
+    /// Where the next page begins. `None` if this page was not full, so that no more runs follow.
+    pub next: Option<ListCursor>,
+}
+
 /// The age of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgedRun {
-    /// The position of this run in [`Retention::aged_runs`].
-    pub cursor: ListCursor,
     pub run_id: RunId,
     pub tenant: Tenant,
     /// Whether another run started it.

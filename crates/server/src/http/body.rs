@@ -5,11 +5,11 @@ use std::time::Duration;
 use axum::body::Body as Stream;
 use bytes::{Bytes, BytesMut};
 use canon::json::{self, Limits, ReadErrorCode};
-use flow::store::Cause;
 use host::runs::{ApiCode, Refusal};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::BodyExt as _;
+use ports::Cause;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 

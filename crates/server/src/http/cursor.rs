@@ -1,15 +1,22 @@
-//! Where a list goes on.
+//! List cursors as clients see them.
 //!
-//! The store numbers the runs of all tenants in one row, so a place as it is would tell a tenant how many runs the others made.
-//! A cursor is therefore masked under a secret of the process and bound to its tenant; after a restart, or with
-//! another tenant's key, it is refused and the list begins anew.
+//! A cursor of the store may reveal how many runs all tenants have. It is therefore encrypted under a secret of the process and
+//! bound to its tenant. After a restart, or with the key of another tenant, it is refused and the client starts the list again.
 
 use canon::digest::Digest;
+use canon::encoding::hex;
 use flow::id::Tenant;
-use host::runs::{ApiCode, Refusal};
+use host::runs::Refusal;
 use host::system::Entropy;
+use ports::runs::ListCursor;
 
-/// Makes and reads cursors.
+/// The bytes of the check at the start of a cursor. They are also the nonce of the encryption.
+const CHECK_BYTES: usize = 8;
+
+/// The longest cursor that is decoded, in hex digits. Those of the store are much shorter.
+const MAX_DIGITS: usize = 512;
+
+/// Encodes and decodes cursors.
 #[derive(Clone, Copy)]
 pub(super) struct Cursors {
     secret: [u8; 32],
@@ -18,41 +25,73 @@ pub(super) struct Cursors {
 impl Cursors {
     pub(super) fn new(entropy: &dyn Entropy) -> Self {
         let mut secret = [0; 32];
-        // Without entropy places could be guessed, but nothing could be read with them.
+        // Without entropy a cursor could be decrypted, but it would give access to nothing.
         let _ = entropy.fill(&mut secret);
         Self { secret }
     }
 
-    /// The cursor for a place.
-    pub(super) fn encode(self, tenant: &Tenant, place: u64) -> String {
-        let check = self.mask(tenant, b"check", place);
-        let masked = place ^ self.mask(tenant, b"place", check);
-        format!("{check:016x}{masked:016x}")
+    /// The cursor for a client.
+    pub(super) fn encode(self, tenant: &Tenant, cursor: &ListCursor) -> String {
+        let text = cursor.as_str().as_bytes();
+        let check = self.check(tenant, text);
+        let mut sealed = Vec::with_capacity(CHECK_BYTES + text.len());
+        sealed.extend_from_slice(&check);
+        sealed.extend_from_slice(text);
+        self.mask(tenant, check, &mut sealed[CHECK_BYTES..]);
+        hex(&sealed)
     }
 
-    /// The place of a cursor.
-    pub(super) fn decode(self, tenant: &Tenant, cursor: &str) -> Result<u64, Refusal> {
-        let unknown = || {
-            let message = "the cursor is not one that this host gave; leave it out to begin anew";
-            Refusal::new(ApiCode::ValidationError, message).detail("field", "cursor")
-        };
-        let (Some(check), Some(masked), 32) = (cursor.get(..16), cursor.get(16..), cursor.len()) else {
-            return Err(unknown());
-        };
-        let check = u64::from_str_radix(check, 16).map_err(|_| unknown())?;
-        let masked = u64::from_str_radix(masked, 16).map_err(|_| unknown())?;
-        let place = masked ^ self.mask(tenant, b"place", check);
-        if self.mask(tenant, b"check", place) == check { Ok(place) } else { Err(unknown()) }
+    /// The cursor of the store.
+    pub(super) fn decode(self, tenant: &Tenant, cursor: &str) -> Result<ListCursor, Refusal> {
+        self.open(tenant, cursor).ok_or_else(Refusal::invalid_cursor)
     }
 
-    fn mask(self, tenant: &Tenant, purpose: &[u8; 5], number: u64) -> u64 {
-        let mut input = self.secret.to_vec();
-        input.extend_from_slice(purpose);
-        input.extend_from_slice(&number.to_be_bytes());
-        input.extend_from_slice(tenant.as_str().as_bytes());
-        let digest = Digest::of_bytes(&input).to_hex();
-        digest.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or_default()
+    fn open(self, tenant: &Tenant, cursor: &str) -> Option<ListCursor> {
+        if cursor.len() > MAX_DIGITS {
+            return None;
+        }
+        let sealed = unhex(cursor)?;
+        let (check, masked) = sealed.split_first_chunk::<CHECK_BYTES>()?;
+        let mut text = masked.to_vec();
+        self.mask(tenant, *check, &mut text);
+        (self.check(tenant, &text) == *check).then_some(())?;
+        String::from_utf8(text).ok().map(ListCursor::new)
     }
+
+    fn check(self, tenant: &Tenant, text: &[u8]) -> [u8; CHECK_BYTES] {
+        let digest = self.digest(tenant, b"check", text);
+        let mut check = [0; CHECK_BYTES];
+        check.copy_from_slice(&digest.as_bytes()[..CHECK_BYTES]);
+        check
+    }
+
+    /// Encrypts or decrypts a text.
+    fn mask(self, tenant: &Tenant, nonce: [u8; CHECK_BYTES], text: &mut [u8]) {
+        for (number, block) in text.chunks_mut(32).enumerate() {
+            let mut input = nonce.to_vec();
+            input.extend_from_slice(&number.to_be_bytes());
+            let stream = self.digest(tenant, b"place", &input);
+            for (byte, mask) in block.iter_mut().zip(stream.as_bytes()) {
+                *byte ^= mask;
+            }
+        }
+    }
+
+    fn digest(self, tenant: &Tenant, purpose: &[u8; 5], input: &[u8]) -> Digest {
+        let mut bytes = Vec::with_capacity(64 + input.len() + tenant.as_str().len());
+        bytes.extend_from_slice(&self.secret);
+        bytes.extend_from_slice(purpose);
+        bytes.extend_from_slice(&input.len().to_be_bytes());
+        bytes.extend_from_slice(input);
+        bytes.extend_from_slice(tenant.as_str().as_bytes());
+        Digest::of_bytes(&bytes)
+    }
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| Some(digit(*pair.first()?)? << 4 | digit(*pair.get(1)?)?)).collect()
 }
 
 #[cfg(test)]
@@ -60,15 +99,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_leads_its_tenant_back_and_nobody_else() {
+    fn a_cursor_is_valid_for_its_tenant_only_and_hides_the_position() {
         let cursors = Cursors::new(&host::system::SeededEntropy::new(7));
-        for place in [0, 1, 2, u64::MAX] {
-            let cursor = cursors.encode(&Tenant::new("a"), place);
-            assert_eq!(cursors.decode(&Tenant::new("a"), &cursor), Ok(place));
+        let tenant = Tenant::new("a");
+        for text in ["0", "1", "2", "18446744073709551615", "", "é", &"a long cursor ".repeat(9)] {
+            let cursor = cursors.encode(&tenant, &ListCursor::new(text));
+            assert_eq!(cursors.decode(&tenant, &cursor), Ok(ListCursor::new(text)));
             assert!(cursors.decode(&Tenant::new("b"), &cursor).is_err());
+            assert!(text.is_empty() || !cursor.contains(&hex(text.as_bytes())), "{cursor}");
+            let mut changed = cursor.clone();
+            let last = if changed.pop() == Some('0') { '1' } else { '0' };
+            changed.push(last);
+            assert!(cursors.decode(&tenant, &changed).is_err(), "{text}");
         }
-        for cursor in ["", "1", "é", &"0".repeat(32), &"z".repeat(32), &"é".repeat(16)] {
-            assert!(cursors.decode(&Tenant::new("a"), cursor).is_err(), "{cursor}");
+        let long = "0".repeat(MAX_DIGITS + 2);
+        for cursor in ["", "1", "é", "0", &"0".repeat(32), &"z".repeat(32), &"é".repeat(16), &long] {
+            assert!(cursors.decode(&tenant, cursor).is_err(), "{cursor}");
         }
     }
 }

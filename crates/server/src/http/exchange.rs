@@ -199,7 +199,7 @@ pub(super) async fn answer_other_method(
         state.visitors.permit(origin.as_ref(), response.headers_mut());
         return (response, answering);
     }
-    let admitted = admit(state, came, path, &parts.headers, access, &mut caller).map(drop);
+    let admitted = admit(state, came, path, &parts.headers, access, &mut caller).await.map(drop);
     let mut allowed: Vec<&str> = routes::of(path).map(|route| route.method.as_str()).collect();
     if allowed.contains(&Method::Get.as_str()) {
         allowed.push("HEAD");
@@ -275,12 +275,12 @@ async fn refuse_path(
 ) -> (Response, Answering) {
     let (parts, _) = request.into_parts();
     let mut caller = nobody();
-    let admitted = admit(state, came, "", &parts.headers, Access::Key(&[]), &mut caller);
+    let admitted = admit(state, came, "", &parts.headers, Access::Key(&[]), &mut caller).await;
     finish(state, came, "", &parts.method, caller, Err(admitted.err().unwrap_or(refusal))).await
 }
 
 /// How often, from where, and who. Gives the one session that the caller may work with, where it is only one.
-fn admit(
+async fn admit(
     state: &Service,
     came: Arrived,
     route: &'static str,
@@ -297,9 +297,9 @@ fn admit(
     let known = match access.settled(state.settings.open_registry, headers.contains_key(AUTHORIZATION)) {
         Access::Public | Access::Token => None,
         Access::Key(_) | Access::Offered => {
-            Some(state.runs.authenticate(key).map(|caller| GuidedCaller { caller, session: None }))
+            Some(state.runs.authenticate(key).await.map(|caller| GuidedCaller { caller, session: None }))
         }
-        Access::Guided => Some(state.runs.authenticate_guided(key)),
+        Access::Guided => Some(state.runs.authenticate_guided(key).await),
     };
     let named = known.as_ref().and_then(|known| known.as_ref().ok()).map(|known| &known.caller);
     // Before the key has a say: whoever asks too often is told that, and not whether the key is good.
@@ -376,7 +376,7 @@ async fn checked(
     stream: Stream,
     caller: &mut Caller,
 ) -> Answered {
-    let session = admit(state, came, route.path, &parts.headers, route.access, caller)?;
+    let session = admit(state, came, route.path, &parts.headers, route.access, caller).await?;
     let access =
         route.access.settled(state.settings.open_registry, parts.headers.contains_key(AUTHORIZATION));
     if let Access::Key(scopes) = access

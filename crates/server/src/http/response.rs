@@ -39,7 +39,7 @@ pub(super) fn body_of(status: u16, body: &impl Serialize) -> Response {
 }
 
 /// Bytes of the store, shared and not copied.
-pub(super) fn shared(bytes: flow::store::Bytes) -> Bytes {
+pub(super) fn shared(bytes: ports::runs::Bytes) -> Bytes {
     Bytes::from_owner(bytes)
 }
 

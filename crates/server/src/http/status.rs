@@ -40,7 +40,8 @@ pub(crate) fn body(refusal: &Refusal) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use flow::store::{Cause, ReadError};
+    use ports::Cause;
+    use ports::runs::{CommitError, ReadError};
 
     use super::*;
 
@@ -54,8 +55,17 @@ mod tests {
     }
 
     #[test]
+    fn a_commit_in_doubt_is_a_503_that_says_so() {
+        let refusal = Refusal::from(CommitError::OutcomeUnknown(Cause::new("connection lost")));
+        assert_eq!(status(refusal.code), StatusCode::SERVICE_UNAVAILABLE);
+        let told = body(&refusal).to_string();
+        assert!(told.contains("outcome is unknown") && told.contains("Idempotency-Key"), "{told}");
+        assert!(!told.contains("connection lost"), "{told}");
+    }
+
+    #[test]
     fn the_cause_of_a_failure_is_not_for_the_caller() {
-        let refusal = Refusal::from(ReadError(Cause::new("database disk image is malformed")));
+        let refusal = Refusal::from(ReadError::Store(Cause::new("database disk image is malformed")));
         assert_eq!(status(refusal.code), StatusCode::INTERNAL_SERVER_ERROR);
         assert!(!body(&refusal).to_string().contains("malformed"));
     }

@@ -103,7 +103,7 @@ impl Asking {
     pub(super) async fn look(&mut self, waiting: &[Waiting]) -> Result<Then, Refusal> {
         let mut open = Vec::new();
         for run in waiting {
-            let asked = self.runs.open_interrupts(&self.caller, &run.run_id)?;
+            let asked = self.runs.open_interrupts(&self.caller, &run.run_id).await?;
             open.extend(asked.into_iter().map(|asked| (&run.run_id, asked)));
         }
         let mut ids: BTreeSet<InterruptId> = open.iter().map(|(_, open)| open.id.clone()).collect();
@@ -111,7 +111,7 @@ impl Asking {
         let known = self.told.values().chain(self.open.iter().map(|request| &request.place.run_id));
         let known: BTreeSet<&RunId> = known.collect();
         for run_id in known.into_iter().filter(|run_id| waiting.iter().all(|run| run.run_id != **run_id)) {
-            let asked = self.runs.open_interrupts(&self.caller, run_id)?;
+            let asked = self.runs.open_interrupts(&self.caller, run_id).await?;
             ids.extend(asked.into_iter().map(|asked| asked.id));
         }
         self.told.retain(|id, _| ids.contains(id));
@@ -134,7 +134,7 @@ impl Asking {
                 node_id: open.node_id.clone(),
                 interrupt_id: open.id.clone(),
             };
-            match self.wanted(run_id, open)? {
+            match self.wanted(run_id, open).await? {
                 Wanted::Answers { form, may_refuse } => {
                     let question = Question { form: form.clone(), may_refuse: *may_refuse, tries: 1 };
                     // What is only told waits for what can be answered.
@@ -155,11 +155,11 @@ impl Asking {
     }
 
     /// What is wanted of the client for an interrupt. It is found out once.
-    fn wanted(&mut self, run_id: &RunId, open: &Interrupt) -> Result<&Wanted, Refusal> {
+    async fn wanted(&mut self, run_id: &RunId, open: &Interrupt) -> Result<&Wanted, Refusal> {
         match self.wanted.entry(open.id.clone()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(new) => {
-                let wanted = surface::wanted(&self.runs, &self.caller, run_id, open, &self.places)?;
+                let wanted = surface::wanted(&self.runs, &self.caller, run_id, open, &self.places).await?;
                 Ok(new.insert(wanted))
             }
         }

@@ -64,11 +64,11 @@ pub(crate) struct Lists {
 
 impl Lists {
     /// The lists as a caller sees them.
-    pub(crate) fn of(runs: &Runs, caller: &Caller) -> Result<Self, Refusal> {
+    pub(crate) async fn of(runs: &Runs, caller: &Caller) -> Result<Self, Refusal> {
         if !caller.may(Scope::ManifestRead) {
             return Ok(Self::read(&Exposed::default()));
         }
-        Ok(Self::read(&*runs.exposed(&caller.tenant)?))
+        Ok(Self::read(&*runs.exposed(&caller.tenant).await?))
     }
 
     fn read(exposed: &Exposed) -> Self {

@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use flow::id::{NodeId, RunId};
-use flow::store::Cause;
 use host::runs::create::Creation;
 use host::runs::{ApiCode, Batch, Caller, CreatedRun, Direct, NewRun, Refusal, Runs, Waiting};
+use ports::Cause;
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
@@ -142,13 +142,13 @@ impl Call {
     /// The run is waited for no longer.
     async fn late(&self, run_id: &RunId) -> Result<End, Refusal> {
         let waiting = self.runs.waiting(&self.caller, run_id).await?;
-        Ok(self.waiting(run_id, &waiting)?.unwrap_or_else(|| End::Late { run_id: run_id.to_owned() }))
+        Ok(self.waiting(run_id, &waiting).await?.unwrap_or_else(|| End::Late { run_id: run_id.to_owned() }))
     }
 
     /// The end of a run, as its last event tells it to readers: what is sensitive is not there.
-    fn end(&self, run_id: &RunId, last: Option<&str>) -> Result<End, Refusal> {
+    async fn end(&self, run_id: &RunId, last: Option<&str>) -> Result<End, Refusal> {
         let mut last: Value = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        let (status, _) = self.runs.status(&self.caller, run_id)?;
+        let (status, _) = self.runs.status(&self.caller, run_id).await?;
         Ok(match status.as_str() {
             "completed" => End::Completed(last["payload"]["outputs"].take()),
             "failed" => {
@@ -161,9 +161,9 @@ impl Call {
     }
 
     /// What the call ends with where somebody is needed: the first of the runs that wait for nothing else.
-    fn waiting(&self, run_id: &RunId, waiting: &[Waiting]) -> Result<Option<End>, Refusal> {
+    async fn waiting(&self, run_id: &RunId, waiting: &[Waiting]) -> Result<Option<End>, Refusal> {
         let Some(run) = waiting.iter().find(|run| run.status.is_waiting()) else { return Ok(None) };
-        let open = self.runs.open_interrupts(&self.caller, &run.run_id)?;
+        let open = self.runs.open_interrupts(&self.caller, &run.run_id).await?;
         let node_id = open.into_iter().next().map_or_else(|| NodeId::new(""), |open| open.node_id);
         let place = Place { run_id: run.run_id.clone(), status: run.status.to_string(), node_id };
         Ok(Some(End::Waiting { run_id: run_id.to_owned(), place }))
@@ -203,18 +203,18 @@ impl Watching<'_> {
     /// Waits until the run is at its end, or needs somebody that the client is not.
     async fn until_end(&mut self) -> Result<End, Refusal> {
         let Self { call, run_id, .. } = *self;
-        let mut following = call.runs.follow(&call.caller.tenant, run_id, 0)?.with_below();
+        let mut following = call.runs.follow(&call.caller.tenant, run_id, 0).await?.with_below();
         let mut deadline = Instant::now() + self.patience;
         loop {
-            while let Some(batch) = following.stored()? {
-                if let Some(end) = self.note(&batch)? {
+            while let Some(batch) = following.stored().await? {
+                if let Some(end) = self.note(&batch).await? {
                     return Ok(end);
                 }
             }
             let waiting = call.runs.waiting(&call.caller, run_id).await?;
             match &mut self.asking {
                 None => {
-                    if let Some(end) = call.waiting(run_id, &waiting)? {
+                    if let Some(end) = call.waiting(run_id, &waiting).await? {
                         return Ok(end);
                     }
                 }
@@ -234,9 +234,9 @@ impl Watching<'_> {
                 () = sleep_until(beat) => Happened::Nothing,
             };
             match happened {
-                Happened::Events(None) => return call.end(run_id, None),
+                Happened::Events(None) => return call.end(run_id, None).await,
                 Happened::Events(Some(batch)) => {
-                    if let Some(end) = self.note(&batch)? {
+                    if let Some(end) = self.note(&batch).await? {
                         return Ok(end);
                     }
                 }
@@ -260,14 +260,14 @@ impl Watching<'_> {
     }
 
     /// Takes note of events. The end of the run, where they tell of it.
-    fn note(&mut self, batch: &Batch) -> Result<Option<End>, Refusal> {
+    async fn note(&mut self, batch: &Batch) -> Result<Option<End>, Refusal> {
         if let Some(progress) = &mut self.progress {
             progress.note(batch.events.iter().map(|(_, text)| text.as_ref()));
         }
         if !batch.is_last {
             return Ok(None);
         }
-        self.call.end(self.run_id, batch.events.last().map(|(_, text)| text.as_ref())).map(Some)
+        self.call.end(self.run_id, batch.events.last().map(|(_, text)| text.as_ref())).await.map(Some)
     }
 }
 

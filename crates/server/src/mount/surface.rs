@@ -58,7 +58,7 @@ impl Places {
 }
 
 /// What an open interrupt of a run is to the client that began the run.
-pub(super) fn wanted(
+pub(super) async fn wanted(
     runs: &Runs,
     caller: &Caller,
     run_id: &RunId,
@@ -68,9 +68,9 @@ pub(super) fn wanted(
     if open.kind == InterruptKind::ExternalEvent {
         return Ok(Wanted::Nothing);
     }
-    let definition = runs.definition_of(caller, run_id)?;
+    let definition = runs.definition_of(caller, run_id).await?;
     // As readers see it: what the author hides is not there.
-    let (events, _) = runs.event_page(caller, run_id, open.sequence, 1)?;
+    let (events, _) = runs.event_page(caller, run_id, open.sequence, 1).await?;
     let asked = events.into_iter().next().map(|event| event.payload).unwrap_or_default();
     // Answering has a right of its own, however the answer comes.
     let may_answer = caller.may(Scope::ApprovalsRespond);

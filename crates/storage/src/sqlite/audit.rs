@@ -1,13 +1,13 @@
-//! The chain of the audit log: each entry holds the digest of the one before it.
+//! The hash chain of the audit log: each entry contains the digest of the previous one.
 
 use std::collections::BTreeMap;
 
 use canon::digest::Digest;
 use flow::id::Tenant;
-use flow::store::link;
+use ports::runs::audit::link;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-/// The end of each tenant's chain, as far as it is known.
+/// The ends of the chains that were read in this transaction.
 #[derive(Default)]
 pub(super) struct Chains {
     ends: BTreeMap<Tenant, End>,
@@ -19,7 +19,7 @@ struct End {
     previous: Digest,
 }
 
-/// The ends as they will be when the commit at hand is kept.
+/// The ends after the current commit, if it is applied.
 pub(super) struct Tentative<'c> {
     chains: &'c mut Chains,
     ends: BTreeMap<Tenant, End>,
@@ -74,6 +74,6 @@ fn last(connection: &Connection, tenant: &Tenant) -> rusqlite::Result<End> {
 
 pub(super) fn digest(bytes: &[u8]) -> Digest {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
-    // A damaged link is one that matches nothing.
+    // A damaged link matches no digest.
     Digest::parse(&format!("sha256:{text}")).unwrap_or_else(|_| Digest::of_bytes(bytes))
 }

@@ -1,22 +1,23 @@
-//! What each change does to the tables.
+//! Applies changes to the tables.
 
 use flow::id::{RunId, Tenant};
 use flow::run::RunStatus;
-use flow::store::{Bytes, Change, Commit, CommitError};
+use ports::runs::{Bytes, Change, Commit, CommitError};
 use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
 
 use super::audit::Tentative;
 use super::listening;
-use super::reads::{self, id};
+use super::query::id;
+use super::reads::artifacts::artifact;
+use super::reads::replies::{key_hash, reply_at};
 use super::retention;
 use super::seen::SeenKeys;
 use super::writer::Refused;
 
-/// How many deliveries that were given up are kept for each subscription: the newest. More would fill the disk, and nobody
-/// reads them.
-const MAX_BURIED: i64 = 1000;
+/// How many abandoned deliveries are kept per subscription, the newest: more would fill the disk without being read.
+const MAX_ABANDONED: i64 = 1000;
 
-/// Both are executed for nearly every commit. They must not need a temporary b-tree: opening one costs as much as the row.
+/// Both are executed for nearly every commit. They must not need a temporary b-tree: opening one costs as much as writing the row.
 const INSERT_RUN: &str =
     "INSERT INTO runs (run_id, tenant, workflow_id, status, open, next_sequence, scope_id, parent_run_id,
          created_at, updated_at, genesis, snapshot)
@@ -36,7 +37,7 @@ pub(super) fn apply(
             Change::CreateRun { .. } => born.extend(create(connection, &commit.changes[at..])?),
             Change::Append { run_id, first, last, events, .. } => {
                 match born.iter().position(|born| born.run == run_id) {
-                    // Its row says already what it is after these events.
+                    // Its row is in the state after these events already.
                     Some(found) => {
                         append(connection, born.swap_remove(found).place, *first, *last, events)?;
                     }
@@ -49,8 +50,8 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// A run whose row was written as it is after its first events, which follow in the same commit. Most runs are created and taken
-/// some way at once; to write a row and to write it again at once would cost as much as everything else.
+/// A run whose row was written in its state after its first events, which follow in the same commit. Most runs are created and
+/// advanced at once; writing the row twice would cost as much as everything else.
 struct Born<'c> {
     run: &'c RunId,
     place: i64,
@@ -60,7 +61,7 @@ fn run(connection: &Connection, sql: &str, values: &[&dyn ToSql]) -> rusqlite::R
     connection.prepare_cached(sql)?.execute(values)
 }
 
-/// Creates the run of the first change, in the state of its first append where the commit has that.
+/// Creates the run of the first change, in the state after its first append if the commit has one.
 fn create<'c>(connection: &Connection, changes: &'c [Change]) -> Result<Option<Born<'c>>, Refused> {
     let Some(Change::CreateRun {
         run_id,
@@ -135,7 +136,7 @@ fn append(
     )
 }
 
-/// Takes a run that was there before further.
+/// Appends to an existing run.
 fn advance(connection: &Connection, change: &Change) -> Result<(), Refused> {
     let Change::Append { run_id, first, last, events, status, snapshot, at } = change else { return Ok(()) };
     let mut find =
@@ -169,7 +170,7 @@ fn advance(connection: &Connection, change: &Change) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Lists a run among those that wait for a person or a caller.
+/// Adds a run to the list of runs that wait for a person or a client.
 fn wait(connection: &Connection, place: i64) -> rusqlite::Result<()> {
     run(
         connection,
@@ -212,12 +213,12 @@ fn one(
         Change::ClearTimer { run_id, key } => {
             run("DELETE FROM timers WHERE run_id = ?1 AND key = ?2", &[&run_id.as_str(), key])?;
         }
-        Change::PutAnswer { key, answer } => {
-            let hash = reads::answer_hash(key);
+        Change::RecordReply { key, reply } => {
+            let hash = key_hash(key);
             let was_noted = seen.maybe(hash);
-            // Noted whatever becomes of it: nobody looks for keys that were not.
+            // Before the commit, so that no reader misses the key; a key that is noted for a refused commit is harmless.
             seen.note(hash);
-            if was_noted && reads::answer_at(connection, hash, key)?.is_some() {
+            if was_noted && reply_at(connection, hash, key)?.is_some() {
                 return Err(CommitError::KeyTaken.into());
             }
             run(
@@ -227,10 +228,10 @@ fn one(
                     &key.tenant.as_str(),
                     &key.endpoint,
                     &key.key.to_hex().as_bytes(),
-                    &answer.request.to_hex().as_bytes(),
-                    &answer.status,
-                    &&*answer.body,
-                    &answer.at.0,
+                    &reply.request.to_hex().as_bytes(),
+                    &reply.status,
+                    &&*reply.body,
+                    &reply.at.0,
                 ],
             )?;
             let place = connection.last_insert_rowid();
@@ -239,16 +240,16 @@ fn one(
                 &[&hash, &place],
             )?;
         }
-        Change::ClaimActivity { id, run_id, at } => {
+        Change::ClaimEffect { id, run_id, at } => {
             let claimed = run(
                 "INSERT INTO activities (id, run_id, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
                 &[&id.as_str(), &run_id.as_str(), &at.0],
             )?;
             if claimed == 0 {
-                return Err(CommitError::ActivityClaimed.into());
+                return Err(CommitError::EffectClaimed.into());
             }
         }
-        Change::FinishActivity { id, outcome } => {
+        Change::FinishEffect { id, outcome } => {
             run(
                 "UPDATE activities SET outcome = ?2 WHERE id = ?1 AND outcome IS NULL",
                 &[&id.as_str(), &&**outcome],
@@ -261,8 +262,8 @@ fn one(
             )?;
         }
         Change::ReplaceArtifact { run_id, artifact_id, seen, document } => {
-            // There is one writer: nothing comes between the look and the change.
-            let there = reads::artifact(connection, run_id, artifact_id)?;
+            // There is one writer, so nothing changes between the check and the update.
+            let there = artifact(connection, run_id, artifact_id)?;
             if there.is_none_or(|there| canon::digest::Digest::of_bytes(&there) != *seen) {
                 return Err(CommitError::ArtifactChanged.into());
             }
@@ -304,7 +305,7 @@ fn one(
         Change::DeleteDelivery { delivery_id } => {
             run("DELETE FROM deliveries WHERE delivery_id = ?1", &[delivery_id])?;
         }
-        Change::BuryDelivery { delivery_id, reason, at } => {
+        Change::AbandonDelivery { delivery_id, reason, at } => {
             run(
                 "INSERT INTO buried_deliveries (delivery_id, webhook_id, buried_at, attempts, body, reason)
                  SELECT delivery_id, webhook_id, ?2, attempts, body, ?3 FROM deliveries WHERE delivery_id = ?1",
@@ -316,7 +317,7 @@ fn one(
                      (SELECT webhook_id FROM buried_deliveries ORDER BY place DESC LIMIT 1)
                      ORDER BY place DESC LIMIT 1 OFFSET ?1)
                  AND webhook_id = (SELECT webhook_id FROM buried_deliveries ORDER BY place DESC LIMIT 1)",
-                &[&MAX_BURIED],
+                &[&MAX_ABANDONED],
             )?;
         }
         Change::SetRunCheckpoint { run_id, checkpoint: Some(checkpoint) } => {
@@ -331,7 +332,7 @@ fn one(
                 &[&run_id.as_str()],
             )?;
         }
-        Change::PutCheckpoint { tenant, at_sequence, document } => {
+        Change::PutAuditCheckpoint { tenant, at_sequence, document } => {
             run(
                 "INSERT OR IGNORE INTO checkpoints (tenant, at_sequence, document) VALUES (?1, ?2, ?3)",
                 &[&tenant.as_str(), at_sequence, &&**document],
@@ -343,7 +344,7 @@ fn one(
         | Change::ForgetMessage { .. }
         | Change::MoveListener { .. } => listening::apply(connection, change)?,
         Change::DeleteRun { run_id } => retention::delete_run(connection, run_id)?,
-        Change::DeleteAnswers { before, limit } => retention::delete_answers(connection, *before, *limit)?,
+        Change::DeleteReplies { before, limit } => retention::delete_replies(connection, *before, *limit)?,
         Change::PutApiKey { hash, document } => {
             run(
                 "INSERT OR REPLACE INTO api_keys (hash, document) VALUES (?1, ?2)",
@@ -354,7 +355,7 @@ fn one(
     Ok(())
 }
 
-/// Refuses when a run of the scope is under way.
+/// Refuses the commit if a run of the scope is active.
 fn refuse_active(connection: &Connection, tenant: &Tenant, scope_id: Option<&str>) -> Result<(), Refused> {
     let Some(scope_id) = scope_id else { return Ok(()) };
     let mut statement = connection.prepare_cached(

@@ -1,33 +1,32 @@
-//! Runs that have ended, kept in memory for whoever reads them next.
+//! A cache of runs that have ended.
 //!
-//! Nothing happens to a run that has ended, so its row can be kept without asking whether it changed. Mostly the one that is
-//! asked for is one that ended just now: whoever created it wants to know.
+//! A run that has ended does not change, so its row can be cached without checking for changes. Most reads are of a run that ended
+//! just now, by the client that created it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flow::id::{RunId, Tenant};
-use flow::store::{Change, Commit, RunRow};
+use ports::runs::{Change, Commit, StoredRun};
 
-/// How much is kept. The oldest go first.
+/// The size of the cache. The oldest rows are dropped first.
 const MAX_BYTES: usize = 16 << 20;
-/// What a row costs besides its texts and documents.
+/// The size of a row besides its texts and documents.
 const OVERHEAD: usize = 400;
 
-/// The rows.
 #[derive(Default)]
 pub(super) struct EndedRuns(Mutex<Rows>);
 
 #[derive(Default)]
 struct Rows {
-    known: HashMap<RunId, RunRow>,
+    known: HashMap<RunId, StoredRun>,
     oldest_first: VecDeque<RunId>,
     bytes: usize,
-    /// How often a run was deleted. What was read before that is not kept after it.
+    /// The number of deletions so far. A row that was read before a deletion is not cached after it.
     deletions: u64,
 }
 
-fn size(row: &RunRow) -> usize {
+fn size(row: &StoredRun) -> usize {
     OVERHEAD
         + row.genesis.len()
         + row.snapshot.len()
@@ -40,34 +39,34 @@ impl EndedRuns {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A run that has ended, where it is kept. `Some(None)` says that it is there and another tenant's.
-    pub(super) fn get(&self, tenant: Option<&Tenant>, run_id: &RunId) -> Option<Option<RunRow>> {
+    /// A cached run. `Some(None)` means that it belongs to another tenant.
+    pub(super) fn get(&self, tenant: Option<&Tenant>, run_id: &RunId) -> Option<Option<StoredRun>> {
         let rows = self.rows();
         let row = rows.known.get(run_id)?;
         Some(tenant.is_none_or(|tenant| *tenant == row.tenant).then(|| row.clone()))
     }
 
-    /// For [`EndedRuns::keep_read`], before the file is read.
+    /// For [`EndedRuns::keep_read`]; called before the query.
     pub(super) fn deletions(&self) -> u64 {
         self.rows().deletions
     }
 
-    /// Keeps a run that was read, unless runs were deleted meanwhile.
-    pub(super) fn keep_read(&self, row: &RunRow, deletions: u64) {
+    /// Caches a run that was read and has ended, unless runs were deleted meanwhile.
+    pub(super) fn keep_read(&self, row: &StoredRun, deletions: u64) {
         let mut rows = self.rows();
         if rows.deletions == deletions && row.status.is_terminal() && size(row) <= MAX_BYTES {
             rows.keep(row.clone());
         }
     }
 
-    /// Keeps a run, if it has ended.
-    fn keep(&self, row: RunRow) {
+    /// Caches a run if it has ended.
+    fn keep(&self, row: StoredRun) {
         if row.status.is_terminal() && size(&row) <= MAX_BYTES {
             self.rows().keep(row);
         }
     }
 
-    /// Keeps the runs that were created and ended by a commit.
+    /// Caches the runs that were created and ended by a commit, and forgets those that it deleted.
     pub(super) fn committed(&self, commit: &Commit) {
         let mut created = None;
         for change in &commit.changes {
@@ -79,7 +78,7 @@ impl EndedRuns {
                     if let Some((created, tenant, workflow_id, genesis)) = created
                         && created == run_id
                     {
-                        self.keep(RunRow {
+                        self.keep(StoredRun {
                             run_id: run_id.clone(),
                             tenant: tenant.clone(),
                             workflow_id: workflow_id.clone(),
@@ -91,14 +90,14 @@ impl EndedRuns {
                     }
                 }
                 Change::DeleteRun { run_id } => self.rows().forget(run_id),
-                // Every change is named: one that alters or removes runs that have ended has to forget them here.
+                // Every change is listed: a new one that changes or removes ended runs must forget them here.
                 Change::PutDefinition { .. }
                 | Change::SetTimer { .. }
                 | Change::ClearTimer { .. }
-                | Change::PutAnswer { .. }
-                | Change::DeleteAnswers { .. }
-                | Change::ClaimActivity { .. }
-                | Change::FinishActivity { .. }
+                | Change::RecordReply { .. }
+                | Change::DeleteReplies { .. }
+                | Change::ClaimEffect { .. }
+                | Change::FinishEffect { .. }
                 | Change::PutArtifact { .. }
                 | Change::ReplaceArtifact { .. }
                 | Change::PutAnnotation { .. }
@@ -106,9 +105,9 @@ impl EndedRuns {
                 | Change::DeleteWebhook { .. }
                 | Change::PutDelivery { .. }
                 | Change::DeleteDelivery { .. }
-                | Change::BuryDelivery { .. }
+                | Change::AbandonDelivery { .. }
                 | Change::SetRunCheckpoint { .. }
-                | Change::PutCheckpoint { .. }
+                | Change::PutAuditCheckpoint { .. }
                 | Change::Audit { .. }
                 | Change::SetListening { .. }
                 | Change::ClaimMessage { .. }
@@ -129,7 +128,7 @@ impl Rows {
         }
     }
 
-    fn keep(&mut self, row: RunRow) {
+    fn keep(&mut self, row: StoredRun) {
         let new = size(&row);
         let run_id = row.run_id.clone();
         match self.known.insert(run_id.clone(), row) {
@@ -153,8 +152,8 @@ mod tests {
 
     use super::*;
 
-    fn row(run_id: &str, status: RunStatus, bytes: usize) -> RunRow {
-        RunRow {
+    fn row(run_id: &str, status: RunStatus, bytes: usize) -> StoredRun {
+        StoredRun {
             run_id: RunId::new(run_id),
             tenant: Tenant::new("acme"),
             workflow_id: WorkflowId::new("w"),

@@ -7,11 +7,12 @@ use disk::sqlite::BUSY_TIMEOUT;
 use flow::event::wire;
 use flow::id::{RunId, Tenant};
 use flow::run::Genesis;
-use flow::store::Bytes;
+use ports::runs::Bytes;
 use rusqlite::{Connection, OpenFlags};
 use serde::de::IgnoredAny;
 
-use super::{OpenError, reads, schema};
+use super::reads::{audit, keys};
+use super::{OpenError, query, schema};
 
 /// How many problems SQLite is asked for.
 const MAX_PROBLEMS: usize = 20;
@@ -80,7 +81,7 @@ impl Inspection {
     /// # Errors
     /// Those of SQLite.
     pub fn api_keys(&self) -> Result<Vec<(Digest, Bytes)>, OpenError> {
-        Ok(reads::api_keys(&self.connection)?)
+        Ok(keys::api_keys(&self.connection)?)
     }
 
     /// The last entry and the last checkpoint of a tenant's audit log.
@@ -88,8 +89,8 @@ impl Inspection {
     /// # Errors
     /// Those of SQLite.
     pub fn audit_ends(&self, tenant: &Tenant) -> Result<(Option<u64>, Option<u64>), OpenError> {
-        let checkpoint = reads::checkpoint_before(&self.connection, tenant, u64::MAX)?;
-        Ok((reads::audit_end(&self.connection, tenant)?, checkpoint.map(|(at, _)| at)))
+        let checkpoint = audit::checkpoint_before(&self.connection, tenant, u64::MAX)?;
+        Ok((audit::audit_end(&self.connection, tenant)?, checkpoint.map(|(at, _)| at)))
     }
 
     /// Reads everything and says what cannot be read. `step` is called for each run.
@@ -104,7 +105,7 @@ impl Inspection {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             step();
-            let (place, run_id): (i64, RunId) = (row.get(0)?, reads::id(row, 1, RunId::new)?);
+            let (place, run_id): (i64, RunId) = (row.get(0)?, query::id(row, 1, RunId::new)?);
             let (genesis, snapshot): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
             let is_whole = serde_json::from_slice::<Genesis>(&genesis)
                 .is_ok_and(|genesis| genesis.run_id == run_id)
@@ -163,7 +164,7 @@ fn is_json(bytes: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }
 
-/// Whether somebody uses the database, or was interrupted while using it.
+/// Whether the database is in use, or its last user was interrupted.
 fn has_log(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");

@@ -1,13 +1,11 @@
-//! What messages start: which workflows listen, which messages started a run, and how far streams were read.
+//! Changes of triggers: which workflows listen, which messages started a run, how far streams were read.
 
-use flow::id::{Tenant, WorkflowId};
-use flow::store::{Change, CommitError};
-use rusqlite::{Connection, Row, params};
+use ports::runs::{Change, CommitError};
+use rusqlite::{Connection, params};
 
-use super::reads::{at_most, id, many, one};
 use super::writer::Refused;
 
-/// Carries out a change of these tables, and leaves others alone.
+/// Applies a change of these tables.
 pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), Refused> {
     match change {
         Change::SetListening { tenant, workflow_id, is_listening } => {
@@ -56,48 +54,4 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), Refu
         _ => {}
     }
     Ok(())
-}
-
-pub(super) fn listening(
-    connection: &Connection,
-    after: Option<(&Tenant, &WorkflowId)>,
-    limit: usize,
-) -> rusqlite::Result<Vec<(Tenant, WorkflowId)>> {
-    let sql = "SELECT tenant, workflow_id FROM listening WHERE (tenant, workflow_id) > (?1, ?2)
-               ORDER BY tenant, workflow_id LIMIT ?3";
-    // No name is empty, so all of them come after nothing.
-    let (tenant, workflow_id) =
-        after.map_or(("", ""), |(tenant, workflow_id)| (tenant.as_str(), workflow_id.as_str()));
-    many(connection, sql, &[&tenant, &workflow_id, &at_most(limit)], listed)
-}
-
-pub(super) fn workflows_containing(
-    connection: &Connection,
-    texts: [&str; 2],
-    after: Option<(&Tenant, &WorkflowId)>,
-    limit: usize,
-) -> rusqlite::Result<Vec<(Tenant, WorkflowId)>> {
-    // Both sides are blobs, so bytes are compared and no document is decoded.
-    let sql = "SELECT tenant, workflow_id FROM workflows JOIN definitions USING (digest)
-               WHERE (tenant, workflow_id) > (?1, ?2)
-                 AND (instr(document, CAST(?3 AS BLOB)) > 0 OR instr(document, CAST(?4 AS BLOB)) > 0)
-               ORDER BY tenant, workflow_id LIMIT ?5";
-    let (tenant, workflow_id) =
-        after.map_or(("", ""), |(tenant, workflow_id)| (tenant.as_str(), workflow_id.as_str()));
-    let [first, second] = texts;
-    many(connection, sql, &[&tenant, &workflow_id, &first, &second, &at_most(limit)], listed)
-}
-
-fn listed(row: &Row<'_>) -> rusqlite::Result<(Tenant, WorkflowId)> {
-    Ok((id(row, 0, Tenant::new)?, id(row, 1, WorkflowId::new)?))
-}
-
-pub(super) fn listener_place(
-    connection: &Connection,
-    tenant: &Tenant,
-    workflow_id: &WorkflowId,
-    consumer: &str,
-) -> rusqlite::Result<Option<String>> {
-    let sql = "SELECT place FROM listener_places WHERE tenant = ?1 AND workflow_id = ?2 AND consumer = ?3";
-    one(connection, sql, &[&tenant.as_str(), &workflow_id.as_str(), &consumer], |row| row.get(0))
 }

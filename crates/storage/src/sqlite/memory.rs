@@ -1,9 +1,9 @@
-//! What the readers know without asking the file. The writer tells them, before whoever waits for its commit.
+//! What reads can answer without a query. The writer updates it before it acknowledges a commit.
 
 use super::ended::EndedRuns;
 use super::seen::SeenKeys;
 
-/// It is lost with the process, and nothing is lost with it.
+/// Caches; the database has everything.
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) ended: EndedRuns,

@@ -242,13 +242,14 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
 mod tests {
     use canon::digest::Digest;
     use flow::id::Tenant;
-    use flow::store::{AnswerKey, RunFilter};
+    use ports::runs::{ListCursor, ReplyKey, RunFilter};
 
-    use super::super::reads;
+    use super::super::reads::lists::runs;
+    use super::super::reads::replies::{key_hash, reply_at};
     use super::*;
 
-    fn key(name: &str) -> AnswerKey {
-        AnswerKey {
+    fn key(name: &str) -> ReplyKey {
+        ReplyKey {
             tenant: Tenant::new("t"),
             endpoint: "createRun".to_owned(),
             key: Digest::of_bytes(name.as_bytes()),
@@ -269,7 +270,7 @@ mod tests {
             connection
                 .execute(sql, rusqlite::params![place, key.tenant.as_str(), key.endpoint, digest])
                 .unwrap();
-            let hash = reads::answer_hash(&key);
+            let hash = key_hash(&key);
             connection.execute("INSERT INTO answer_hashes VALUES (?1, ?2)", [hash, *place]).unwrap();
         }
         connection
@@ -282,7 +283,7 @@ mod tests {
         migrate(&mut connection).unwrap();
         let found = |name: &str| {
             let key = key(name);
-            reads::answer_at(&connection, reads::answer_hash(&key), &key).unwrap()
+            reply_at(&connection, key_hash(&key), &key).unwrap()
         };
         for place in places {
             assert!(found(&place.to_string()).is_some(), "{place}");
@@ -306,8 +307,13 @@ mod tests {
         }
         migrate(&mut connection).unwrap();
         let filter = RunFilter { waiting: true, ..RunFilter::default() };
-        let listed = reads::runs(&connection, &Tenant::new("t"), &filter, 10).unwrap();
-        assert_eq!(listed.iter().map(|run| run.place).collect::<Vec<_>>(), [4, 2]);
+        let mut before = i64::MAX;
+        for place in ["4", "2"] {
+            let page = runs(&connection, &Tenant::new("t"), &filter, before, 1).unwrap();
+            assert_eq!(page.next, Some(ListCursor::new(place)));
+            before = place.parse().unwrap();
+        }
+        assert!(runs(&connection, &Tenant::new("t"), &filter, before, 1).unwrap().runs.is_empty());
     }
 
     #[test]
@@ -315,6 +321,6 @@ mod tests {
         let mut connection = third_version(&[]);
         migrate(&mut connection).unwrap();
         let key = key("any");
-        assert!(reads::answer_at(&connection, reads::answer_hash(&key), &key).unwrap().is_none());
+        assert!(reply_at(&connection, key_hash(&key), &key).unwrap().is_none());
     }
 }

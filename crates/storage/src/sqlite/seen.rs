@@ -1,8 +1,8 @@
-//! Which idempotency keys may have been used.
+//! Which idempotency keys may have been used: a Bloom filter with one hash function.
 //!
-//! Nearly every key is new, and to find nothing in the file costs as much as to find something. So there is a bit for each hash of a
-//! key, a little of the hash for each place: where the bit is not set the key was never seen, where it is set the file is asked.
-//! The writer notes each key before it commits it; once another process wrote to the file, the file is always asked.
+//! Nearly every key is new, and finding nothing in the database costs as much as finding something. If the bit of a key is not
+//! set, the key was never used; if it is set, the database is queried. The writer sets the bit of each key before it commits it.
+//! Once another process has written to the file, the database is always queried.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -12,17 +12,17 @@ use rusqlite::Connection;
 
 use super::memory::Memory;
 
-/// How many bits there are, as a power of two: eight mebibytes. Ten million keys set one bit in seven.
+/// The number of bits, as a power of two: 8 MiB. Ten million keys set one bit in seven.
 const BITS: u32 = 26;
 
-/// The bits.
+/// The filter.
 pub(super) struct SeenKeys {
     words: Box<[AtomicU64]>,
-    /// Whether the keys that were in the file before are noted. Until then any key may have been used.
+    /// Whether the keys of the file are loaded. Until then, any key may have been used.
     complete: AtomicBool,
-    /// What SQLite calls the contents of the file, as others leave it. Zero before it was asked.
+    /// SQLite's `data_version`, which changes when another connection writes. Zero before it was read.
     version: AtomicI64,
-    /// Whether somebody else wrote to the file: their keys are not noted.
+    /// Whether another process wrote to the file. Its keys are not in the filter.
     foreign: AtomicBool,
 }
 
@@ -41,21 +41,21 @@ impl SeenKeys {
         (&self.words[word], 1 << (bit & 63))
     }
 
-    /// Notes a key.
+    /// Adds a key.
     pub(super) fn note(&self, hash: i64) {
         let (word, bit) = self.place(hash);
         word.fetch_or(bit, Ordering::Release);
     }
 
-    /// Whether the file has to be asked.
+    /// Whether a key may have been used, so that the database must be queried.
     pub(super) fn maybe(&self, hash: i64) -> bool {
         let (word, bit) = self.place(hash);
         let is_sure = self.complete.load(Ordering::Acquire) && !self.foreign.load(Ordering::Acquire);
         !is_sure || word.load(Ordering::Acquire) & bit != 0
     }
 
-    /// Notices whether anybody else wrote to the file since this was last asked. Called with the writer's connection alone: before
-    /// the keys are loaded, and in each transaction.
+    /// Checks whether another process wrote to the file since the last call. Only called with the writer's connection: before the
+    /// keys are loaded, and in each transaction.
     pub(super) fn notice_others(&self, writer: &Connection) -> rusqlite::Result<()> {
         let version = writer.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         let before = self.version.swap(version, Ordering::AcqRel);
@@ -65,7 +65,7 @@ impl SeenKeys {
         Ok(())
     }
 
-    /// Notes every key of the file, until told to stop. What is committed meanwhile, the writer notes.
+    /// Adds every key of the file, until `stop`. The writer adds the keys that are committed meanwhile.
     fn load(&self, connection: &Connection, stop: &AtomicBool) -> rusqlite::Result<()> {
         let mut statement = connection.prepare("SELECT hash FROM answer_keys")?;
         let mut rows = statement.query([])?;
@@ -80,7 +80,7 @@ impl SeenKeys {
     }
 }
 
-/// The keys of the file being noted, beside everything else: there may be millions. Dropping it ends that.
+/// The thread that loads the keys of the file; there may be millions. Dropping it stops the thread.
 pub(super) struct Loading {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -91,7 +91,7 @@ impl Loading {
         let stop = Arc::new(AtomicBool::new(false));
         let (memory, told) = (Arc::clone(memory), Arc::clone(&stop));
         let load = move || {
-            // Without them every key is looked up in the file, which is slower and just as correct.
+            // Without them every key is queried, which is slower and just as correct.
             if let Err(error) = memory.seen.load(&connection, &told) {
                 tracing::warn!(%error, "the recorded idempotency keys could not be loaded into memory");
             }

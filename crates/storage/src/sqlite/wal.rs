@@ -1,13 +1,12 @@
-//! The write-ahead log, copied into the file beside the writer.
+//! Checkpoints of the write-ahead log, concurrent with the writer.
 //!
 //! ```text
 //!   writer   commit, commit, commit … the log is long ──► commit, commit … ──► copies the rest ─► commit: the log begins anew
 //!   copier                                           └──► copies most of it ──┘
 //! ```
 //!
-//! Left to itself, SQLite copies the log in the commit that makes it too long, and whoever waits for that commit waits for the copy.
-//! The log begins anew only when nothing of it is missing in the file, which a copier that runs beside the writer never reaches: so
-//! the last little bit is the writer's.
+//! By default SQLite copies the log in the commit that makes it too long, and that commit takes longer. The log restarts only when all
+//! of it is in the file, which a concurrent copier never reaches; so the writer copies the last part.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,16 +16,16 @@ use std::thread::{Builder, JoinHandle};
 use disk::sqlite::{LogFrames, copy_log};
 use rusqlite::Connection;
 
-/// From how many frames on the log is copied: 16 MiB. Rare enough to copy a page once that changed often, and short enough to recover
-/// at once.
+/// The number of frames from which the log is copied: 16 MiB. Long enough that a page that changed often is copied once, short enough for
+/// a fast recovery.
 pub(super) const LONG: u32 = 4096;
 
-/// The log, as the writer sees it.
+/// The writer's view of the log.
 pub(super) struct WriteAheadLog {
     frames: LogFrames,
     copied: Arc<AtomicBool>,
     long: u32,
-    /// How many frames it has to have before it is copied again.
+    /// The number of frames at which it is copied next.
     next: u32,
     is_copying: bool,
     wake: Option<SyncSender<()>>,
@@ -34,7 +33,7 @@ pub(super) struct WriteAheadLog {
 }
 
 impl WriteAheadLog {
-    /// Looks after the log of the writer, which is copied from so many frames on. `beside` is a connection for the copier.
+    /// Watches the log of the writer and copies it from `long` frames on. `beside` is the connection of the copier.
     pub(super) fn watch(writer: &mut Connection, beside: Connection, long: u32) -> std::io::Result<Self> {
         let frames = LogFrames::watch(writer).map_err(std::io::Error::other)?;
         let copied = Arc::new(AtomicBool::new(false));
@@ -51,7 +50,7 @@ impl WriteAheadLog {
             if self.copied.swap(false, Ordering::Acquire) {
                 self.is_copying = false;
                 let is_whole = copy_log(writer);
-                // A reader of something old holds the log back. It is not asked for again before there is as much more to copy.
+                // An old reader prevents the restart. The next attempt comes when there is as much more to copy.
                 let held = if is_whole { 0 } else { self.frames.get() };
                 self.next = held.saturating_add(self.long);
             }
@@ -67,7 +66,7 @@ impl Drop for WriteAheadLog {
     fn drop(&mut self) {
         self.wake = None;
         if let Some(copier) = self.copier.take() {
-            // What it did not copy is in the log, where it is as safe.
+            // What was not copied is safe in the log.
             let _ = copier.join();
         }
     }

@@ -1,34 +1,38 @@
-//! What the writer does with commits of runs.
+//! How the writer thread applies commits of runs.
 
+use std::error::Error as _;
 use std::sync::Arc;
 
 use disk::sqlite::{self, Panicked, Work};
-use flow::store::{Cause, Commit, CommitError, Done};
+use ports::Cause;
+use ports::Responder;
+use ports::runs::{Commit, CommitError};
 use rusqlite::{Connection, ErrorCode};
+use tracing::field;
 
 use super::audit::Chains;
 use super::changes::apply;
 use super::memory::Memory;
 use super::wal::WriteAheadLog;
 
-pub(super) type Writer = sqlite::Writer<Commits>;
+pub(super) type Writer = sqlite::Writer<Batches>;
 
-/// Commits never wait for company: under load the next batch queues up while one is made durable.
-pub(super) struct Commits {
+/// Commits do not wait for others to share a transaction with: under load the next batch queues up while one is synced.
+pub(super) struct Batches {
     log: WriteAheadLog,
     memory: Arc<Memory>,
-    /// Read anew in every transaction: another process may have written in between.
+    /// Read again in every transaction, because another process may have written in between.
     chains: Chains,
 }
 
-impl Commits {
+impl Batches {
     pub(super) fn new(log: WriteAheadLog, memory: Arc<Memory>) -> Self {
         Self { log, memory, chains: Chains::default() }
     }
 }
 
-impl Work for Commits {
-    type Job = (Commit, Done);
+impl Work for Batches {
+    type Job = (Commit, Responder<Result<(), CommitError>>);
     type Error = CommitError;
 
     fn begin(&mut self, connection: &Connection) -> rusqlite::Result<()> {
@@ -54,15 +58,27 @@ impl Work for Commits {
         }
     }
 
+    fn commit_failure(&self, error: rusqlite::Error) -> CommitError {
+        match error.sqlite_error_code() {
+            // The frames of the transaction may be in the log although it could not be synced: SQLite forgets them as long as
+            // this process lives, but a crash before the next commit may bring them back.
+            Some(ErrorCode::SystemIoFailure) => CommitError::OutcomeUnknown(Cause::new(error)),
+            _ => self.failure(error),
+        }
+    }
+
     fn panicked(&self, _job: &Self::Job) -> CommitError {
         CommitError::Store(Cause::new(Panicked))
     }
 
-    fn done(&mut self, (commit, done): Self::Job, outcome: Result<(), CommitError>) {
+    fn done(&mut self, (commit, responder): Self::Job, outcome: Result<(), CommitError>) {
         if outcome.is_ok() {
             self.memory.ended.committed(&commit);
         }
-        done(outcome);
+        // The caller may be gone. A failure is logged here, because nobody else reports it.
+        if let Err(Err(error)) = responder.send(outcome) {
+            tracing::warn!(%error, cause = error.source().map(field::display), "a commit failed after its caller had gone");
+        }
     }
 
     fn after(&mut self, connection: &Connection, _is_committed: bool) {

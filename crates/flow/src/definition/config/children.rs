@@ -1,6 +1,6 @@
 //! The configuration of nodes that start child runs, or decide which to start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -8,11 +8,38 @@ use serde_json::Value;
 
 use super::NodeConfig;
 use super::derive::{present, whole};
-use crate::definition::decision;
+use crate::definition::{Definition, decision};
+use crate::id::WorkflowId;
 use crate::wire_enum::wire_enum;
 
 /// Variables of the other run, by the names that receive them.
 pub type Mapping = BTreeMap<String, String>;
+
+/// The workflows that the nodes of a definition may start as children.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChildWorkflows {
+    /// Those that the definition names.
+    pub named: BTreeSet<WorkflowId>,
+    /// Whether a node gets the names of workflows at run time.
+    pub are_chosen_later: bool,
+}
+
+impl Definition {
+    /// The workflows that runs of this definition may start.
+    pub fn child_workflows(&self) -> ChildWorkflows {
+        let mut children = ChildWorkflows::default();
+        for node in &self.nodes {
+            match node.config.child_starter() {
+                Some(ChildStarter::SubWorkflow(config)) => {
+                    children.named.insert(WorkflowId::new(config.workflow_id.as_str()));
+                }
+                Some(ChildStarter::Dispatch(_)) => children.are_chosen_later = true,
+                None => {}
+            }
+        }
+        children
+    }
+}
 
 /// The configuration of a node that starts child runs.
 pub(crate) enum ChildStarter<'a> {

@@ -56,7 +56,7 @@ impl Gateway<'_> {
                     transcript.judged(document, prior.as_ref());
                     conversation.take(&verdict)
                 }
-                Next::Model(_) | Next::Tool(_) if !self.asked.ledger.is_wanted() => {
+                Next::Model(_) | Next::Tool(_) if !self.asked.ledger.is_wanted().await => {
                     let message = "the run has ended; no further model or tool is called for it";
                     return Err(Failure { told, error: RunError::of(FailureCode::NodeFailed, message) });
                 }

@@ -44,7 +44,7 @@ impl Gateway<'_> {
             self.resumed(told, Next::Call(first), |next, entry| feed(&mut completion, next, entry))?;
         loop {
             let step = match next {
-                Next::Call(_) if !transcript.heard.is_empty() && !self.asked.ledger.is_wanted() => {
+                Next::Call(_) if !transcript.heard.is_empty() && !self.asked.ledger.is_wanted().await => {
                     let message = "the run has ended; no further model is called for it";
                     return Err(Failure { told, error: RunError::of(FailureCode::NodeFailed, message) });
                 }

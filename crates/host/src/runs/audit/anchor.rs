@@ -163,12 +163,12 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn lost_audit_entries(&self) -> Result<Vec<Lost>, Refusal> {
+    pub async fn lost_audit_entries(&self) -> Result<Vec<Lost>, Refusal> {
         let tenants = self.inner.anchors.get().map(Anchors::tenants).unwrap_or_default();
         let mut lost = Vec::new();
         for tenant in tenants {
             let Some(to) = self.anchor(&tenant).at_sequence() else { continue };
-            let next = self.store().audit_end(&tenant)?.map_or(0, |end| end + 1);
+            let next = self.store().audit_end(&tenant).await?.map_or(0, |end| end + 1);
             if next <= to {
                 lost.push(Lost { tenant, from: next, to });
             }

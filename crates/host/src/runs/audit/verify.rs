@@ -48,18 +48,18 @@ impl Runs {
     ///
     /// # Errors
     /// When the range is none, or too large, or the store cannot be read.
-    pub fn audit_verify(
+    pub async fn audit_verify(
         &self,
         caller: &Caller,
         from: Option<u64>,
         to: Option<u64>,
     ) -> Result<AuditReport, Refusal> {
         let tenant = &caller.tenant;
-        let end = self.store().audit_end(tenant)?;
+        let end = self.store().audit_end(tenant).await?;
         let from = from.unwrap_or(0);
         let furthest = from.saturating_add(MAX_VERIFIED - 1);
         let anchor = self.anchor(tenant);
-        let signed = self.store().checkpoint_before(tenant, u64::MAX)?.map(|(at, _)| at);
+        let signed = self.store().audit_checkpoint_before(tenant, u64::MAX).await?.map(|(at, _)| at);
         let signed = signed.max(anchor.at_sequence());
         let to = to.unwrap_or_else(|| end.max(signed).unwrap_or(0).clamp(from, furthest));
         if to < from || to > furthest {
@@ -71,13 +71,13 @@ impl Runs {
                 .detail("maxEntries", MAX_VERIFIED));
         }
         let mut walk = Walk::default();
-        let mut checkpoints = self.checkpoints_to_check(tenant, from, to, &mut walk)?;
+        let mut checkpoints = self.checkpoints_to_check(tenant, from, to, &mut walk).await?;
         match anchor {
             Anchor::None => {}
             Anchor::Unreadable => walk.forged = true,
             Anchor::At(anchor) => self.add_anchor(anchor, from, to, &mut checkpoints, &mut walk),
         }
-        self.walk(tenant, from, to, &mut walk, &checkpoints)?;
+        self.walk(tenant, from, to, &mut walk, &checkpoints).await?;
         // The chain has no say about its end: a checkpoint after the last entry shows that some are gone.
         walk.forged |= walk.checked < checkpoints.len();
         // What was signed and is not there any more, as far as it was asked for.
@@ -120,7 +120,7 @@ impl Runs {
     }
 
     /// The checkpoints in the range, and the tree that the walk begins with: that of the last checkpoint before the range.
-    fn checkpoints_to_check(
+    async fn checkpoints_to_check(
         &self,
         tenant: &Tenant,
         from: u64,
@@ -128,7 +128,7 @@ impl Runs {
         walk: &mut Walk,
     ) -> Result<Vec<Checkpoint>, Refusal> {
         let key = &self.inner.options.audit_key;
-        if let Some((at, document)) = self.store().checkpoint_before(tenant, from)? {
+        if let Some((at, document)) = self.store().audit_checkpoint_before(tenant, from).await? {
             match Checkpoint::read(&document) {
                 Some(before) if before.at_sequence() == at && before.is_signed_by(key) => {
                     walk.tree = before.tree;
@@ -138,7 +138,7 @@ impl Runs {
         }
         let limit = usize::try_from(MAX_VERIFIED).unwrap_or(usize::MAX);
         let mut found = Vec::new();
-        for (at, document) in self.store().checkpoints(tenant, from, to, limit)? {
+        for (at, document) in self.store().audit_checkpoints(tenant, from, to, limit).await? {
             match Checkpoint::read(&document) {
                 Some(checkpoint) if checkpoint.at_sequence() == at => {
                     walk.forged |= !checkpoint.is_signed_by(key);
@@ -151,7 +151,7 @@ impl Runs {
     }
 
     /// Goes through the entries from the tree's end to the end of the range; breaks count from the beginning of the range.
-    fn walk(
+    async fn walk(
         &self,
         tenant: &Tenant,
         from: u64,
@@ -168,14 +168,14 @@ impl Runs {
             walk.tree.count()
         };
         if next > 0 {
-            let before = self.store().audit(tenant, next - 1, next - 1, 1)?;
-            walk.previous = before.first().map(flow::store::AuditEntry::link);
+            let before = self.store().audit(tenant, next - 1, next - 1, 1).await?;
+            walk.previous = before.first().map(ports::runs::AuditEntry::link);
         } else {
             walk.previous = Some(Digest::of_bytes(b""));
         }
         let mut expected_sequence = next;
         while next <= to {
-            let entries = self.store().audit(tenant, next, to, PAGE)?;
+            let entries = self.store().audit(tenant, next, to, PAGE).await?;
             let Some(last) = entries.last() else { return Ok(()) };
             next = last.sequence + 1;
             for entry in entries {

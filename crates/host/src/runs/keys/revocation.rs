@@ -19,7 +19,7 @@ impl Runs {
         loop {
             // Before the key is looked up, so that nothing that is recorded meanwhile is missed.
             recorded.mark_unchanged();
-            match self.authenticate_hash(hash) {
+            match self.authenticate_hash(hash).await {
                 Ok(now) if now == *caller => {}
                 Ok(_) => {
                     let message = "the scopes of the key were changed; ask again";

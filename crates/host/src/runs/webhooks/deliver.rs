@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use flow::id::{RunId, SubscriptionId};
 use flow::run::Genesis;
-use flow::store::{Change, Delivery};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::Method;
 use outbound::{CallError, Reply};
+use ports::runs::{Change, Delivery};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -54,8 +54,8 @@ impl Runs {
             tokio::pin!(queued);
             queued.as_mut().enable();
             let now = self.now();
-            let wait = match self.store().due_deliveries(now, BATCH) {
-                Ok(due) if due.is_empty() => match self.store().next_delivery() {
+            let wait = match self.store().due_deliveries(now, BATCH).await {
+                Ok(due) if due.is_empty() => match self.store().next_delivery().await {
                     Ok(next) => {
                         next.map_or(LONGEST_SLEEP, |due| Duration::from_millis(due.since(now).max(1)))
                     }
@@ -137,13 +137,13 @@ impl Runs {
         let done = vec![Change::DeleteDelivery { delivery_id: delivery.delivery_id.clone() }];
         let now = self.now();
         if delivery.webhook_id == CALLBACK {
-            let Some(call) = self.callback(&delivery)? else { return Ok(done) };
+            let Some(call) = self.callback(&delivery).await? else { return Ok(done) };
             return Ok(match self.call(call).await {
                 Ok(()) => done,
                 Err(error) => vec![self.again_or_never(&delivery, &error.to_string(), &causes(&error))],
             });
         }
-        let found = self.store().webhook(&delivery.webhook_id)?;
+        let found = self.store().webhook(&delivery.webhook_id).await?;
         let Some((tenant, webhook)) = found.and_then(|(tenant, document)| {
             Some((tenant, serde_json::from_slice::<Webhook>(&document).ok()?))
         }) else {
@@ -221,7 +221,7 @@ impl Runs {
     }
 
     fn bury(&self, delivery: &Delivery, reason: &str) -> Change {
-        Change::BuryDelivery {
+        Change::AbandonDelivery {
             delivery_id: delivery.delivery_id.clone(),
             reason: reason.to_owned(),
             at: self.now(),
@@ -232,18 +232,18 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read: whether the run waits is not known.
-    fn callback(&self, delivery: &Delivery) -> Result<Option<Call>, Refusal> {
+    async fn callback(&self, delivery: &Delivery) -> Result<Option<Call>, Refusal> {
         let queued: Value = serde_json::from_slice(&delivery.body).unwrap_or_default();
         let text = |name: &str| queued.get(name).and_then(Value::as_str).unwrap_or_default();
-        match self.load(&RunId::new(text("runId"))) {
-            Ok(loaded) => Ok(self.callback_of(delivery, &loaded, text("nodeId"), text("interruptId"))),
+        match self.load(&RunId::new(text("runId"))).await {
+            Ok(loaded) => Ok(self.callback_of(delivery, &loaded, text("nodeId"), text("interruptId")).await),
             Err(refusal) if refusal.is_host_failure() => Err(refusal),
             // The run is gone.
             Err(_) => Ok(None),
         }
     }
 
-    fn callback_of(
+    async fn callback_of(
         &self,
         delivery: &Delivery,
         loaded: &Loaded,
@@ -253,7 +253,7 @@ impl Runs {
         let genesis = &loaded.state.genesis;
         let run_id = &genesis.run_id;
         let interrupt = loaded.state.interrupts.get(node_id).filter(|open| open.id == interrupt_id)?;
-        let may_respond = self.callback_may_respond(genesis);
+        let may_respond = self.callback_may_respond(genesis).await;
         let recipient = Recipient { principal: &genesis.principal, may_respond };
         let token = self.sign(loaded, interrupt, &recipient)?;
         let body = json!({
@@ -278,14 +278,14 @@ impl Runs {
 
     /// Whether the callback address of a run gets a token to answer with. The creator of the run named the address and must be
     /// allowed to respond: the answer counts as theirs.
-    fn callback_may_respond(&self, genesis: &Genesis) -> bool {
+    async fn callback_may_respond(&self, genesis: &Genesis) -> bool {
         // The address of a branch was named by the creator of the run that it was forked from, perhaps over several forks.
         let mut fork = genesis.fork.clone();
         for _ in 0..MAX_FORKS {
             let Some(source) = fork.take() else {
-                return self.may_respond(&genesis.tenant, &genesis.principal).unwrap_or(false);
+                return self.may_respond(&genesis.tenant, &genesis.principal).await.unwrap_or(false);
             };
-            match self.genesis_of(&source.source_run_id) {
+            match self.genesis_of(&source.source_run_id).await {
                 Ok(source) if source.principal == genesis.principal => fork = source.fork,
                 Ok(_) | Err(_) => return false,
             }

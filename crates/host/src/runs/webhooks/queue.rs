@@ -4,12 +4,12 @@ use flow::definition::Definition;
 use flow::event::{Event, event_id};
 use flow::id::{NodeId, SubscriptionId};
 use flow::mask::Mask;
-use flow::run::ForkMode;
+use flow::run::{ForkMode, Genesis};
 use flow::state::RunState;
-use flow::store::Change;
+use ports::runs::Change;
 use serde_json::json;
 
-use super::Webhook;
+use super::{Subscriptions, Webhook};
 use crate::causes;
 use crate::runs::Runs;
 use crate::runs::feed::shown;
@@ -18,20 +18,12 @@ use crate::runs::feed::shown;
 pub(super) const CALLBACK: &str = "callback";
 
 impl Runs {
-    /// Adds to a commit what its events are to be told to. The repetition of a run is told to nobody: it happened before.
-    pub(in crate::runs) fn queue(
-        &self,
-        definition: &Definition,
-        state: &RunState,
-        events: &[Event],
-        texts: &[String],
-        changes: &mut Vec<Change>,
-    ) {
-        let genesis = &state.genesis;
-        if is_replay(state) {
-            return;
+    /// The subscribers to the events of a run. A replay has none: its events were delivered when they happened.
+    pub(in crate::runs) async fn subscribers(&self, genesis: &Genesis) -> Subscriptions {
+        if is_replay(genesis) {
+            return Subscriptions::default();
         }
-        let subscriptions = match self.subscriptions(&genesis.tenant) {
+        match self.subscriptions(&genesis.tenant).await {
             Ok(subscriptions) => subscriptions,
             // Not a reason to stop a run, but subscribers miss these events.
             Err(refusal) => {
@@ -41,12 +33,25 @@ impl Runs {
                     cause,
                     "events were not queued: the subscriptions could not be read"
                 );
-                return;
+                Subscriptions::default()
             }
-        };
+        }
+    }
+
+    /// Adds the deliveries of events to a commit.
+    pub(in crate::runs) fn queue(
+        &self,
+        definition: &Definition,
+        genesis: &Genesis,
+        subscribers: &Subscriptions,
+        (events, texts): (&[Event], &[String]),
+        changes: &mut Vec<Change>,
+    ) {
+        if subscribers.is_empty() {
+            return;
+        }
         let mask = Mask::of(definition);
-        for (webhook_id, webhook) in subscriptions.iter().filter(|(_, webhook)| webhook.wants(&genesis.tags))
-        {
+        for (webhook_id, webhook) in subscribers.iter().filter(|(_, webhook)| webhook.wants(&genesis.tags)) {
             for (event, text) in events.iter().zip(texts) {
                 if !webhook.events.iter().any(|wanted| wanted == event.data.name()) {
                     continue;
@@ -76,7 +81,7 @@ impl Runs {
     ) {
         let genesis = &state.genesis;
         let interrupt = state.interrupts.get(node_id);
-        if let (Some(interrupt), Some(_), false) = (interrupt, &genesis.callback_url, is_replay(state)) {
+        if let (Some(interrupt), Some(_), false) = (interrupt, &genesis.callback_url, is_replay(genesis)) {
             // The token is made when the call is: it is kept nowhere.
             let body = json!({"runId": genesis.run_id, "nodeId": node_id, "interruptId": interrupt.id});
             changes.push(Change::PutDelivery {
@@ -90,8 +95,8 @@ impl Runs {
     }
 }
 
-fn is_replay(state: &RunState) -> bool {
-    state.genesis.fork.as_ref().is_some_and(|fork| fork.mode == ForkMode::Replay)
+fn is_replay(genesis: &Genesis) -> bool {
+    genesis.fork.as_ref().is_some_and(|fork| fork.mode == ForkMode::Replay)
 }
 
 impl Webhook {

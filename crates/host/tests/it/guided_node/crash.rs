@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use flow::id::{ArtifactId, RunId, Tenant};
 use flow::run::RunStatus;
-use flow::store::{RunFilter, RunStore};
 use guide::record::SessionId;
 use host::runs::create::Creation;
 use host::runs::{AuditKey, Direct, Options, Runs};
 use host::system::{Clock, ManualClock, SystemClock, SystemEntropy};
+use ports::runs::RunFilter;
+use ports::runs::prelude::*;
 use serde_json::{Value, json};
 use storage::sqlite::SqliteRuns;
 use tempfile::TempDir;
@@ -21,6 +22,7 @@ use super::fuse::{DyingStore, Fuse};
 use super::{completed, furnish, keep, path, refused, session_of, tenants, work, workflows};
 use crate::runs::requests::new_run;
 use crate::runs::{caller, events, kinds, until};
+use crate::wait::Wait as _;
 
 const START: u64 = 1_800_000_000_000;
 /// Later than every timer of the previous process.
@@ -73,11 +75,11 @@ fn furnished() -> TempDir {
 /// The only run, if there is one.
 fn only_run(folder: &Path) -> Option<(RunId, RunStatus)> {
     let store = SqliteRuns::open(&folder.join("runs.sqlite3")).unwrap();
-    let listed = store.runs(&Tenant::new("acme"), &RunFilter::default(), 10).unwrap();
-    assert!(listed.len() <= 1);
-    let snapshot: Value = serde_json::from_slice(&listed.first()?.snapshot).unwrap();
+    let listed = store.runs(&Tenant::new("acme"), &RunFilter::default(), 10).wait().unwrap();
+    assert!(listed.runs.len() <= 1);
+    let snapshot: Value = serde_json::from_slice(listed.runs.first()?).unwrap();
     let run_id = RunId::new(snapshot["runId"].as_str().unwrap());
-    let row = store.run(None, &run_id).unwrap().unwrap();
+    let row = store.run(None, &run_id).wait().unwrap().unwrap();
     Some((run_id, row.status))
 }
 
@@ -159,7 +161,8 @@ fn a_run_that_guides_ends_once_wherever_its_process_is_killed() {
                 "killed at {points}"
             );
             let artifact = outputs["deliverables"][0]["artifactId"].as_str().unwrap();
-            let artifact = runs.artifact(&caller("acme"), &run_id, &ArtifactId::new(artifact)).unwrap();
+            let artifact =
+                runs.artifact(&caller("acme"), &run_id, &ArtifactId::new(artifact)).wait().unwrap();
             let artifact: Value = serde_json::from_slice(&artifact).unwrap();
             assert_eq!(artifact["data"]["text"], "Reviewed.\n", "killed at {points}");
             let guided = tenants(at, Arc::new(SystemClock)).guided("acme").unwrap();

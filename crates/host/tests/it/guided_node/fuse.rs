@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use flow::store::{Commit, Done, RunStore};
+use ports::PortFuture;
+use ports::runs::prelude::*;
+use ports::runs::{Commit, CommitFuture, RunStore};
+use ports::wrapper::Wrapper;
 use storage::sqlite::SqliteRuns;
 use tokio::sync::Notify;
 
@@ -66,25 +69,23 @@ pub(super) struct DyingStore {
     pub(super) fuse: Arc<Fuse>,
 }
 
-impl RunStore for DyingStore {
-    fn commit(&self, commit: Commit, done: Done) {
-        if !self.fuse.pass() {
-            // The caller waits for a process that is gone.
-            std::mem::forget(done);
-            return;
-        }
-        let fuse = Arc::clone(&self.fuse);
-        self.inner.commit(
-            commit,
-            Box::new(move |result| {
-                if fuse.pass() {
-                    done(result);
-                } else {
-                    std::mem::forget(done);
-                }
-            }),
-        );
+impl Wrapper for DyingStore {
+    fn wrapped(&self) -> &dyn RunStore {
+        &*self.inner
     }
 
-    crate::store::reads_of!(inner);
+    fn commit_wrapped(&self, commit: Commit) -> CommitFuture {
+        // The result of a process that is gone never comes.
+        if !self.fuse.pass() {
+            return PortFuture::boxed(std::future::pending());
+        }
+        let (fuse, committed) = (Arc::clone(&self.fuse), self.inner.commit(commit));
+        PortFuture::boxed(async move {
+            let result = committed.await;
+            if !fuse.pass() {
+                std::future::pending::<()>().await;
+            }
+            result
+        })
+    }
 }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use flow::id::{NodeId, Principal, Tenant};
-use flow::store::RunStore;
 use host::runs::audit::{Anchors, AuditReport, CHECKPOINT_EVERY, HOST_LOG, MAX_VERIFIED};
 use host::runs::{AuditKey, Caller, Direct, Refusal, RefusalKind, Scope};
+use ports::runs::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Host, Setup, begin, caller, open};
+use crate::wait::Wait as _;
 
 async fn note(host: &Host, count: u64) {
     for number in 0..count {
@@ -20,12 +21,12 @@ async fn note(host: &Host, count: u64) {
 /// Signs all hundred entries. The host may do so at the same time, with the same result.
 async fn sign(host: &Host) {
     host.runs.sign_audit_log(&caller("acme")).await.unwrap();
-    let (at, _) = host.store.checkpoint_before(&Tenant::new("acme"), u64::MAX).unwrap().unwrap();
+    let (at, _) = host.store.audit_checkpoint_before(&Tenant::new("acme"), u64::MAX).await.unwrap().unwrap();
     assert_eq!(at, CHECKPOINT_EVERY - 1);
 }
 
 fn verify(host: &Host, from: Option<u64>, to: Option<u64>) -> AuditReport {
-    host.runs.audit_verify(&caller("acme"), from, to).unwrap()
+    host.runs.audit_verify(&caller("acme"), from, to).wait().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,7 +43,7 @@ async fn actions_are_in_the_log_with_their_principal_and_without_secrets() {
         .unwrap();
     let refusal = Refusal::scope(Scope::AuditRead);
     host.runs.audit_denied(&caller("acme"), &refusal, 403, "GET", "/v1/audit/verify", 3).await;
-    let entries = host.store.audit(&Tenant::new("acme"), 0, 100, 100).unwrap();
+    let entries = host.store.audit(&Tenant::new("acme"), 0, 100, 100).await.unwrap();
     let told: Vec<Value> =
         entries.iter().map(|entry| serde_json::from_slice(&entry.entry).unwrap()).collect();
     let actions: Vec<_> = told.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
@@ -56,7 +57,7 @@ async fn actions_are_in_the_log_with_their_principal_and_without_secrets() {
     let unknown =
         Caller { tenant: Tenant::new(HOST_LOG), principal: Principal::new("unknown"), ..caller("x") };
     host.runs.audit_denied(&unknown, &refusal, 403, "GET", &"é".repeat(400), 0).await;
-    assert_eq!(host.store.audit(&Tenant::new(HOST_LOG), 0, 9, 9).unwrap().len(), 1);
+    assert_eq!(host.store.audit(&Tenant::new(HOST_LOG), 0, 9, 9).await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,7 +76,7 @@ async fn an_untouched_log_is_complete_and_signed() {
     assert_eq!(empty, whole);
     note(&host, 2 * CHECKPOINT_EVERY + 10).await;
     // The host signs it in the background, so this waits for it.
-    while host.store.checkpoint_before(&Tenant::new("acme"), u64::MAX).unwrap().is_none() {
+    while host.store.audit_checkpoint_before(&Tenant::new("acme"), u64::MAX).await.unwrap().is_none() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let whole = verify(&host, None, None);
@@ -88,7 +89,7 @@ async fn an_untouched_log_is_complete_and_signed() {
         assert_eq!((part.from, part.to), (from, to), "both are echoed");
     }
     for (from, to) in [(5, 4), (0, MAX_VERIFIED)] {
-        let refused = host.runs.audit_verify(&caller("acme"), Some(from), Some(to)).unwrap_err();
+        let refused = host.runs.audit_verify(&caller("acme"), Some(from), Some(to)).await.unwrap_err();
         assert_eq!(refused.code.kind(), RefusalKind::Invalid);
     }
 }
@@ -144,11 +145,11 @@ async fn another_key_does_not_verify_what_the_first_signed() {
     sign(&host).await;
     assert_eq!(host.runs.audit_public_key(), AuditKey::from_seed([9; 32]).public());
     let (other, _store) = super::open_with_key(host.folder.path(), AuditKey::from_seed([1; 32]));
-    let found = other.audit_verify(&caller("acme"), None, None).unwrap();
+    let found = other.audit_verify(&caller("acme"), None, None).await.unwrap();
     assert!(!found.is_chain_valid && !found.are_checkpoints_valid);
     assert_eq!(found.anomalies, [], "the chain itself is whole");
     let (same, _store) = open(host.folder.path(), Setup::default());
-    assert!(same.audit_verify(&caller("acme"), None, None).unwrap().is_chain_valid);
+    assert!(same.audit_verify(&caller("acme"), None, None).await.unwrap().is_chain_valid);
 }
 
 /// The number of entries of an anchored log: too few for the host to sign them in the background at the same time.
@@ -191,8 +192,14 @@ async fn a_truncated_log_is_detected_whatever_else_is_deleted() {
             assert!(rusqlite_execute(&host.folder.path().join("runs.sqlite3"), &sql) > 0, "{name}");
         }
         let host = restarted(host).await;
-        let lost: Vec<_> =
-            host.runs.lost_audit_entries().unwrap().into_iter().map(|lost| (lost.from, lost.to)).collect();
+        let lost: Vec<_> = host
+            .runs
+            .lost_audit_entries()
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|lost| (lost.from, lost.to))
+            .collect();
         assert_eq!(lost, Vec::from_iter(missing), "{name}");
         let found = verify(&host, None, None);
         assert_eq!(found.missing, missing.map(|(first, last)| first..=last), "{name}: {found:?}");

@@ -2,9 +2,9 @@
 
 use flow::engine::Limits;
 use flow::id::NodeId;
-use flow::store::RunStore as _;
 use host::runs::Direct;
 use host::runs::RecoveryProgress;
+use ports::runs::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Host, Setup, caller, create, events, keep_time, kinds, open, snapshot, status, to_the_end};
@@ -74,7 +74,7 @@ async fn patterns_beyond_the_limit_are_refused_and_stored_ones_fail_their_runs()
     };
     let limits = Limits { max_pattern_bytes: 100 << 10, ..Limits::default() };
     let (runs, store) = open(folder.path(), limited(limits));
-    assert!(store.definition_by_digest(digest).unwrap().is_some());
+    assert!(store.definition_by_digest(digest).await.unwrap().is_some());
     let refused = runs.register(&caller("acme"), &document).await.unwrap_err();
     assert!(refused.message.contains("the limit is 102400"), "{}", refused.message);
     runs.recover().await.unwrap();
@@ -105,11 +105,11 @@ async fn a_poisoned_run_fails_after_a_restart_and_others_continue() {
     let setup = Setup { clock: std::sync::Arc::new(clock), ..Setup::default() };
     let (runs, _store) = open(folder.path(), setup);
     keep_time(&runs);
-    assert_eq!(runs.find_unrecovered().unwrap(), 2);
+    assert_eq!(runs.find_unrecovered().await.unwrap(), 2);
     assert_eq!(runs.recovering(), Some(RecoveryProgress { recovered: 0, total: 2 }));
-    assert!(!runs.is_ready());
+    assert!(!runs.is_ready().await);
     runs.recover_found().await;
-    assert_eq!((runs.recovering(), runs.is_ready()), (None, true));
+    assert_eq!((runs.recovering(), runs.is_ready().await), (None, true));
     to_the_end(&runs, &waiting).await;
     to_the_end(&runs, &poisoned).await;
     assert_eq!((status(&runs, &waiting), status(&runs, &poisoned)), ("completed".into(), "failed".into()));
@@ -128,7 +128,7 @@ async fn a_run_that_is_not_recovered_yet_can_be_read_and_cancelled() {
     ];
     drop((runs, store));
     let (runs, _store) = open(folder.path(), Setup::default());
-    let found = runs.find_unrecovered().unwrap();
+    let found = runs.find_unrecovered().await.unwrap();
     assert!(found >= 3, "{found}");
     for run_id in &run_ids {
         snapshot(&runs, &caller("acme"), run_id);

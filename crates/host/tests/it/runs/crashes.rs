@@ -15,7 +15,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use flow::id::{RunId, Tenant};
-use flow::store::{RunFilter, RunStore as _};
+use ports::runs::RunFilter;
+use ports::runs::prelude::*;
 use rusqlite::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -25,6 +26,7 @@ use self::mortal::{Death, live};
 use self::receiver::Receiver;
 use self::scenarios::{Playing, Scenario, Scene};
 use super::{Setup, caller, open};
+use crate::wait::Wait as _;
 
 fn setup() -> Setup {
     Setup { outbound: outbound::Client::new(outbound::Reach::Loopback), ..Setup::default() }
@@ -72,9 +74,9 @@ fn play(scenario: &Scenario, from: &Path, receiver: &Receiver, deaths: &[Death])
     }
     // A last host, without a client, completes what the previous one had started.
     live(folder.path(), None, setup(), async |_, store| {
-        while !store.open_runs(None, 1).unwrap().is_empty()
-            || store.next_timer().unwrap().is_some()
-            || store.next_delivery().unwrap().is_some()
+        while !store.open_runs(None, 1).wait().unwrap().is_empty()
+            || store.next_timer().wait().unwrap().is_some()
+            || store.next_delivery().wait().unwrap().is_some()
         {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -96,20 +98,20 @@ fn check(scenario: &Scenario, folder: &Path, client: &Client) {
     assert_eq!(count("SELECT count(*) FROM activities"), scenario.effects, "no effect is made twice");
     let (runs, store) = open(folder, Setup::default());
     let by = caller("acme");
-    for snapshot in runs.list(&by, &RunFilter::default(), 100).unwrap().0 {
+    for snapshot in runs.list(&by, &RunFilter::default(), 100).wait().unwrap().runs {
         let snapshot: Value = serde_json::from_slice(&snapshot).unwrap();
         let log = super::events(&runs, "acme", &RunId::new(snapshot["runId"].as_str().unwrap()));
         check_log(&log);
         let end = log.last().unwrap()["type"].as_str().unwrap();
         assert_eq!(snapshot["status"], end.strip_prefix("run.").unwrap(), "{end}");
     }
-    let creations = store.audit(&Tenant::new("acme"), 0, 1 << 40, 1000).unwrap();
+    let creations = store.audit(&Tenant::new("acme"), 0, 1 << 40, 1000).wait().unwrap();
     let creations =
         creations.iter().filter(|entry| String::from_utf8_lossy(&entry.entry).contains("run.create"));
     let asked_for =
         count("SELECT count(*) FROM runs WHERE parent_run_id IS NULL AND genesis NOT LIKE '%sourceRunId%'");
     assert_eq!(creations.count(), asked_for, "one entry for each creation");
-    assert!(runs.audit_verify(&by, None, None).unwrap().is_chain_valid);
+    assert!(runs.audit_verify(&by, None, None).wait().unwrap().is_chain_valid);
 }
 
 /// Sequence numbers without gaps, one end, and no end of a node without its start.

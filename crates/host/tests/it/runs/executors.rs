@@ -125,8 +125,8 @@ async fn tenants_do_not_see_what_others_keep() {
         let by = caller(tenant);
         host.runs.register(&by, &document).await.unwrap();
         let run_id = create(&host.runs, &by, &json!({"workflowId": "count"})).await;
-        let mut following = host.runs.follow(&Tenant::new(tenant), &run_id, 0).unwrap();
-        while following.stored().unwrap().is_some() {}
+        let mut following = host.runs.follow(&Tenant::new(tenant), &run_id, 0).await.unwrap();
+        while following.stored().await.unwrap().is_some() {}
         while following.next().await.unwrap().is_some() {}
         let events = super::events(&host.runs, tenant, &run_id);
         assert_eq!(events.last().unwrap()["payload"]["outputs"], json!({"value": 1}), "{tenant}");

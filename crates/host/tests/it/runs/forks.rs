@@ -3,6 +3,7 @@
 use flow::event::EventKind;
 use flow::id::{NodeId, RunId};
 use host::runs::{ApiCode, Direct, RefusalKind};
+use ports::runs::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Host, begin, caller, create, events, keyed, kinds, snapshot, status, to_the_end, until};
@@ -58,7 +59,7 @@ async fn a_replay_says_what_its_source_said_and_two_replays_say_the_same() {
         }
         assert_eq!(events(&host.runs, "acme", &source), before, "the source is as it was");
         assert_eq!(
-            flow::store::RunStore::children(&*host.store, &source).unwrap().len(),
+            host.store.children(&source).await.unwrap().len(),
             usize::from(workflow_id == "patient"),
             "a replay starts no child"
         );
@@ -89,7 +90,7 @@ async fn a_branch_goes_its_own_way_with_options_of_its_own() {
         ("failed".into(), "completed".into())
     );
     assert_eq!(events(&host.runs, "acme", &source), log);
-    let difference = host.runs.difference(&by, &source, &branch).unwrap();
+    let difference = host.runs.difference(&by, &source, &branch).await.unwrap();
     assert_eq!(difference.diverged_at, Some(asked as u64));
 }
 
@@ -135,7 +136,7 @@ async fn a_branch_that_waits_for_the_child_of_its_source_gets_its_end_and_does_n
     let source = begin(&host.runs, "parent").await;
     until(&host.runs, &source, |event| event.kind == EventKind::NodeDispatched).await.unwrap();
     let child = loop {
-        let children = flow::store::RunStore::children(&*host.store, &source).unwrap();
+        let children = host.store.children(&source).await.unwrap();
         if let Some(child) = children.first() {
             break child.clone();
         }

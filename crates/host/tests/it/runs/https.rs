@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use canon::time::Timestamp;
-use flow::store::RunStore as _;
 use host::system::{Clock as _, ManualClock};
 use outbound::{CallError, Client, Lookup, Names, Reach};
+use ports::runs::prelude::*;
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
@@ -109,7 +109,7 @@ async fn events_are_delivered_signed_and_retried_after_increasing_delays() {
         deliveries.push(got.headers["x-openwop-delivery-id"].clone());
         let due = pause.map(|pause| Timestamp(clock.now_ms() + pause));
         // The reply is on its way; its result is recorded.
-        while host.store.next_delivery().unwrap() != due {
+        while host.store.next_delivery().await.unwrap() != due {
             tokio::task::yield_now().await;
         }
         // Ended before the clock moves, because two deliverers would deliver twice.

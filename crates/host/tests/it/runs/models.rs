@@ -11,10 +11,11 @@ use ai::provider::http::BaseUrl;
 use ai::provider::mock::Program;
 use flow::engine::ids::logical_invocation_id;
 use flow::id::{NodeId, Tenant};
-use flow::store::RunStore as _;
 use host::executors::models::{Models, Options as ModelOptions, Provider, Wire};
 use host::executors::{Executors, Options};
 use host::runs::secrets::{ConfiguredSecrets, SecretReference};
+use ports::runs::ClaimedEffect;
+use ports::runs::prelude::*;
 use serde_json::{Value, json};
 
 use super::provider::{ModelServer, reply};
@@ -137,10 +138,10 @@ async fn a_model_that_is_asked_when_its_run_is_paused_is_asked_once_and_heard_wh
         }
         if round % 3 == 1 {
             // The result is recorded before it is requested again.
-            let genesis = host.store.run(None, &run_id).unwrap().unwrap().genesis;
+            let genesis = host.store.run(None, &run_id).await.unwrap().unwrap().genesis;
             let genesis = serde_json::from_slice(&genesis).unwrap();
             let id = logical_invocation_id(&genesis, &NodeId::new("ask"), 0, "core.ai.structuredOutput");
-            while host.store.activity(&id).unwrap() == Some(None) {
+            while host.store.effect(&id).await.unwrap() == Some(ClaimedEffect::Unfinished) {
                 tokio::task::yield_now().await;
             }
         }

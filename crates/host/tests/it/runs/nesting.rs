@@ -3,9 +3,10 @@
 use canon::digest::Digest;
 use flow::id::{NodeId, RunId, Shard, Tenant};
 use flow::run::RunStatus;
-use flow::store::{RunFilter, RunStore as _};
 use host::runs::create::Creation;
 use host::runs::{Direct, MAX_FAMILY, Runs, Waiting};
+use ports::runs::RunFilter;
+use ports::runs::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
@@ -13,6 +14,7 @@ use super::{
     workflow,
 };
 use crate::runs::requests::{new_run, recorded};
+use crate::wait::Wait as _;
 
 /// A workflow whose nodes each start another workflow, in parallel.
 fn calling(id: &str, children: &[&str]) -> Value {
@@ -24,8 +26,8 @@ fn calling(id: &str, children: &[&str]) -> Value {
 
 /// What a run waits for, checked again after each notification of its feed.
 async fn waiting(runs: &Runs, run_id: &RunId) -> Vec<Waiting> {
-    let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).unwrap().with_below();
-    while following.stored().unwrap().is_some() {}
+    let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).await.unwrap().with_below();
+    while following.stored().await.unwrap().is_some() {}
     loop {
         let waiting = runs.waiting(&caller("acme"), run_id).await.unwrap();
         if !waiting.is_empty() {
@@ -38,8 +40,8 @@ async fn waiting(runs: &Runs, run_id: &RunId) -> Vec<Waiting> {
 /// The child run of a node, as soon as it exists.
 async fn child_of(host: &Host, run_id: &RunId, node: &str) -> RunId {
     loop {
-        for child in host.store.children(run_id).unwrap() {
-            let row = host.store.run(None, &child).unwrap().unwrap();
+        for child in host.store.children(run_id).await.unwrap() {
+            let row = host.store.run(None, &child).await.unwrap().unwrap();
             let genesis: Value = serde_json::from_slice(&row.genesis).unwrap();
             if genesis["parent"]["nodeId"] == node {
                 return child;
@@ -101,9 +103,9 @@ async fn a_run_that_asks_beside_a_child_that_does_is_among_those_that_wait() {
 
 /// Watches a run until it has that status.
 pub(super) async fn until_status(runs: &Runs, run_id: &RunId, wanted: &str) {
-    let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).unwrap();
+    let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).await.unwrap();
     while status(runs, run_id) != wanted {
-        if following.stored().unwrap().is_none() {
+        if following.stored().await.unwrap().is_none() {
             following.next().await.unwrap();
         }
     }
@@ -123,7 +125,7 @@ async fn a_parent_has_the_status_of_the_child_that_it_waits_for() {
     assert_eq!(shown["childRuns"][0]["status"], "waiting-approval");
     let listed = |runs: &Runs| {
         let filter = RunFilter { status: Some(RunStatus::WaitingApproval), ..RunFilter::default() };
-        let (found, _) = runs.list(&by, &filter, 10).unwrap();
+        let found = runs.list(&by, &filter, 10).wait().unwrap().runs;
         found
             .iter()
             .map(|run| serde_json::from_slice::<Value>(run).unwrap()["workflowId"].clone())
@@ -185,10 +187,10 @@ async fn more_runs_than_are_looked_through_count_as_under_way() {
     for (id, count) in [("some", MAX_FAMILY - 1), ("many", MAX_FAMILY)] {
         host.runs.register(&by, &calling(id, &vec!["gated"; count])).await.unwrap();
         let run_id = begin(&host.runs, id).await;
-        while host.store.children(&run_id).unwrap().len() < count {
+        while host.store.children(&run_id).await.unwrap().len() < count {
             tokio::task::yield_now().await;
         }
-        for child in host.store.children(&run_id).unwrap() {
+        for child in host.store.children(&run_id).await.unwrap() {
             waiting(&host.runs, &child).await;
         }
         let found = host.runs.waiting(&by, &run_id).await.unwrap();
@@ -230,7 +232,7 @@ async fn a_workflow_that_starts_itself_reaches_a_limit() {
     let run_id = begin(&host.runs, "selfish").await;
     to_the_end(&host.runs, &run_id).await;
     assert_eq!(status(&host.runs, &run_id), "failed");
-    let (runs, _) = host.runs.list(&caller("acme"), &RunFilter::default(), 200).unwrap();
+    let runs = host.runs.list(&caller("acme"), &RunFilter::default(), 200).await.unwrap().runs;
     assert_eq!(runs.len(), 33, "the first, and one for each level");
 }
 

@@ -52,12 +52,12 @@ async fn a_note_is_kept_beside_the_run_without_what_is_secret() {
         .annotate(&by, &run_id, new_note(&json!({"signal": {"kind": "rating", "rating": 5}})), Direct)
         .await
         .unwrap();
-    let listed = host.runs.annotations(&by, &run_id).unwrap();
+    let listed = host.runs.annotations(&by, &run_id).await.unwrap();
     assert_eq!(listed.len(), 2);
     assert_eq!(json!(listed[0]), note);
     assert_eq!(events(&host.runs, "acme", &run_id), before, "the log knows nothing of it");
     let fork = host.runs.fork(&by, &run_id, new_fork(&json!({"mode": "replay"})), Direct).await.unwrap();
-    assert_eq!(host.runs.annotations(&by, &fork.run_id).unwrap(), [], "nor does a fork");
+    assert_eq!(host.runs.annotations(&by, &fork.run_id).await.unwrap(), [], "nor does a fork");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,7 +74,7 @@ async fn a_bundle_is_the_log_with_what_surrounds_it_and_says_where_it_was_cut() 
     let by = caller("acme");
     let run_id = begin(&host.runs, "chain").await;
     let log = to_the_end(&host.runs, &run_id).await;
-    let bundle = host.runs.debug_bundle(&by, &run_id, None).unwrap();
+    let bundle = host.runs.debug_bundle(&by, &run_id, None).await.unwrap();
     assert_eq!(bundle["events"], json!(log));
     assert_eq!(bundle["metrics"]["eventCount"], log.len());
     assert_eq!(bundle["metrics"]["nodeCount"], 3);
@@ -82,7 +82,7 @@ async fn a_bundle_is_the_log_with_what_surrounds_it_and_says_where_it_was_cut() 
     assert_eq!((&bundle["truncated"], &bundle["redactionMode"]), (&json!(false), &json!("mask")));
     assert_eq!(bundle.get("truncatedReason"), None);
     for most in [0, 1, log.len() - 1] {
-        let cut = host.runs.debug_bundle(&by, &run_id, Some(most)).unwrap();
+        let cut = host.runs.debug_bundle(&by, &run_id, Some(most)).await.unwrap();
         assert_eq!(cut["metrics"]["eventCount"], most);
         assert_eq!(cut["events"], json!(log[..most]));
         assert_eq!(
@@ -90,7 +90,7 @@ async fn a_bundle_is_the_log_with_what_surrounds_it_and_says_where_it_was_cut() 
             (&json!(true), &json!("events_truncated_to_max_events"))
         );
     }
-    assert_eq!(host.runs.debug_bundle(&by, &run_id, Some(log.len())).unwrap()["truncated"], false);
+    assert_eq!(host.runs.debug_bundle(&by, &run_id, Some(log.len())).await.unwrap()["truncated"], false);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,7 +102,7 @@ async fn no_bundle_is_larger_than_it_may_be() {
         create(&host.runs, &by, &json!({"workflowId": "heavy", "inputs": {"payload": {"large": large}}}))
             .await;
     assert_eq!(status(&host.runs, &run_id), "completed");
-    let bundle = host.runs.debug_bundle(&by, &run_id, None).unwrap();
+    let bundle = host.runs.debug_bundle(&by, &run_id, None).await.unwrap();
     assert!(bundle.to_string().len() <= MAX_BUNDLE_BYTES);
     assert_eq!(bundle["truncated"], true);
     assert!(bundle["truncatedReason"].is_string());
@@ -118,5 +118,7 @@ async fn a_bundle_of_a_run_that_waits_has_no_token() {
     let token =
         snapshot(&host.runs, &by, &run_id)["interrupt"]["interruptToken"].as_str().unwrap().to_owned();
     assert!(!token.is_empty());
-    assert!(!host.runs.debug_bundle(&by, &run_id, None).unwrap().to_string().contains("interruptToken"));
+    assert!(
+        !host.runs.debug_bundle(&by, &run_id, None).await.unwrap().to_string().contains("interruptToken")
+    );
 }

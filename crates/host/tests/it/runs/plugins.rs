@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use canon::time::Timestamp;
 use flow::id::{ArtifactId, RunId, Tenant};
-use flow::store::RunStore as _;
 use host::plugins::artifacts::name;
 use host::plugins::{ArtifactError, Artifacts as _, Plugins, RunArtifacts};
 use host::runs::Scope;
@@ -15,6 +14,7 @@ use packs::name::NamespaceGlob;
 use packs::path::EntryPath;
 use packs::signature::{PUBLIC_KEY_PATH, PrivateKey, SIGNATURE_PATH, TrustedKey};
 use packs::trust::TrustPolicy;
+use ports::runs::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Host, begin, caller, workflow};
@@ -26,7 +26,7 @@ async fn artifact(host: &Host) -> (RunId, ArtifactId) {
     host.runs.register(&caller("acme"), &made).await.unwrap();
     let run_id = begin(&host.runs, "conformance-artifact").await;
     super::to_the_end(&host.runs, &run_id).await;
-    let ids = host.runs.artifact_ids(&caller("acme"), &run_id).unwrap();
+    let ids = host.runs.artifact_ids(&caller("acme"), &run_id).await.unwrap();
     (run_id, ids[0].clone())
 }
 
@@ -47,7 +47,7 @@ async fn one_of_many_concurrent_writers_wins_and_the_others_get_a_conflict() {
     let port = port(&host, "acme", None);
     let held = port.read(&id).await.unwrap();
     assert_eq!(held.payload, json!({"text": "as it was made"}));
-    let audited = || host.store.audit(&Tenant::new("acme"), 0, u64::MAX, 1000).unwrap().len();
+    let audited = || host.store.audit(&Tenant::new("acme"), 0, u64::MAX, 1000).wait().unwrap().len();
     let before = audited();
     let tries = (0..8).map(|number| {
         let (port, id, version) = (port.clone(), id.clone(), held.version.clone());
@@ -66,7 +66,8 @@ async fn one_of_many_concurrent_writers_wins_and_the_others_get_a_conflict() {
     assert_eq!(won, std::slice::from_ref(&now.version), "one, and it is what is kept");
     assert_eq!(audited(), before + 1, "what was refused was not done");
     let document: Value =
-        serde_json::from_slice(&host.runs.artifact(&caller("acme"), &run_id, &artifact_id).unwrap()).unwrap();
+        serde_json::from_slice(&host.runs.artifact(&caller("acme"), &run_id, &artifact_id).await.unwrap())
+            .unwrap();
     assert_eq!(
         (&document["artifactType"], &document["runId"]),
         (&json!("note"), &json!(run_id)),

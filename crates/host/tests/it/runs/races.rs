@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use flow::id::{InterruptId, NodeId, RunId, Tenant};
 use flow::run::RunStatus;
-use flow::store::RunStore as _;
 use host::runs::create::Creation;
 use host::runs::secrets::{SecretError, SecretValue, Secrets};
 use host::runs::{ApiCode, Direct, Refusal, RefusalKind, StoredReply};
+use ports::runs::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
@@ -15,6 +15,7 @@ use super::{
     until, workflow,
 };
 use crate::runs::requests::{new_fork, new_run, recorded, written};
+use crate::wait::Wait as _;
 
 /// Makes ten concurrent calls.
 async fn ten<T: Send + 'static, F: Future<Output = Result<T, Refusal>> + Send + 'static>(
@@ -75,7 +76,7 @@ async fn an_answer_to_an_interrupt_that_is_over_does_not_reach_the_next_of_its_n
     let acme = caller("acme");
     host.runs.register(&acme, &twice).await.unwrap();
     let run_id = begin(&host.runs, "twice").await;
-    let open = || host.runs.open_interrupts(&acme, &run_id).unwrap().remove(0);
+    let open = || host.runs.open_interrupts(&acme, &run_id).wait().unwrap().remove(0);
     let answer = |id: InterruptId, text: &str| {
         let (runs, by, run_id) = (host.runs.clone(), acme.clone(), run_id.clone());
         let value = json!({"answers": {"answer": text}});
@@ -115,7 +116,7 @@ async fn expecting(host: &Host) -> (RunId, String) {
 
 /// How often an action is in the audit log.
 fn audited(host: &Host, action: &str) -> usize {
-    let entries = host.store.audit(&Tenant::new("acme"), 0, 1000, 1000).unwrap();
+    let entries = host.store.audit(&Tenant::new("acme"), 0, 1000, 1000).wait().unwrap();
     let told = entries.iter().map(|entry| serde_json::from_slice::<Value>(&entry.entry).unwrap());
     told.filter(|entry| entry["action"] == action).count()
 }
@@ -255,7 +256,10 @@ async fn ten_creations_with_one_key_are_one_run_and_with_ten_keys_ten() {
     };
     assert_eq!(ids(ten(|_| create("one".into())).await), 1);
     assert_eq!(ids(ten(|number| create(format!("key-{number}"))).await), 10);
-    assert_eq!(host.runs.list(&caller("acme"), &flow::store::RunFilter::default(), 200).unwrap().0.len(), 11);
+    assert_eq!(
+        host.runs.list(&caller("acme"), &ports::runs::RunFilter::default(), 200).await.unwrap().runs.len(),
+        11
+    );
     let by = caller("acme");
     let other = json!({"workflowId": "chain"});
     let mismatch = keyed(&by, "POST /v1/runs", "one", &other);
@@ -340,7 +344,7 @@ async fn a_caller_who_disconnects_does_not_stop_the_effects() {
     // The writer processes commits in order: when this one is durable, so are the earlier ones.
     let last = create(&host.runs, &by, &json!({"workflowId": "patient"})).await;
     to_the_end(&host.runs, &last).await;
-    let listed = host.runs.list(&by, &flow::store::RunFilter::default(), 200).unwrap().0;
+    let listed = host.runs.list(&by, &ports::runs::RunFilter::default(), 200).await.unwrap().runs;
     for snapshot in listed {
         let snapshot: Value = serde_json::from_slice(&snapshot).unwrap();
         let run_id = snapshot["runId"].as_str().unwrap();

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use flow::event::EventKind;
 use flow::id::{NodeId, RunId};
-use flow::store::{Change, Commit, RunStore};
 use host::runs::{Direct, RefusalKind, Runs};
 use host::system::ManualClock;
+use ports::runs::prelude::*;
+use ports::runs::{Change, Commit};
 use serde_json::{Value, json};
 use storage::sqlite::SqliteRuns;
 
@@ -85,7 +86,7 @@ fn a_parent_and_its_child_find_each_other_again() {
     });
     in_a_process(async {
         let host = restarted(host).await;
-        let children = host.store.children(&run_id).unwrap();
+        let children = host.store.children(&run_id).wait().unwrap();
         let child = match children.first() {
             Some(child) => child.clone(),
             // The first process ended before it started the child. The second one started it with the same id.
@@ -98,13 +99,13 @@ fn a_parent_and_its_child_find_each_other_again() {
             .unwrap();
         to_the_end(&host.runs, &run_id).await;
         assert_eq!(status(&host.runs, &run_id), "completed");
-        assert_eq!(host.store.children(&run_id).unwrap().len(), 1, "started once");
+        assert_eq!(host.store.children(&run_id).wait().unwrap().len(), 1, "started once");
     });
 }
 
 pub(super) async fn until_child(host: &Host, run_id: &RunId) -> RunId {
     loop {
-        if let Some(child) = host.store.children(run_id).unwrap().first() {
+        if let Some(child) = host.store.children(run_id).await.unwrap().first() {
             return child.clone();
         }
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
@@ -113,9 +114,7 @@ pub(super) async fn until_child(host: &Host, run_id: &RunId) -> RunId {
 
 /// Commits directly to the store: the data of a process that died between two commits.
 fn commit(store: &SqliteRuns, changes: Vec<Change>) {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    store.commit(Commit { changes }, Box::new(move |result| sender.send(result).unwrap()));
-    receiver.recv().unwrap().unwrap();
+    store.commit(Commit { changes }).wait().unwrap();
 }
 
 #[test]
@@ -125,7 +124,7 @@ fn a_child_whose_parent_was_cancelled_before_the_stop_is_cancelled_after_it() {
         let run_id = begin(&host.runs, "parent").await;
         let child = until_child(&host, &run_id).await;
         // The end of the parent is durable, and the process dies before the child is cancelled.
-        let row = host.store.run(None, &run_id).unwrap().unwrap();
+        let row = host.store.run(None, &run_id).wait().unwrap().unwrap();
         let event = json!({
             "eventId": format!("evt_{run_id}_{}", row.next_sequence), "runId": run_id, "type": "run.cancelled",
             "payload": {"cancelledBy": "me", "durationMs": 1}, "timestamp": "2026-01-01T00:00:00.000Z", "sequence": row.next_sequence,
@@ -181,7 +180,8 @@ fn every_log_folds_to_its_stored_snapshot() {
                 to_the_end(&host.runs, &run_id).await;
             }
             let kept: Value =
-                serde_json::from_slice(&host.store.run(None, &run_id).unwrap().unwrap().snapshot).unwrap();
+                serde_json::from_slice(&host.store.run(None, &run_id).wait().unwrap().unwrap().snapshot)
+                    .unwrap();
             let (fresh, _store) = open(host.folder.path(), Setup::default());
             let again = snapshot(&fresh, &caller("acme"), &run_id);
             for member in ["status", "variables", "channels", "nodeStates", "error"] {
@@ -223,7 +223,7 @@ fn time_that_stands_still_fires_nothing_and_time_that_moved_fires_what_is_due() 
         let setup = || Setup { clock: Arc::clone(&clock) as _, ..Setup::default() };
         let host = Host::with(setup()).await;
         let run_id = begin(&host.runs, "slow").await;
-        let due = host.store.next_timer().unwrap().unwrap();
+        let due = host.store.next_timer().wait().unwrap().unwrap();
         assert_eq!(due.at.0, 1_000_000 + 600_000);
         assert_eq!(status(&host.runs, &run_id), "running");
         clock.advance(600_000);

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::id::{NodeId, RunId, Tenant};
-use flow::store::{AnswerKey, RunStore as _};
 use host::runs::Runs;
 use host::runs::create::Creation;
 use host::runs::retention::{MIN_ANSWERS, Retention, Swept};
 use host::system::ManualClock;
+use ports::runs::ReplyKey;
+use ports::runs::prelude::*;
 use serde_json::json;
 
 use super::{Host, Setup, begin, body, caller, create, keyed, snapshot, status};
 use crate::runs::requests::{new_fork, new_note, new_run, recorded};
+use crate::wait::Wait as _;
 
 const HOUR: u64 = 60 * 60 * 1000;
 const DAY: u64 = 24 * HOUR;
@@ -29,7 +31,7 @@ async fn host() -> (Host, Arc<ManualClock>) {
 }
 
 fn is_there(runs: &Runs, run_id: &RunId) -> bool {
-    runs.read(&caller("acme"), run_id).is_ok()
+    runs.read(&caller("acme"), run_id).wait().is_ok()
 }
 
 #[tokio::test]
@@ -57,19 +59,23 @@ async fn an_expired_run_is_deleted_with_all_its_data() {
     assert_eq!(host.runs.sweep(days(2)).await.unwrap().runs, 1);
     assert!(!is_there(&host.runs, &old));
     assert!(is_there(&host.runs, &young));
-    assert!(host.store.annotations(&old).unwrap().is_empty());
-    assert!(host.store.appends(&old, 0, 10, 1 << 20).unwrap().is_empty());
-    let filter = flow::store::RunFilter { tag: Some("old".into()), ..flow::store::RunFilter::default() };
-    assert_eq!(host.runs.list(&by, &filter, 10).unwrap().0.len(), 1, "only the young one has the tag");
-    let refused = host.runs.read(&by, &old).unwrap_err();
+    assert!(host.store.annotations(&old).await.unwrap().is_empty());
+    assert!(host.store.appends(&old, 0, 10, 1 << 20).await.unwrap().is_empty());
+    let filter = ports::runs::RunFilter { tag: Some("old".into()), ..ports::runs::RunFilter::default() };
+    assert_eq!(
+        host.runs.list(&by, &filter, 10).await.unwrap().runs.len(),
+        1,
+        "only the young one has the tag"
+    );
+    let refused = host.runs.read(&by, &old).await.unwrap_err();
     assert_eq!(refused.code.as_str(), "run_not_found");
 
-    let end = host.store.audit_end(&Tenant::new("acme")).unwrap().unwrap();
-    let entry = host.store.audit(&Tenant::new("acme"), end, end, 1).unwrap();
+    let end = host.store.audit_end(&Tenant::new("acme")).await.unwrap().unwrap();
+    let entry = host.store.audit(&Tenant::new("acme"), end, end, 1).await.unwrap();
     let entry: serde_json::Value = serde_json::from_slice(&entry[0].entry).unwrap();
     assert_eq!((&entry["action"], &entry["principal"]), (&json!("run.expire"), &json!("retention")));
     assert_eq!(entry["details"]["runIds"], json!([old]));
-    assert!(host.runs.audit_verify(&by, None, None).unwrap().is_chain_valid);
+    assert!(host.runs.audit_verify(&by, None, None).await.unwrap().is_chain_valid);
 }
 
 #[tokio::test]
@@ -131,10 +137,10 @@ async fn recorded_replies_are_kept_for_a_day() {
     let anew = host.runs.create(&by, new_run(&request), Creation::default(), recorded(&key)).await.unwrap();
     assert!(!anew.replayed);
     assert_ne!(body(&anew)["runId"], body(&first)["runId"]);
-    let unknown = AnswerKey {
+    let unknown = ReplyKey {
         tenant: Tenant::new("acme"),
         endpoint: "createRun ".into(),
         key: canon::digest::Digest::of_bytes(b"never"),
     };
-    assert_eq!(host.store.answer(&unknown).unwrap(), None);
+    assert_eq!(host.store.reply(&unknown).await.unwrap(), None);
 }

@@ -1,9 +1,9 @@
 //! The effects of one decision: executed concurrently, within limits, and never before the cancellations of a run.
 
 use flow::id::NodeId;
-use flow::store::RunStore as _;
 use host::runs::Direct;
 use host::runs::MAX_AT_WORK_FOR_A_RUN;
+use ports::runs::prelude::*;
 use serde_json::{Value, json};
 
 use super::models::executors;
@@ -123,7 +123,7 @@ async fn a_child_ends_with_its_run_whatever_else_the_decision_requested() {
     let by = caller("acme");
     let run_id = begin(&host.runs, "doomed").await;
     let child = loop {
-        if let Some(child) = host.store.children(&run_id).unwrap().pop() {
+        if let Some(child) = host.store.children(&run_id).await.unwrap().pop() {
             break child;
         }
         tokio::task::yield_now().await;

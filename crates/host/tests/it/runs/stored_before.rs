@@ -3,7 +3,8 @@
 use canon::digest::Digest;
 use canon::time::Timestamp;
 use flow::id::{Tenant, WorkflowId};
-use flow::store::{Change, Commit, RunStore as _};
+use ports::runs::prelude::*;
+use ports::runs::{Change, Commit};
 use serde_json::{Value, json};
 
 use super::{Host, begin, to_the_end, workflow};
@@ -17,10 +18,7 @@ fn store_as_before(host: &Host, document: &Value) {
         document: document.to_string().into_bytes().into(),
         at: Timestamp(0),
     };
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let commit = Commit { changes: vec![put] };
-    host.store.commit(commit, Box::new(move |result| sender.send(result).unwrap()));
-    receiver.recv().unwrap().unwrap();
+    host.store.commit(Commit { changes: vec![put] }).wait().unwrap();
 }
 
 /// Finding 2 of the current suite: a workflow with a trigger that never fires stays runnable, and the host can name it.
@@ -40,7 +38,7 @@ async fn a_workflow_with_a_trigger_that_never_fires_runs_and_is_named() {
     for document in [&silent, &only_words] {
         store_as_before(&host, document);
     }
-    let found = host.runs.silent_triggers().unwrap();
+    let found = host.runs.silent_triggers().await.unwrap();
     let found: Vec<_> = found
         .iter()
         .map(|found| (found.tenant.as_str(), found.workflow_id.as_str(), found.trigger.id.as_str()))

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use flow::engine::DrainPolicy;
 use flow::id::{ArtifactId, NodeId, RunId, SubscriptionId, Tenant, WorkflowId};
-use flow::store::{RunFilter, RunStore};
 use host::runs::create::Creation;
 use host::runs::keys::{self, ApiKey};
 use host::runs::{ApiCode, Direct, Refusal, RefusalKind, Scope};
 use host::system::{ManualClock, SystemEntropy};
+use ports::runs::{ApiKeys as _, RunFilter, RunLog as _, RunPage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::nesting::until_status;
 use super::{Host, Setup, body, caller, create};
 use crate::runs::requests::{Told, new_fork, new_note, new_run, new_webhook, recorded};
+use crate::wait::Wait as _;
 
 /// All operations of a caller on a run, by name, with their results.
 async fn ask_everything(
@@ -27,13 +28,16 @@ async fn ask_everything(
     let accept = json!({"action": "accept"});
     let flag = json!({"signal": {"kind": "flag"}});
     vec![
-        ("read", runs.read(&by, run_id).map(|(snapshot, _)| serde_json::from_slice(&snapshot).unwrap())),
-        ("follow", runs.follow(&Tenant::new(tenant), run_id, 0).map(|_| Value::Null)),
-        ("artifact", runs.artifact(&by, run_id, &ArtifactId::new("a")).map(|_| Value::Null)),
-        ("parent", runs.parent(&by, run_id).map(|_| Value::Null)),
-        ("difference", runs.difference(&by, run_id, run_id).map(|_| Value::Null)),
-        ("bundle", runs.debug_bundle(&by, run_id, None)),
-        ("annotations", runs.annotations(&by, run_id).map(|notes| json!(notes))),
+        (
+            "read",
+            runs.read(&by, run_id).await.map(|(snapshot, _)| serde_json::from_slice(&snapshot).unwrap()),
+        ),
+        ("follow", runs.follow(&Tenant::new(tenant), run_id, 0).await.map(|_| Value::Null)),
+        ("artifact", runs.artifact(&by, run_id, &ArtifactId::new("a")).await.map(|_| Value::Null)),
+        ("parent", runs.parent(&by, run_id).await.map(|_| Value::Null)),
+        ("difference", runs.difference(&by, run_id, run_id).await.map(|_| Value::Null)),
+        ("bundle", runs.debug_bundle(&by, run_id, None).await),
+        ("annotations", runs.annotations(&by, run_id).await.map(|notes| json!(notes))),
         ("annotate", told(runs.annotate(&by, run_id, new_note(&flag), Direct).await)),
         ("fork", told(runs.fork(&by, run_id, new_fork(&json!({"mode": "replay"})), Direct).await)),
         ("pause", told(runs.pause(&by, run_id, None, DrainPolicy::Immediate, Direct).await)),
@@ -44,7 +48,7 @@ async fn ask_everything(
             "delete webhook",
             runs.delete_webhook(&by, &SubscriptionId::new(webhook_id), Direct).await.map(|()| Value::Null),
         ),
-        ("workflow", runs.workflow(&by, &WorkflowId::new("theirs")).map(|_| Value::Null)),
+        ("workflow", runs.workflow(&by, &WorkflowId::new("theirs")).await.map(|_| Value::Null)),
         (
             "create",
             told(
@@ -62,16 +66,16 @@ fn told(result: Result<impl Told, Refusal>) -> Result<Value, Refusal> {
 /// The lists and counts of a tenant.
 fn everything_listed(host: &Host, tenant: &str) -> Value {
     let (runs, by) = (&host.runs, caller(tenant));
-    let (listed, next) = runs.list(&by, &RunFilter::default(), 200).unwrap();
+    let RunPage { runs: listed, next } = runs.list(&by, &RunFilter::default(), 200).wait().unwrap();
     let listed: Vec<Value> =
         listed.iter().map(|snapshot| serde_json::from_slice(snapshot).unwrap()).collect();
-    let workflows: Vec<_> = runs.workflows(&by).unwrap().into_iter().map(|(id, _)| id).collect();
+    let workflows: Vec<_> = runs.workflows(&by).wait().unwrap().into_iter().map(|(id, _)| id).collect();
     json!({
         "runs": listed,
         "more": next.is_some(),
         "workflows": workflows,
-        "webhooks": runs.webhooks(&by).unwrap().into_iter().map(|webhook| webhook.id).collect::<Vec<_>>(),
-        "audit": format!("{:?}", runs.audit_verify(&by, None, None).unwrap()),
+        "webhooks": runs.webhooks(&by).wait().unwrap().into_iter().map(|webhook| webhook.id).collect::<Vec<_>>(),
+        "audit": format!("{:?}", runs.audit_verify(&by, None, None).wait().unwrap()),
     })
 }
 
@@ -138,7 +142,7 @@ proptest! {
             }
             assert_eq!(everything_listed(&host, "other"), before);
             for run_id in &mine {
-                let shown = host.store.run(None, run_id).unwrap().unwrap();
+                let shown = host.store.run(None, run_id).wait().unwrap().unwrap();
                 // Missing objects and those of another tenant cannot be distinguished.
                 let (theirs, nobodys) =
                     (ask_everything(&host, "other", run_id, &hook).await, ask_everything(&host, "other", &RunId::new("run_x"), "whk_x").await);
@@ -150,7 +154,7 @@ proptest! {
                 let many = host.runs.cancel_many(&caller("other"), std::slice::from_ref(run_id), None, Direct).await;
                 let refused = many.unwrap().remove(0).unwrap_err();
                 assert_eq!(refused.code, ApiCode::RunNotFound);
-                assert_eq!(host.store.run(None, run_id).unwrap().unwrap(), shown, "and nothing was changed");
+                assert_eq!(host.store.run(None, run_id).wait().unwrap().unwrap(), shown, "and nothing was changed");
             }
             // The same scope of another tenant is another scope.
             let creation = Creation { exclusive: true, ..Creation::default() };
@@ -208,19 +212,19 @@ async fn a_rotated_key_is_valid_for_a_while_and_its_successor_immediately() {
     );
     assert!(new.starts_with(keys::TEST_PREFIX) && new != old);
     for good in [&old, &new] {
-        assert_eq!(host.runs.authenticate(good).unwrap().tenant, "acme");
+        assert_eq!(host.runs.authenticate(good).await.unwrap().tenant, "acme");
     }
     // Rotated again soon: the first expiry stays, and is not extended.
     host.runs.rotate_key(&by, keys::hash(&old), 5000).await.unwrap();
     clock.advance(999);
-    assert!(host.runs.authenticate(&old).is_ok());
+    assert!(host.runs.authenticate(&old).await.is_ok());
     clock.advance(1);
-    assert_eq!(host.runs.authenticate(&old).unwrap_err().code, ApiCode::KeyRevoked);
-    assert!(host.runs.authenticate(&new).is_ok());
+    assert_eq!(host.runs.authenticate(&old).await.unwrap_err().code, ApiCode::KeyRevoked);
+    assert!(host.runs.authenticate(&new).await.is_ok());
     assert_eq!(host.runs.rotate_key(&by, keys::hash(&old), 10).await.unwrap_err().code, ApiCode::Conflict);
     clock.advance(500_000);
-    assert_eq!(host.runs.authenticate(&new).unwrap_err().code, ApiCode::KeyExpired);
-    let kept = host.store.api_keys().unwrap();
+    assert_eq!(host.runs.authenticate(&new).await.unwrap_err().code, ApiCode::KeyExpired);
+    let kept = host.store.api_keys().await.unwrap();
     assert!(
         kept.iter().all(|(_, document)| !String::from_utf8_lossy(document).contains(&new)),
         "only the hash is kept"
@@ -244,17 +248,21 @@ async fn a_revoked_key_is_invalid_whichever_process_revoked_it() {
         session: None,
     };
     let taken_back = ApiKey { revoked_at: Some(1_000_000), ..good.clone() };
-    assert_eq!(host.runs.authenticate(&text).unwrap_err().code, ApiCode::Unauthenticated);
+    assert_eq!(host.runs.authenticate(&text).await.unwrap_err().code, ApiCode::Unauthenticated);
     host.runs.put_key(keys::hash(&text), &good).await.unwrap();
-    assert!(host.runs.authenticate(&text).is_ok(), "a new key is good at once");
+    assert!(host.runs.authenticate(&text).await.is_ok(), "a new key is good at once");
     host.runs.put_key(keys::hash(&text), &taken_back).await.unwrap();
-    assert_eq!(host.runs.authenticate(&text).unwrap_err().code, ApiCode::KeyRevoked);
+    assert_eq!(host.runs.authenticate(&text).await.unwrap_err().code, ApiCode::KeyRevoked);
 
     let (elsewhere, _store) = super::open(host.folder.path(), setup());
     let second = keys::new_key(true, &SystemEntropy).unwrap();
     elsewhere.put_key(keys::hash(&second), &good).await.unwrap();
-    assert!(host.runs.authenticate(&second).is_ok(), "a new key of another process too");
+    assert!(host.runs.authenticate(&second).await.is_ok(), "a new key of another process too");
     elsewhere.put_key(keys::hash(&second), &taken_back).await.unwrap();
     clock.advance(1000);
-    assert_eq!(host.runs.authenticate(&second).unwrap_err().code, ApiCode::KeyRevoked, "within a second");
+    assert_eq!(
+        host.runs.authenticate(&second).await.unwrap_err().code,
+        ApiCode::KeyRevoked,
+        "within a second"
+    );
 }

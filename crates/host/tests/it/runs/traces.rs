@@ -30,7 +30,7 @@ async fn a_trace_starts_with_the_caller_and_includes_children() {
     // The child ends first, and is exported first.
     let child = ended.next().await.unwrap();
     assert_eq!(ended.next().await.unwrap(), run_id);
-    let (child, parent) = (host.runs.trace(&child).unwrap(), host.runs.trace(&run_id).unwrap());
+    let (child, parent) = (host.runs.trace(&child).await.unwrap(), host.runs.trace(&run_id).await.unwrap());
     assert_eq!(parent[0].parent_id, Some(caller_span.span_id));
     let node = parent.iter().find(|span| span.name == "openwop.node.core.subWorkflow").unwrap();
     assert_eq!(child[0].parent_id, Some(node.span_id));

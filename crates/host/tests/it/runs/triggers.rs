@@ -9,9 +9,13 @@ use std::time::Duration;
 
 use canon::time::Timestamp;
 use flow::id::{RunId, WorkflowId};
-use flow::store::{Cause, Change, Commit, CommitError, Done, RunFilter, RunStore};
 use host::runs::Runs;
 use host::triggers::{TriggerEvent, TriggerObserver};
+use ports::Cause;
+use ports::PortFuture;
+use ports::runs::prelude::*;
+use ports::runs::{Change, Commit, CommitError, CommitFuture, RunFilter, RunStore};
+use ports::wrapper::Wrapper;
 use serde_json::{Value, json};
 use storage::sqlite::SqliteRuns;
 use surfaces::queue::{Consume, Queue};
@@ -20,6 +24,7 @@ use tokio::task::JoinHandle;
 
 use super::executors::stores;
 use super::{Host, Setup, caller, on, open, workflow};
+use crate::wait::Wait as _;
 
 pub(super) fn quiet() -> TriggerObserver {
     Arc::new(|_| {})
@@ -88,7 +93,7 @@ pub(super) async fn wait_for<T>(what: &str, mut look: impl AsyncFnMut() -> Optio
 /// The ended runs of a workflow, by what started them, oldest first, with their outputs.
 pub(super) fn ended(runs: &Runs, tenant: &str, workflow_id: &str) -> Vec<(String, Value)> {
     let filter = RunFilter { workflow_id: Some(WorkflowId::new(workflow_id)), ..RunFilter::default() };
-    let (snapshots, _) = runs.list(&caller(tenant), &filter, 200).unwrap();
+    let snapshots = runs.list(&caller(tenant), &filter, 200).wait().unwrap().runs;
     let run_ids = snapshots.iter().rev().map(|snapshot| {
         let snapshot: Value = serde_json::from_slice(snapshot).unwrap();
         RunId::new(snapshot["runId"].as_str().unwrap())
@@ -354,19 +359,20 @@ struct Tired {
     refuses: Mutex<u32>,
 }
 
-impl RunStore for Tired {
-    fn commit(&self, commit: Commit, done: Done) {
+impl Wrapper for Tired {
+    fn wrapped(&self) -> &dyn RunStore {
+        &self.store
+    }
+
+    fn commit_wrapped(&self, commit: Commit) -> CommitFuture {
         let mut refuses = self.refuses.lock().unwrap();
         if *refuses > 0 && commit.changes.iter().any(|change| matches!(change, Change::CreateRun { .. })) {
             *refuses -= 1;
-            done(Err(CommitError::Store(Cause::new("not now"))));
-            return;
+            return PortFuture::ready(Err(CommitError::Store(Cause::new("not now"))));
         }
         drop(refuses);
-        self.store.commit(commit, done);
+        self.store.commit(commit)
     }
-
-    crate::store::reads_of!(store);
 }
 
 fn tired(folder: &Path, refuses: u32) -> (Runs, Arc<Tired>) {

@@ -4,7 +4,11 @@ use host::runs::Direct;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
 
-use flow::store::{Cause, Change, Commit, CommitError, Done, RunStore};
+use ports::Cause;
+use ports::PortFuture;
+use ports::runs::prelude::*;
+use ports::runs::{Change, Commit, CommitError, CommitFuture, RunStore};
+use ports::wrapper::Wrapper;
 use serde_json::json;
 use storage::sqlite::SqliteRuns;
 use tracing::field::{Field, Visit};
@@ -57,12 +61,16 @@ struct Unlucky {
     failures: Mutex<u32>,
 }
 
-impl RunStore for Unlucky {
-    fn commit(&self, commit: Commit, done: Done) {
+impl Wrapper for Unlucky {
+    fn wrapped(&self) -> &dyn RunStore {
+        &self.store
+    }
+
+    fn commit_wrapped(&self, commit: Commit) -> CommitFuture {
         let creates = commit.changes.iter().any(|change| matches!(change, Change::CreateRun { .. }));
         let is_of_child = |change: &Change| match change {
             Change::Append { run_id, .. } => {
-                let row = self.store.run(None, run_id).unwrap();
+                let row = self.store.run(None, run_id).wait().unwrap();
                 row.is_some_and(|row| String::from_utf8_lossy(&row.genesis).contains("\"parent\":{"))
             }
             _ => false,
@@ -70,14 +78,11 @@ impl RunStore for Unlucky {
         let mut failures = self.failures.lock().unwrap();
         if *failures > 0 && !creates && commit.changes.iter().any(is_of_child) {
             *failures -= 1;
-            done(Err(CommitError::Store(Cause::new("disk I/O error"))));
-            return;
+            return PortFuture::ready(Err(CommitError::Store(Cause::new("disk I/O error"))));
         }
         drop(failures);
-        self.store.commit(commit, done);
+        self.store.commit(commit)
     }
-
-    crate::store::reads_of!(store);
 }
 
 /// Retries in the background were silent (finding 1 of the code review): a run that waited for a broken disk looked like any

@@ -8,12 +8,12 @@ use std::time::Duration;
 use canon::digest::Digest;
 use canon::time::Timestamp;
 use flow::id::{Principal, RunId, SubscriptionId, Tenant};
-use flow::store::RunStore;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use host::runs::{ApiCode, ApiKey, Caller, Direct, RefusalKind, Scope};
 use host::system::ManualClock;
 use http::Method;
 use outbound::{Call, CallError, Client, ConnectError, Limits, Lookup, Names, Reach, Target};
+use ports::runs::prelude::*;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 
 use super::{Host, Setup, begin, caller, create, events, snapshot, to_the_end, workflow};
 use crate::runs::requests::{new_fork, new_run, new_webhook};
+use crate::wait::Wait as _;
 
 /// A received request.
 pub(super) struct Received {
@@ -147,7 +148,7 @@ async fn subscribed_events_arrive_signed_and_unchanged() {
         assert_eq!(got.headers["content-type"], "application/json");
         assert!(got.headers["user-agent"].starts_with("openwop-webhook-dispatcher/"));
     }
-    let listed = host.runs.webhooks(&caller("acme")).unwrap();
+    let listed = host.runs.webhooks(&caller("acme")).await.unwrap();
     assert_eq!(listed[0].fingerprint, fingerprint[..8]);
     assert!(!format!("{listed:?}").contains(secret), "shown once");
 }
@@ -180,11 +181,11 @@ async fn a_failing_subscriber_is_suspended_and_its_events_are_kept() {
     deliver(&host);
     let mut calls = 0;
     // One hour is longer than every delay.
-    while host.store.buried_deliveries(&SubscriptionId::new(webhook_id), 10).unwrap().is_empty() {
+    while host.store.abandoned_deliveries(&SubscriptionId::new(webhook_id), 10).await.unwrap().is_empty() {
         while received.try_recv().is_ok() {
             calls += 1;
         }
-        if host.store.next_delivery().unwrap().is_some_and(|due| due > Timestamp(host_now(&clock))) {
+        if host.store.next_delivery().await.unwrap().is_some_and(|due| due > Timestamp(host_now(&clock))) {
             clock.advance(3_600_001);
             // Adding to the queue makes the deliverer check again.
             begin(&host.runs, "chain").await;
@@ -192,7 +193,7 @@ async fn a_failing_subscriber_is_suspended_and_its_events_are_kept() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let (buried, reason) =
-        host.store.buried_deliveries(&SubscriptionId::new(webhook_id), 10).unwrap().remove(0);
+        host.store.abandoned_deliveries(&SubscriptionId::new(webhook_id), 10).await.unwrap().remove(0);
     assert_eq!(buried.attempts, 7, "the eighth was the last");
     assert!(reason.contains("500") || reason.contains("too often"), "{reason}");
     assert!(calls >= 4, "{calls}");
@@ -231,7 +232,7 @@ async fn only_runs_of_the_tenant_with_a_common_tag_are_delivered_and_no_replays(
         assert_eq!(got["runId"], expected);
     }
     // Delivered events leave the queue; then it is empty.
-    while host.store.next_delivery().unwrap().is_some() {
+    while host.store.next_delivery().await.unwrap().is_some() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert!(received.try_recv().is_err());
@@ -239,7 +240,7 @@ async fn only_runs_of_the_tenant_with_a_common_tag_are_delivered_and_no_replays(
 
 /// The data of a page of events.
 fn page(host: &Host, run_id: &RunId) -> Value {
-    let (events, _) = host.runs.event_page(&caller("acme"), run_id, 0, 200).unwrap();
+    let (events, _) = host.runs.event_page(&caller("acme"), run_id, 0, 200).wait().unwrap();
     events.into_iter().map(|event| json!({"nodeId": event.node_id, "payload": event.payload})).collect()
 }
 
@@ -266,7 +267,7 @@ async fn credentials_are_not_delivered_and_are_stored_unchanged() {
         assert!(!told.to_string().contains(CANARY), "{told}");
     }
     // The log contains the original values, because the state is folded from it.
-    let kept = host.store.appends(&run_id, 0, 100, 1 << 20).unwrap();
+    let kept = host.store.appends(&run_id, 0, 100, 1 << 20).await.unwrap();
     assert!(kept.iter().any(|append| String::from_utf8_lossy(&append.events).contains(CANARY)));
     assert_eq!(snapshot(&host.runs, &caller("acme"), &run_id)["variables"]["payload"], payload);
 }
@@ -312,14 +313,14 @@ async fn sensitive_values_do_not_leave_the_host() {
         told("log of a fork", &json!(to_the_end(&host.runs, &branch).await));
         told("snapshot of a fork", &snapshot(&host.runs, &by, &branch));
         made.push(branch.clone());
-        let ancestry = format!("{:?}", host.runs.parent(&by, &branch).unwrap());
+        let ancestry = format!("{:?}", host.runs.parent(&by, &branch).await.unwrap());
         assert!(!ancestry.contains(WORD), "{ancestry}");
-        let bundle = host.runs.debug_bundle(&by, &made[0], None).unwrap();
+        let bundle = host.runs.debug_bundle(&by, &made[0], None).await.unwrap();
         told("bundle", &bundle);
         assert_eq!(bundle["events"], json!(log));
         assert_eq!(bundle["redactionApplied"], hides, "{mode}");
         assert_eq!(bundle["redactionMode"], if hides { mode } else { "mask" });
-        let difference = host.runs.difference(&by, &made[0], &made[1]).unwrap();
+        let difference = host.runs.difference(&by, &made[0], &made[1]).await.unwrap();
         assert!(!hides || !format!("{difference:?}").contains(WORD), "{mode}: {difference:?}");
         let (mut delivered, mut ended) = (Vec::new(), 0);
         while ended < made.len() {
@@ -339,7 +340,7 @@ async fn an_ended_subscription_receives_nothing_more() {
     let webhook_id = subscription["webhookId"].as_str().unwrap();
     begin(&host.runs, "chain").await;
     assert_eq!(
-        host.store.due_deliveries(Timestamp(u64::MAX >> 1), 9).unwrap().len(),
+        host.store.due_deliveries(Timestamp(u64::MAX >> 1), 9).await.unwrap().len(),
         1,
         "queued with the events"
     );
@@ -364,7 +365,7 @@ async fn an_ended_subscription_receives_nothing_more() {
         "subscription_not_found"
     );
     begin(&host.runs, "chain").await;
-    assert_eq!(host.store.next_delivery().unwrap(), None);
+    assert_eq!(host.store.next_delivery().await.unwrap(), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -415,7 +416,7 @@ async fn the_address_of_a_run_gets_a_token_that_its_creator_could_use() {
     let run_id = create(&host.runs, &by("starts"), &request).await;
     let token = next_token().await;
     assert_eq!(accept(&token).await.unwrap_err().code, ApiCode::Forbidden);
-    host.runs.inspect_token(&token).unwrap();
+    host.runs.inspect_token(&token).await.unwrap();
 
     // The callback URL of a branch is that of the first creator, but the branch belongs to another one.
     let fork = json!({"mode": "branch", "fromSeq": 0});

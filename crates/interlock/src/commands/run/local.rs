@@ -53,7 +53,7 @@ pub(super) async fn start(
         follow(&runs, &run_id, arguments.answering.json).await?;
         time.abort();
     }
-    let (snapshot, _) = runs.read(&caller, &run_id).map_err(|refusal| refused(&refusal))?;
+    let (snapshot, _) = runs.read(&caller, &run_id).await.map_err(|refusal| refused(&refusal))?;
     let snapshot: Value = serde_json::from_slice(&snapshot).unwrap_or(Value::Null);
     runs.drain().await;
     let status = snapshot["status"].as_str().and_then(RunStatus::parse).unwrap_or_default();
@@ -79,8 +79,9 @@ async fn from_file(runs: &Runs, path: &Path) -> Result<WorkflowId, Failure> {
 
 /// Prints events until the run ends or waits for a person.
 async fn follow(runs: &Runs, run_id: &RunId, quiet: bool) -> Result<(), Failure> {
-    let mut following = runs.follow(&Tenant::new(TENANT), run_id, 0).map_err(|refusal| refused(&refusal))?;
-    let mut backlog = following.stored().map_err(|refusal| refused(&refusal))?;
+    let mut following =
+        runs.follow(&Tenant::new(TENANT), run_id, 0).await.map_err(|refusal| refused(&refusal))?;
+    let mut backlog = following.stored().await.map_err(|refusal| refused(&refusal))?;
     loop {
         let batch = match backlog.take() {
             Some(batch) => batch,

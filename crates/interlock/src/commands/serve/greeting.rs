@@ -33,14 +33,14 @@ impl Greeting {
     }
 
     /// Shows the server's addresses.
-    pub(super) fn show_address(self, opened: &Opened) -> Result<(), Failure> {
+    pub(super) async fn show_address(self, opened: &Opened) -> Result<(), Failure> {
         let Opened { settings, runs, address, .. } = opened;
         let mut lines = format!(
             "Serving http://{address} from {}\nMCP for agents: {}/mcp",
             settings.data_dir.value.display(),
             runs.public_url()
         );
-        if let (Self::Server, Some(link)) = (self, link_for_terminal(opened)?) {
+        if let (Self::Server, Some(link)) = (self, link_for_terminal(opened).await?) {
             let minutes = SignInLinks::LIFETIME_MINUTES;
             lines += &format!("\nSign in: {link} (single use, valid for {minutes} minutes)");
         }
@@ -52,13 +52,13 @@ impl Greeting {
 
 /// A sign-in link for the person at the local terminal. A link is a credential, so it is not
 /// written to files or logs, and not issued for a console that is reached through another address.
-fn link_for_terminal(opened: &Opened) -> Result<Option<String>, Failure> {
+async fn link_for_terminal(opened: &Opened) -> Result<Option<String>, Failure> {
     let is_reached_here = opened.address.ip().is_loopback() && opened.runs.public_url() == opened.url;
     if !is_reached_here || !std::io::stdout().is_terminal() {
         return Ok(None);
     }
     match own_key(&opened.settings) {
-        Ok(key) if opened.runs.authenticate(&key).is_ok() => opened.sign_in_link(&key, "/").map(Some),
+        Ok(key) if opened.runs.authenticate(&key).await.is_ok() => opened.sign_in_link(&key, "/").map(Some),
         // Only keys of other tenants exist, or the local key was revoked: users sign in with their
         // own keys.
         Ok(_) | Err(_) => Ok(None),

@@ -44,7 +44,7 @@ pub(super) async fn prepare(
         put(runs, &key, "environment").await?;
         return Ok(None);
     }
-    let known = runs.keys().map_err(|refusal| refused(&refusal))?;
+    let known = runs.keys().await.map_err(|refusal| refused(&refusal))?;
     let path = settings.data_dir.value.join(LOCAL_KEY);
     if known.iter().all(|(_, key)| key.id == "local" || key.revoked_at.is_some())
         && !address.ip().is_loopback()

@@ -151,10 +151,10 @@ impl Sender {
     }
 
     async fn spans(&self, run_id: RunId) -> Vec<Span> {
-        let runs = self.runs.clone();
-        // A run that was deleted meanwhile has no trace.
-        let read = tokio::task::spawn_blocking(move || runs.trace(&run_id).unwrap_or_default()).await;
-        read.unwrap_or_default()
+        let (runs, runtime) = (self.runs.clone(), tokio::runtime::Handle::current());
+        // A long log takes a while. A run that was deleted meanwhile has no trace.
+        let read = move || runtime.block_on(runs.trace(&run_id)).unwrap_or_default();
+        tokio::task::spawn_blocking(read).await.unwrap_or_default()
     }
 
     async fn send(&mut self, spans: &[Span]) {

@@ -141,7 +141,7 @@ async fn update(runs: &Runs, dirs: &[PathBuf], seen: &mut KnownFiles, fixtures: 
             Err(reason) => tracing::warn!(file = %path.display(), reason, "workflow file skipped"),
         }
     }
-    if changed && let Ok(workflows) = runs.workflows(&caller()) {
+    if changed && let Ok(workflows) = runs.workflows(&caller()).await {
         fixtures.set(workflows.into_iter().map(|(workflow_id, _)| workflow_id));
     }
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use flow::store::RunStore as _;
 use guide::record::Event;
 use host::guided::linked::link_of_session;
 use host::system::{Clock as _, SystemClock};
+use ports::runs::RunLog as _;
 use serde_json::{Value, json};
 use storage::files::{GcOutcome, GcReport, Retention};
 use storage::index::Index;
@@ -65,7 +65,7 @@ fn open_runs(settings: &Settings) -> Result<Option<SqliteRuns>, Failure> {
 /// has read the result, and an unreadable run counts as unfinished.
 fn is_awaited(runs: Option<&SqliteRuns>, events: &[Event]) -> bool {
     let (Some(runs), Some(link)) = (runs, link_of_session(events)) else { return false };
-    match runs.run(None, &link.run_id) {
+    match runs.run(None, &link.run_id).wait() {
         Ok(row) => row.is_some_and(|row| !row.status.is_terminal()),
         Err(_) => true,
     }

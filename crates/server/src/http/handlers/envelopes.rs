@@ -69,7 +69,7 @@ impl Correlations {
 
 /// `POST /v1/host/sample/envelope/accept`
 pub(in super::super) async fn accept_envelope(call: Call) -> Answered {
-    Ok(accepted(&call).unwrap_or_else(invalid_argument))
+    Ok(accepted(&call).await.unwrap_or_else(invalid_argument))
 }
 
 /// `GET /schemas/envelopes/{kind}.schema.json`
@@ -87,7 +87,7 @@ pub(in super::super) async fn schema(call: Call) -> Answered {
     Ok(response)
 }
 
-fn accepted(call: &Call) -> Result<Response, &'static str> {
+async fn accepted(call: &Call) -> Result<Response, &'static str> {
     let body = &call.body;
     let envelope = body.get("envelope").filter(|given| !given.is_null()).ok_or("`envelope` is missing")?;
     let mut kinds = match texts(body, "hostSupportedEnvelopes")? {
@@ -111,7 +111,7 @@ fn accepted(call: &Call) -> Result<Response, &'static str> {
     let priors = priors(body)?;
     let log = match body.get("persistedDedup").filter(|given| !given.is_null()) {
         None => None,
-        Some(given) => Some(logged(call, run_id(given)?)),
+        Some(given) => Some(logged(call, run_id(given)?).await),
     };
     // What the caller says came before, else what came before: in this process, or where the log of the run is asked, there.
     let known = |id: &str| match &log {
@@ -247,8 +247,9 @@ impl<'b> Projected<'b> {
 }
 
 /// The events of a run, and those that were projected to it.
-fn logged(call: &Call, run_id: &str) -> Vec<Value> {
-    let mut events = seams::recorded(call, &RunId::new(run_id)).map(|(events, _)| events).unwrap_or_default();
+async fn logged(call: &Call, run_id: &str) -> Vec<Value> {
+    let recorded = seams::recorded(call, &RunId::new(run_id)).await;
+    let mut events = recorded.map(|(events, _)| events).unwrap_or_default();
     events.extend(call.state.test_log.events(call.caller.tenant.as_str(), run_id));
     events
 }

@@ -1,11 +1,11 @@
 //! Refusals of the parts of the host that have codes of their own.
 
 use axum::response::Response;
-use flow::store::Cause;
 use host::runs::{ApiCode, Refusal};
 use packs::PackError;
 use packs::publish::PublishError;
 use packs::registry::{PublishRefusal, RegistryError};
+use ports::Cause;
 use serde_json::{Map, Value, json};
 
 use super::super::response;

@@ -61,10 +61,10 @@ pub(in super::super) async fn stream(call: Call) -> Answered {
     let buffer = call.query.number("bufferMs", 0..=MAX_BUFFER_MS)?.filter(|milliseconds| *milliseconds > 0);
     let from = last_event_id(&call.headers)?.map_or(0, |last| last.min(MAX_SEQUENCE) + 1);
     let run_id = call.run_id();
-    let following = call.state.runs.follow(&call.caller.tenant, &run_id, from)?;
+    let following = call.state.runs.follow(&call.caller.tenant, &run_id, from).await?;
     if wants_json(&call.headers) {
         let filter = mode.is_some().then_some(&modes);
-        return page(following, filter, &call, &run_id);
+        return page(following, filter, &call, &run_id).await;
     }
     let place = Arc::clone(&call.state.streams).try_acquire_owned().map_err(|_| {
         let message = "as many streams are open as this host takes; come back, or poll";
@@ -123,12 +123,17 @@ fn wants_json(headers: &HeaderMap) -> bool {
 }
 
 /// What was recorded so far, as one document: everything, or what the modes of a filter show.
-fn page(mut following: Following, filter: Option<&StreamModes>, call: &Call, run_id: &RunId) -> Answered {
+async fn page(
+    mut following: Following,
+    filter: Option<&StreamModes>,
+    call: &Call,
+    run_id: &RunId,
+) -> Answered {
     let mut body = BytesMut::from(&b"{\"events\":["[..]);
     let mut events: Vec<Arc<str>> = Vec::new();
     let (mut size, mut is_last) = (0, false);
     while size < MAX_PAGE_BYTES
-        && let Some(batch) = following.stored()?
+        && let Some(batch) = following.stored().await?
     {
         is_last = batch.is_last;
         for (_, text) in batch.events {
@@ -138,7 +143,7 @@ fn page(mut following: Following, filter: Option<&StreamModes>, call: &Call, run
             }
         }
     }
-    let (status, next) = call.state.runs.status(&call.caller, run_id)?;
+    let (status, next) = call.state.runs.status(&call.caller, run_id).await?;
     let is_complete = is_last || (status.is_terminal() && following.position() >= next);
     join(&mut body, events.iter().map(|text| text.as_bytes()));
     body.extend_from_slice(format!("],\"isComplete\":{is_complete}}}").as_bytes());
@@ -197,11 +202,11 @@ impl Watch {
                 Phase::Resuming => {
                     self.phase = Phase::Recorded;
                     if self.modes.is_values() {
-                        self.show_snapshot(None);
+                        self.show_snapshot(None).await;
                     }
                 }
-                Phase::Recorded => match self.following.stored() {
-                    Ok(Some(batch)) => self.take(batch),
+                Phase::Recorded => match self.following.stored().await {
+                    Ok(Some(batch)) => self.take(batch).await,
                     Ok(None) => self.phase = Phase::Live,
                     Err(refusal) => self.fail(&refusal),
                 },
@@ -222,7 +227,7 @@ impl Watch {
         };
         tokio::select! {
             batch = following.next() => match batch {
-                Ok(Some(batch)) => self.take(batch),
+                Ok(Some(batch)) => self.take(batch).await,
                 Ok(None) => self.end(),
                 Err(refusal) => self.fail(&refusal),
             },
@@ -231,7 +236,7 @@ impl Watch {
                     self.flush();
                 } else {
                     self.ready.push_back(Frame::default().comment("keepalive"));
-                    self.look_again();
+                    self.look_again().await;
                 }
             }
             () = stopped => self.end(),
@@ -239,11 +244,11 @@ impl Watch {
     }
 
     /// A run may have ended before anybody told: its record says so.
-    fn look_again(&mut self) {
-        match self.following.stored() {
-            Ok(Some(batch)) => self.take(batch),
+    async fn look_again(&mut self) {
+        match self.following.stored().await {
+            Ok(Some(batch)) => self.take(batch).await,
             Ok(None) => {
-                let status = self.state.runs.status(&self.caller, &self.run_id);
+                let status = self.state.runs.status(&self.caller, &self.run_id).await;
                 if status
                     .is_ok_and(|(status, next)| status.is_terminal() && next <= self.following.position())
                 {
@@ -254,7 +259,7 @@ impl Watch {
         }
     }
 
-    fn take(&mut self, batch: Batch) {
+    async fn take(&mut self, batch: Batch) {
         if let Some(note) = &batch.note {
             // Without an id: it is not in the log, and nobody can go on after it.
             self.ready.push_back(Frame::default().event("run.annotated").data(&**note));
@@ -267,7 +272,9 @@ impl Watch {
                 // The states between the events of one append never were: the append is one step.
                 match &batch.snapshot {
                     Some(snapshot) => self.push_snapshot(Some(sequence), snapshot),
-                    None if batch.is_last || self.is_newest() => self.show_snapshot(Some(sequence)),
+                    None if batch.is_last || self.is_newest().await => {
+                        self.show_snapshot(Some(sequence)).await
+                    }
                     None => {}
                 }
             }
@@ -282,8 +289,8 @@ impl Watch {
     }
 
     /// Whether everything that was recorded has been read.
-    fn is_newest(&self) -> bool {
-        let status = self.state.runs.status(&self.caller, &self.run_id);
+    async fn is_newest(&self) -> bool {
+        let status = self.state.runs.status(&self.caller, &self.run_id).await;
         status.is_ok_and(|(_, next)| next <= self.following.position())
     }
 
@@ -323,8 +330,8 @@ impl Watch {
     }
 
     /// The snapshot as it is now.
-    fn show_snapshot(&mut self, sequence: Option<u64>) {
-        match self.state.runs.read(&self.caller, &self.run_id) {
+    async fn show_snapshot(&mut self, sequence: Option<u64>) {
+        match self.state.runs.read(&self.caller, &self.run_id).await {
             Ok((snapshot, next)) => {
                 let sequence = sequence.or_else(|| next.checked_sub(1));
                 self.push_snapshot(sequence, &snapshot);

@@ -1,9 +1,9 @@
 //! What is kept besides the run itself: forks, notes, bundles, the audit log.
 
-use flow::store::Cause;
 use host::runs::annotations::Annotation as Kept;
 use host::runs::fork::ForkedRun;
 use host::runs::{ApiCode, Refusal};
+use ports::Cause;
 
 use super::super::bodies::annotations::{Annotate, Annotation, Annotations};
 use super::super::bodies::history::Verified;
@@ -23,7 +23,7 @@ pub(in super::super) async fn fork(mut call: Call) -> Answered {
 
 /// `GET /v1/runs/{runId}/annotations`
 pub(in super::super) async fn annotations(call: Call) -> Answered {
-    let annotations = call.state.runs.annotations(&call.caller, &call.run_id())?;
+    let annotations = call.state.runs.annotations(&call.caller, &call.run_id()).await?;
     Ok(response::body_of(200, &Annotations::of(annotations)))
 }
 
@@ -38,7 +38,7 @@ pub(in super::super) async fn annotate(mut call: Call) -> Answered {
 pub(in super::super) async fn bundle(call: Call) -> Answered {
     let most = call.query.number("maxEvents", 0..=u64::MAX)?;
     let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
-    Ok(response::json(200, &call.state.runs.debug_bundle(&call.caller, &call.run_id(), most)?))
+    Ok(response::json(200, &call.state.runs.debug_bundle(&call.caller, &call.run_id(), most).await?))
 }
 
 /// `GET /v1/audit/verify`
@@ -46,8 +46,10 @@ pub(in super::super) async fn verify(call: Call) -> Answered {
     let from = call.query.number("fromSeq", 0..=MAX_SEQUENCE)?;
     let to = call.query.number("toSeq", 0..=MAX_SEQUENCE)?;
     let (runs, caller) = (call.state.runs.clone(), call.caller);
-    // Walking the log is work for a second, during which others are to be served.
-    let verified = tokio::task::spawn_blocking(move || runs.audit_verify(&caller, from, to)).await;
+    // Hashing a long log takes seconds, so it has a thread of its own.
+    let runtime = tokio::runtime::Handle::current();
+    let verify = move || runtime.block_on(runs.audit_verify(&caller, from, to));
+    let verified = tokio::task::spawn_blocking(verify).await;
     let failed = |error| {
         Refusal::new(ApiCode::InternalError, "the log could not be verified; try again")
             .because(Cause::new(error))

@@ -18,7 +18,7 @@ pub(in super::super) async fn resolve(mut call: Call) -> Answered {
 
 /// `GET /v1/runs/{runId}/interrupts/{nodeId}`
 pub(in super::super) async fn inspect(call: Call) -> Answered {
-    Ok(response::json(200, &call.state.runs.connection(&call.caller, &call.run_id(), &call.node_id())?))
+    Ok(response::json(200, &call.state.runs.connection(&call.caller, &call.run_id(), &call.node_id()).await?))
 }
 
 /// `POST /v1/runs/{runId}/approvals/{nodeId}`: as before interrupts had a name, with the answer as the body itself.
@@ -44,7 +44,7 @@ fn answered(answered: &AnsweredInterrupt) -> StoredReply {
 
 /// `GET /v1/interrupts/{token}`
 pub(in super::super) async fn inspect_token(call: Call) -> Answered {
-    let inspected = call.state.runs.inspect_token(call.param("token"))?;
+    let inspected = call.state.runs.inspect_token(call.param("token")).await?;
     Ok(response::body_of(200, &Inspected::of(&inspected)))
 }
 

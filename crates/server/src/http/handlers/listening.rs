@@ -55,7 +55,7 @@ pub(in super::super) async fn listen(call: Call) -> Answered {
     let listener = Listener {
         changes,
         stopping: call.state.stopping.subscribe(),
-        seen: Lists::of(&call.state.runs, &call.caller)?,
+        seen: Lists::of(&call.state.runs, &call.caller).await?,
         told: VecDeque::new(),
         _place: place,
         _counted: call.state.metrics.stream(),
@@ -81,7 +81,7 @@ impl Listener {
                 () = async { self.changes.next().await; sleep(GATHERED).await } => self.changes.forget(),
             }
             // What cannot be read now is looked at again with the next change.
-            if let Ok(lists) = Lists::of(&self.call.state.runs, &self.call.caller) {
+            if let Ok(lists) = Lists::of(&self.call.state.runs, &self.call.caller).await {
                 self.told.extend(self.seen.changed(&lists));
                 self.seen = lists;
             }

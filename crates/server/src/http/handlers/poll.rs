@@ -32,18 +32,18 @@ pub(in super::super) async fn poll(call: Call) -> Answered {
     let wait = call.query.number("timeout", 0..=MAX_WAIT_SECONDS)?.unwrap_or(WAIT_SECONDS);
     let limit = call.query.number("limit", 1..=u64::MAX)?.unwrap_or(MAX_EVENTS).min(MAX_EVENTS);
     let run_id = call.run_id();
-    let mut following = call.state.runs.follow(&call.caller.tenant, &run_id, from)?;
+    let mut following = call.state.runs.follow(&call.caller.tenant, &run_id, from).await?;
     let mut page = Page { limit: usize::try_from(limit).unwrap_or(usize::MAX), ..Page::default() };
     while !page.is_full()
-        && let Some(batch) = following.stored()?
+        && let Some(batch) = following.stored().await?
     {
         page.add(batch);
     }
-    let is_at_its_end = |position: u64| -> Result<bool, Refusal> {
-        let (status, next) = call.state.runs.status(&call.caller, &run_id)?;
+    let is_at_its_end = async |position: u64| -> Result<bool, Refusal> {
+        let (status, next) = call.state.runs.status(&call.caller, &run_id).await?;
         Ok(status.is_terminal() && next <= position)
     };
-    if page.events.is_empty() && !is_at_its_end(following.position())? {
+    if page.events.is_empty() && !is_at_its_end(following.position()).await? {
         let deadline = Instant::now() + Duration::from_secs(wait);
         let mut stopping = call.state.stopping.subscribe();
         let told = tokio::select! {
@@ -54,9 +54,9 @@ pub(in super::super) async fn poll(call: Call) -> Answered {
         told.into_iter().for_each(|batch| page.add(batch));
     }
     let is_complete = if page.events.is_empty() {
-        is_at_its_end(following.position())?
+        is_at_its_end(following.position()).await?
     } else {
-        page.is_complete || (!page.was_cut && is_at_its_end(following.position())?)
+        page.is_complete || (!page.was_cut && is_at_its_end(following.position()).await?)
     };
     let mut body = BytesMut::from(&b"{\"events\":["[..]);
     join(&mut body, page.events.iter().map(|text| text.as_bytes()));

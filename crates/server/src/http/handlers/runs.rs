@@ -5,13 +5,13 @@ use axum::response::Response;
 use bytes::{BufMut as _, BytesMut};
 use flow::id::{ArtifactId, RunId, WorkflowId};
 use flow::run::RunStatus;
-use flow::store::RunFilter;
 use flow::trace::TraceParent;
 use host::runs::create::Creation;
 use host::runs::read::MAX_LISTED;
 use host::runs::{ApiCode, CreatedRun, Refusal};
 use http::header::{CACHE_CONTROL, ETAG, VARY};
 use http::{HeaderName, HeaderValue, StatusCode};
+use ports::runs::{RunFilter, RunPage};
 
 use super::super::bodies::history::{Ancestry, Difference};
 use super::super::bodies::runs::{CreateRun, Created};
@@ -59,7 +59,7 @@ pub(in super::super) async fn create(mut call: Call) -> Answered {
 
 /// `GET /v1/runs/{runId}`
 pub(in super::super) async fn read(call: Call) -> Answered {
-    let (snapshot, tag) = call.state.runs.read_tagged(&call.caller, &call.run_id())?;
+    let (snapshot, tag) = call.state.runs.read_tagged(&call.caller, &call.run_id()).await?;
     let tag = format!("\"{tag}\"");
     if let Some(tag) = encoding::matches(&call.headers, &tag) {
         let mut response = Response::new(Body::empty());
@@ -89,20 +89,20 @@ pub(in super::super) async fn list(call: Call) -> Answered {
     let limit = call.query.number("limit", 1..=u64::MAX)?.unwrap_or(DEFAULT_LISTED);
     let limit = usize::try_from(limit).unwrap_or(MAX_LISTED).min(MAX_LISTED);
     let (cursors, tenant) = (call.state.cursors, &call.caller.tenant);
-    let before = call.query.text("cursor").map(|cursor| cursors.decode(tenant, cursor)).transpose()?;
+    let after = call.query.text("cursor").map(|cursor| cursors.decode(tenant, cursor)).transpose()?;
     let filter = RunFilter {
         status,
         workflow_id: call.query.text("workflowId").map(WorkflowId::new),
         tag: call.query.text("tag").map(str::to_owned),
         waiting: false,
-        before,
+        after,
     };
-    let (runs, next) = call.state.runs.list(&call.caller, &filter, limit)?;
+    let RunPage { runs, next } = call.state.runs.list(&call.caller, &filter, limit).await?;
     let mut body = BytesMut::from(&b"{\"runs\":["[..]);
     join(&mut body, runs.iter().map(|run| &**run));
     body.put_u8(b']');
     if let Some(next) = next {
-        body.extend_from_slice(format!(",\"nextCursor\":\"{}\"", cursors.encode(tenant, next)).as_bytes());
+        body.extend_from_slice(format!(",\"nextCursor\":\"{}\"", cursors.encode(tenant, &next)).as_bytes());
     }
     body.put_u8(b'}');
     Ok(response::json_bytes(200, body.freeze()))
@@ -121,14 +121,14 @@ pub(super) fn join<'a>(body: &mut BytesMut, texts: impl IntoIterator<Item = &'a 
 /// `GET /v1/runs/{runId}/artifacts/{artifactId}`
 pub(in super::super) async fn artifact(call: Call) -> Answered {
     let artifact_id = ArtifactId::new(call.param("artifactId"));
-    let document = call.state.runs.artifact(&call.caller, &call.run_id(), &artifact_id)?;
+    let document = call.state.runs.artifact(&call.caller, &call.run_id(), &artifact_id).await?;
     Ok(response::json_bytes(200, response::shared(document)))
 }
 
 /// `GET /v1/runs/{runId}/ancestry`
 pub(in super::super) async fn ancestry(call: Call) -> Answered {
     let run_id = call.run_id();
-    let parent = call.state.runs.parent(&call.caller, &run_id)?;
+    let parent = call.state.runs.parent(&call.caller, &run_id).await?;
     Ok(response::body_of(200, &Ancestry::of(&run_id, parent.as_ref())))
 }
 
@@ -140,6 +140,6 @@ pub(in super::super) async fn diff(call: Call) -> Answered {
     };
     let against = RunId::new(against);
     let run_id = call.run_id();
-    let difference = call.state.runs.difference(&call.caller, &run_id, &against)?;
+    let difference = call.state.runs.difference(&call.caller, &run_id, &against).await?;
     Ok(response::body_of(200, &Difference::of(&run_id, &against, &difference)))
 }

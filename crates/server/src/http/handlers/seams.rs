@@ -30,7 +30,7 @@ const PARENT: &str = "conformance-seam-fanout";
 pub(in super::super) async fn events(call: Call) -> Answered {
     let run_id = call.run_id();
     let beside = call.state.test_log.events(call.caller.tenant.as_str(), run_id.as_str());
-    let mut events = match recorded(&call, &run_id) {
+    let mut events = match recorded(&call, &run_id).await {
         Ok((events, _)) => events,
         // Seams record for runs that are none, too.
         Err(refusal) if refusal.code == ApiCode::RunNotFound && !beside.is_empty() => Vec::new(),
@@ -62,8 +62,8 @@ pub(in super::super) async fn spans(call: Call) -> Answered {
     let beside = call.state.test_log.spans(call.caller.tenant.as_str(), run_id);
     let run_id = RunId::new(run_id);
     // Somebody else's run is none.
-    let mut spans: Vec<Value> = match call.state.runs.read(&call.caller, &run_id) {
-        Ok(_) => call.state.runs.trace(&run_id)?.iter().map(span).collect(),
+    let mut spans: Vec<Value> = match call.state.runs.read(&call.caller, &run_id).await {
+        Ok(_) => call.state.runs.trace(&run_id).await?.iter().map(span).collect(),
         Err(refusal) if refusal.code == ApiCode::RunNotFound && !beside.is_empty() => Vec::new(),
         Err(refusal) => return Err(refusal),
     };
@@ -90,7 +90,7 @@ fn span(span: &Span) -> Value {
 
 /// `GET /v1/host/sample/test/runs/{runId}/variables`
 pub(in super::super) async fn variables(call: Call) -> Answered {
-    let (snapshot, _) = call.state.runs.read(&call.caller, &call.run_id())?;
+    let (snapshot, _) = call.state.runs.read(&call.caller, &call.run_id()).await?;
     let snapshot: Value = serde_json::from_slice(&snapshot).unwrap_or_default();
     Ok(response::json(200, &json!({"variables": snapshot["variables"]})))
 }
@@ -107,7 +107,7 @@ pub(in super::super) async fn set_variables(mut call: Call) -> Answered {
 /// `POST /v1/host/sample/test/debug-bundle/export`
 pub(in super::super) async fn bundle(mut call: Call) -> Answered {
     let RunReference { run_id } = call.read_body()?;
-    let mut bundle = call.state.runs.debug_bundle(&call.caller, &RunId::new(run_id.0), None)?;
+    let mut bundle = call.state.runs.debug_bundle(&call.caller, &RunId::new(run_id.0), None).await?;
     // Some readers look one level deeper.
     bundle["bundle"] = bundle.clone();
     Ok(response::json(200, &bundle))
@@ -186,10 +186,10 @@ fn workflow(id: &str, nodes: &[Value], edges: &Value) -> Value {
 }
 
 /// The events so far, and the place after them.
-pub(super) fn recorded(call: &Call, run_id: &RunId) -> Result<(Vec<Value>, u64), Refusal> {
-    let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0)?;
+pub(super) async fn recorded(call: &Call, run_id: &RunId) -> Result<(Vec<Value>, u64), Refusal> {
+    let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0).await?;
     let mut events = Vec::new();
-    while let Some(batch) = following.stored()? {
+    while let Some(batch) = following.stored().await? {
         events.extend(batch.events.iter().filter_map(|(_, text)| serde_json::from_str(text).ok()));
     }
     Ok((events, following.position()))
@@ -197,10 +197,10 @@ pub(super) fn recorded(call: &Call, run_id: &RunId) -> Result<(Vec<Value>, u64),
 
 /// Waits for the end of a run.
 async fn ended(call: &Call, run_id: &RunId) -> Result<(Vec<Value>, Value), Refusal> {
-    let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0)?;
-    while following.stored()?.is_some() {}
+    let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0).await?;
+    while following.stored().await?.is_some() {}
     while following.next().await?.is_some() {}
-    let (snapshot, _) = call.state.runs.read(&call.caller, run_id)?;
-    let (events, _) = recorded(call, run_id)?;
+    let (snapshot, _) = call.state.runs.read(&call.caller, run_id).await?;
+    let (events, _) = recorded(call, run_id).await?;
     Ok((events, serde_json::from_slice(&snapshot).unwrap_or_default()))
 }

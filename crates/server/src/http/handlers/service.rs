@@ -62,8 +62,8 @@ pub(in super::super) async fn readiness(call: Call) -> Answered {
     if let Some(trouble) = call.state.runs.store_trouble() {
         return Err(Refusal::unavailable(trouble.as_str(), 30));
     }
-    call.state.runs.check_store()?;
-    if call.state.runs.is_ready() {
+    call.state.runs.check_store().await?;
+    if call.state.runs.is_ready().await {
         Ok(response::json(200, &json!({"status": "ready"})))
     } else {
         Err(Refusal::unavailable("the host is being stopped", 5))

@@ -74,7 +74,7 @@ async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Val
                 Err(refusal) => Err(refusal),
             }
         }
-        "list" => runs.webhooks(&caller).map(|webhooks| json!(Webhooks::of(webhooks))),
+        "list" => runs.webhooks(&caller).await.map(|webhooks| json!(Webhooks::of(webhooks))),
         "unregister" => {
             let id = args.get("webhookId").and_then(Value::as_str).unwrap_or_default();
             let deleted = runs.delete_webhook(&caller, &SubscriptionId::new(id), Direct).await;

@@ -45,21 +45,22 @@ pub(in super::super) async fn list(call: Call) -> Answered {
     let reach = Reach::of(&call.state);
     let mut tools: Vec<Value> = Vec::new();
     if exposed && reach.mount {
-        let all = call.state.runs.exposed(&call.caller.tenant)?;
+        let all = call.state.runs.exposed(&call.caller.tenant).await?;
         let rest = all.tools.iter().filter(|(name, _)| mcp_id(name).as_str() > after);
         tools.extend(rest.take(MAX_LISTED + 1).map(|(name, tool)| of_exposed(name, tool, reach)));
     }
     // Sorted by id: those of MCP come first.
     let mut last = after.strip_prefix("workflow:").map(WorkflowId::new);
     while workflows && tools.len() <= MAX_LISTED {
-        let page = call.state.runs.workflow_page(&call.caller, last.as_ref(), MAX_LISTED)?;
+        let page = call.state.runs.workflow_page(&call.caller, last.as_ref(), MAX_LISTED).await?;
         let Some((id, _)) = page.last() else { break };
         last = Some(id.clone());
-        let looks = page.iter().map(|(id, _)| call.state.runs.workflow_look(&call.caller, id));
-        // One that could not be run any more is no tool.
-        tools.extend(
-            looks.filter_map(|look| look.ok()?.checked.ok()).map(|workflow| of_workflow(&workflow, reach)),
-        );
+        for (id, _) in &page {
+            // A workflow that could not be run any more is not a tool.
+            let look = call.state.runs.workflow_look(&call.caller, id).await;
+            let workflow = look.ok().and_then(|look| look.checked.ok());
+            tools.extend(workflow.map(|workflow| of_workflow(&workflow, reach)));
+        }
     }
     let more = tools.len() > MAX_LISTED;
     tools.truncate(MAX_LISTED);
@@ -81,11 +82,11 @@ pub(in super::super) async fn read(call: Call) -> Answered {
     let reach = Reach::of(&call.state);
     let tool = match call.param("toolId").split_once(':') {
         Some(("mcp", name)) if reach.mount => {
-            let all = call.state.runs.exposed(&call.caller.tenant)?;
+            let all = call.state.runs.exposed(&call.caller.tenant).await?;
             all.tools.get_key_value(name).map(|(name, tool)| of_exposed(name, tool, reach))
         }
         Some(("workflow", id)) => {
-            let look = call.state.runs.workflow_look(&call.caller, &WorkflowId::new(id)).ok();
+            let look = call.state.runs.workflow_look(&call.caller, &WorkflowId::new(id)).await.ok();
             look.and_then(|look| look.checked.ok()).map(|workflow| of_workflow(&workflow, reach))
         }
         _ => None,

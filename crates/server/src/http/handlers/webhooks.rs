@@ -12,7 +12,7 @@ use super::super::route::Answered;
 
 /// `GET /v1/webhooks`
 pub(in super::super) async fn list(call: Call) -> Answered {
-    Ok(response::body_of(200, &Webhooks::of(call.state.runs.webhooks(&call.caller)?)))
+    Ok(response::body_of(200, &Webhooks::of(call.state.runs.webhooks(&call.caller).await?)))
 }
 
 /// `POST /v1/webhooks`

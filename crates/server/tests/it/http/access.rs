@@ -1,9 +1,9 @@
 //! Who gets in, and what those who do not learn.
 
 use flow::id::Tenant;
-use flow::store::RunStore as _;
 use host::runs::Scope;
 use host::runs::keys::{self, ApiKey};
+use ports::runs::prelude::*;
 use serde_json::{Value, json};
 
 use super::client::{raw, request};
@@ -163,7 +163,7 @@ async fn tenants_do_not_see_each_other() {
 async fn whoever_is_turned_away_is_in_the_audit_log() {
     let host = Host::start().await;
     let entries = |tenant: &str| {
-        let entries = host.store.audit(&Tenant::new(tenant), 0, 100, 100).unwrap();
+        let entries = host.store.audit(&Tenant::new(tenant), 0, 100, 100).wait().unwrap();
         let entries = entries.iter().map(|entry| serde_json::from_slice::<Value>(&entry.entry).unwrap());
         let denied = entries.filter(|entry| entry["action"] == "request.denied");
         denied.map(|entry| entry["details"].clone()).collect::<Vec<_>>()

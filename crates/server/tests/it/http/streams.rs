@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use flow::id::Tenant;
-use flow::store::{Change, Commit, RunStore as _};
 use host::runs::Scope;
 use host::runs::keys::{self, ApiKey};
 use host::system::{Clock as _, SystemClock};
+use ports::runs::prelude::*;
+use ports::runs::{Change, Commit};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -377,16 +378,14 @@ async fn what_a_key_opened_ends_with_it() {
         }
         match how {
             "revoked here" => {
-                let full = host.runs.authenticate(KEY).unwrap();
+                let full = host.runs.authenticate(KEY).await.unwrap();
                 host.runs.revoke_key(&full, "passing").await.unwrap();
             }
             "revoked by another process" => {
                 key.revoked_at = Some(1);
                 let document = serde_json::to_vec(&key).unwrap().into();
                 let changes = vec![Change::PutApiKey { hash: keys::hash(text), document }];
-                let (sender, done) = tokio::sync::oneshot::channel();
-                host.store.commit(Commit { changes }, Box::new(move |result| sender.send(result).unwrap()));
-                done.await.unwrap().unwrap();
+                host.store.commit(Commit { changes }).await.unwrap();
             }
             "without its scopes" => {
                 key.scopes = vec![Scope::ManifestRead];

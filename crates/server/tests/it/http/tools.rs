@@ -93,7 +93,7 @@ async fn tools_of_clients_of_mcp_are_there_as_long_as_such_clients_are_served() 
 #[tokio::test]
 async fn a_long_catalogue_comes_in_pages_that_hold_everything_once() {
     let host = Host::start().await;
-    let caller = host.runs.authenticate(KEY).unwrap();
+    let caller = host.runs.authenticate(KEY).await.unwrap();
     for place in 0..250 {
         let flow = workflow(&format!("w-{place:04}"), &[("n", "core.noop", json!({}))], &json!([]));
         host.runs.register(&caller, &flow).await.unwrap();

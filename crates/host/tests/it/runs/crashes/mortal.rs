@@ -1,12 +1,14 @@
 //! A store whose process dies at a commit.
 
 use std::path::Path;
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flow::store::{Commit, Done, RunStore};
 use host::runs::Runs;
+use ports::PortFuture;
+use ports::runs::prelude::*;
+use ports::runs::{Commit, CommitFuture, RunStore};
+use ports::wrapper::Wrapper;
 use storage::sqlite::SqliteRuns;
 use tokio::sync::watch;
 
@@ -28,17 +30,6 @@ pub(super) struct Mortal {
     death: Option<Death>,
     commits: Mutex<usize>,
     died: watch::Sender<bool>,
-    unheard: Mutex<Unheard>,
-}
-
-/// The callbacks of commits that are never acknowledged. They are kept, because dropping them would be an answer.
-#[derive(Default)]
-struct Unheard(Vec<Done>);
-
-impl std::fmt::Debug for Unheard {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_tuple("Unheard").field(&self.0.len()).finish()
-    }
 }
 
 impl Mortal {
@@ -48,13 +39,16 @@ impl Mortal {
             death,
             commits: Mutex::default(),
             died: watch::Sender::new(false),
-            unheard: Mutex::default(),
         }
     }
 }
 
-impl RunStore for Mortal {
-    fn commit(&self, commit: Commit, done: Done) {
+impl Wrapper for Mortal {
+    fn wrapped(&self) -> &dyn RunStore {
+        &self.store
+    }
+
+    fn commit_wrapped(&self, commit: Commit) -> CommitFuture {
         let number = {
             let mut commits = self.commits.lock().unwrap();
             *commits += 1;
@@ -63,19 +57,16 @@ impl RunStore for Mortal {
         match self.death {
             Some(death) if number >= death.at => {
                 if number == death.at && death.made {
-                    let (sender, receiver) = channel();
-                    self.store.commit(commit, Box::new(move |result| sender.send(result).unwrap()));
                     // A commit that the store refuses counts as lost.
-                    let _ = receiver.recv().unwrap();
+                    let _ = self.store.commit(commit).wait();
                 }
-                self.unheard.lock().unwrap().0.push(done);
                 self.died.send_replace(true);
+                // The acknowledgement never comes.
+                PortFuture::boxed(std::future::pending())
             }
-            _ => self.store.commit(commit, done),
+            _ => self.store.commit(commit),
         }
     }
-
-    crate::store::reads_of!(store);
 }
 
 /// One process of a host: it recovers and works, until the work is done or the process dies. Returns its number of commits. Everything in

@@ -6,8 +6,8 @@ use std::pin::Pin;
 use flow::engine::DrainPolicy;
 use flow::event::EventKind;
 use flow::id::RunId;
-use flow::store::RunStore;
 use host::runs::Runs;
+use ports::runs::RunStore;
 use serde_json::{Value, json};
 
 use super::super::{caller, until, workflow};
@@ -89,7 +89,7 @@ pub(super) async fn effects(scene: Scene<'_>) {
 /// The only child of a run, as soon as it waits for an answer.
 async fn waiting_child(scene: &Scene<'_>, run_id: &RunId) -> RunId {
     let child = loop {
-        match scene.store.children(run_id).unwrap().pop() {
+        match scene.store.children(run_id).await.unwrap().pop() {
             Some(child) => break child,
             None => tokio::task::yield_now().await,
         }
@@ -110,10 +110,10 @@ pub(super) async fn race(scene: Scene<'_>) {
     let run_id = scene.client.create(scene.runs, "create", "race").await;
     scene.client.end(scene.runs, &run_id, "run.completed").await;
     // A worker that was not joined is cancelled, too. One that was never started does not exist.
-    while !scene.store.open_runs(None, 1).unwrap().is_empty() {
+    while !scene.store.open_runs(None, 1).await.unwrap().is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
-    for child in scene.store.children(&run_id).unwrap() {
+    for child in scene.store.children(&run_id).await.unwrap() {
         scene.client.look(scene.runs, &child);
     }
 }
@@ -192,7 +192,7 @@ pub(super) async fn subscription(scene: Scene<'_>) {
     let run_id = scene.client.create(scene.runs, "create", "chain").await;
     scene.client.end(scene.runs, &run_id, "run.completed").await;
     // Delivered messages leave the queue.
-    while scene.store.next_delivery().unwrap().is_some() {
+    while scene.store.next_delivery().await.unwrap().is_some() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
     let told = scene.receiver.told(&run_id);
@@ -221,7 +221,7 @@ pub(super) async fn definition_and_note(scene: Scene<'_>) {
             scene.runs.annotate(&by, &run_id, new_note(&note), written(keyed)).await
         })
         .await;
-    let notes = scene.runs.annotations(&by, &run_id).unwrap();
+    let notes = scene.runs.annotations(&by, &run_id).await.unwrap();
     assert_eq!(notes.len(), 1, "{notes:?}");
 }
 

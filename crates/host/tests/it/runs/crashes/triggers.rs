@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use flow::store::RunFilter;
+use ports::runs::RunFilter;
 use serde_json::{Value, json};
 
 use super::super::executors::stores;
@@ -11,6 +11,7 @@ use super::super::triggers::{ended, listen, on_queue, on_stream, publish, queue_
 use super::super::{caller, open};
 use super::mortal::{Death, live};
 use super::{Setup, folder};
+use crate::wait::Wait as _;
 
 const MESSAGES: usize = 3;
 
@@ -67,7 +68,7 @@ fn die(document: &Value, is_stream: bool, death: Death, twice: bool) -> usize {
         }
     }
     let (runs, _) = open(folder.path(), Setup::default());
-    let (all, _) = runs.list(&caller("acme"), &RunFilter::default(), 100).unwrap();
+    let all = runs.list(&caller("acme"), &RunFilter::default(), 100).wait().unwrap().runs;
     assert_eq!(all.len(), MESSAGES, "{death:?} {twice}");
     assert_eq!(ended(&runs, "acme", "takes").into_iter().collect::<BTreeMap<_, _>>(), published);
     commits

@@ -164,6 +164,6 @@ async fn a_host_that_stops_ends_the_call_and_not_the_run() {
         scopes: Scope::ALL.to_vec(),
         test: false,
     };
-    let open = host.runs.open_interrupts(&caller, &RunId::new(run_id)).unwrap();
+    let open = host.runs.open_interrupts(&caller, &RunId::new(run_id)).await.unwrap();
     assert_eq!(open[0].node_id, "ask");
 }
