@@ -4,6 +4,7 @@
 //! of the delegation. So a child that is started twice is found, and whoever judges the step can count the children
 //! without a list of them. Nobody can make another session pass for one: ids are not chosen by callers.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::{Map, Value};
@@ -13,7 +14,7 @@ use crate::interpret::value_at;
 use crate::record::{NodeId, NodeKind, SessionId};
 use crate::render::resolve;
 use crate::state::{Node, SessionState};
-use crate::workflow::compiled::{Delegation, Step};
+use crate::workflow::compiled::{DelegatedItems, Delegation, Step};
 use crate::workflow::condition;
 
 /// Names one child run: `<session>.<node>.<place>`. A caller sends it as `parentSessionId`.
@@ -22,7 +23,7 @@ pub struct ChildHandle {
     pub parent: SessionId,
     /// The node at which the delegating step is pending.
     pub node: NodeId,
-    /// The place of the delegation in its step, from 0.
+    /// The place of the delegation in its step, or of the item in the list that the step goes over, from 0.
     pub index: usize,
 }
 
@@ -31,7 +32,7 @@ impl ChildHandle {
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let (parent, node, index) = (parts.next()?, parts.next()?, parts.next()?);
-        let is_index = (1..=2).contains(&index.len()) && index.bytes().all(|byte| byte.is_ascii_digit());
+        let is_index = (1..=3).contains(&index.len()) && index.bytes().all(|byte| byte.is_ascii_digit());
         if parts.next().is_some() || !is_index {
             return None;
         }
@@ -51,30 +52,100 @@ impl fmt::Display for ChildHandle {
     }
 }
 
-/// What a step hands out in this context, with the place of each. A condition that cannot be evaluated does not hold.
-pub fn handed_out<'s>(step: &'s Step, context: &Map<String, Value>) -> Vec<(usize, &'s Delegation)> {
-    let holds = |when| condition::evaluate(when, context).unwrap_or(false);
-    let delegations = step.delegations.iter().enumerate();
-    delegations.filter(|(_, delegation)| delegation.run_condition.as_ref().is_none_or(holds)).collect()
+/// A piece of work that a step hands out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HandedOut<'s> {
+    /// Its place in the step, from 0: of the delegation, or of the item.
+    pub index: usize,
+    pub delegation: &'s Delegation,
+    /// The context that it is handed out in, with its item.
+    context: Cow<'s, Map<String, Value>>,
 }
 
-/// The goal of a child: its own, or that of the run that hands it out.
-pub fn goal(delegation: &Delegation, context: &Map<String, Value>) -> String {
-    match &delegation.goal {
-        Some(goal) => resolve(goal, context),
-        None => context.get("goal").and_then(Value::as_str).unwrap_or_default().to_owned(),
-    }
-}
-
-/// The inputs of a child.
-pub fn inputs(delegation: &Delegation, context: &Map<String, Value>) -> Map<String, Value> {
-    let mut inputs: Map<String, Value> = delegation.args.clone().into_iter().collect();
-    for (from, to) in &delegation.context_mapping {
-        if let Some(value) = value_at(context, from) {
-            inputs.insert(to.clone(), value.clone());
+impl HandedOut<'_> {
+    /// The goal of the child: its own, or that of the run that hands it out.
+    pub fn goal(&self) -> String {
+        match &self.delegation.goal {
+            Some(goal) => resolve(goal, &self.context),
+            None => self.context.get("goal").and_then(Value::as_str).unwrap_or_default().to_owned(),
         }
     }
-    inputs
+
+    /// The inputs of the child.
+    pub fn inputs(&self) -> Map<String, Value> {
+        let mut inputs: Map<String, Value> = self.delegation.args.clone().into_iter().collect();
+        for (from, to) in &self.delegation.context_mapping {
+            if let Some(value) = value_at(&self.context, from) {
+                inputs.insert(to.clone(), value.clone());
+            }
+        }
+        inputs
+    }
+}
+
+/// What a step hands out in this context. A condition that cannot be evaluated does not hold.
+///
+/// # Errors
+/// The list of a parallel `forEach` that is missing or too long.
+pub fn handed_out<'s>(
+    step: &'s Step,
+    context: &'s Map<String, Value>,
+) -> Result<Vec<HandedOut<'s>>, ListFault<'s>> {
+    let holds = |when, context: &Map<String, Value>| condition::evaluate(when, context).unwrap_or(false);
+    let mut all = Vec::new();
+    for (place, delegation) in step.delegations.iter().enumerate() {
+        let runs = |context: &Map<String, Value>| {
+            delegation.run_condition.as_ref().is_none_or(|when| holds(when, context))
+        };
+        let Some(list) = &delegation.for_each else {
+            if runs(context) {
+                all.push(HandedOut { index: place, delegation, context: Cow::Borrowed(context) });
+            }
+            continue;
+        };
+        let items = value_at(context, &list.key).and_then(Value::as_array);
+        let items = items.ok_or(ListFault::Missing { list })?;
+        if items.len() > list.max_items as usize {
+            return Err(ListFault::TooLong { list, items: items.len() });
+        }
+        for (index, item) in items.iter().enumerate() {
+            let mut context = context.clone();
+            context.insert(list.item_var.clone(), item.clone());
+            context.insert(list.index_var.clone(), index.into());
+            if runs(&context) {
+                all.push(HandedOut { index, delegation, context: Cow::Owned(context) });
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Why a parallel `forEach` cannot hand out its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListFault<'s> {
+    /// The context has no list under the key.
+    Missing { list: &'s DelegatedItems },
+    /// The list has more items than the author allows.
+    TooLong { list: &'s DelegatedItems, items: usize },
+}
+
+impl fmt::Display for ListFault<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { list } => {
+                write!(
+                    formatter,
+                    "The step hands out one run for each item of the context key `{}`, which is not a list.",
+                    list.key
+                )
+            }
+            Self::TooLong { list, items } => write!(
+                formatter,
+                "The context key `{}` has {items} items; the limit of the step is {}.",
+                list.key, list.max_items
+            ),
+        }
+    }
 }
 
 /// The node whose children count for a node: the one at which its step became pending. Blocked attempts and bookmarks
@@ -101,7 +172,7 @@ mod tests {
             session,
             &format!("{session}.{node}"),
             &format!("{session}.{node}.-1"),
-            &format!("{session}.{node}.100"),
+            &format!("{session}.{node}.1000"),
             &format!("{session}.{node}.1.2"),
             &format!("{node}.{session}.1"),
         ] {

@@ -13,7 +13,7 @@ use super::notes::KeptNotes;
 use super::people::{self, FromPeople};
 use super::reasons::{self, GapFacts, Reason};
 use super::start::exceeded_recommendation;
-use super::{Additions, EngineError, NewArtifact, NewSnapshot, context};
+use super::{Additions, EngineError, NewArtifact, NewSnapshot, context, verify};
 use crate::delegation;
 use crate::derive::{self, Cause};
 use crate::interpret::{self, Circumstances, OnObstacle, visible_context};
@@ -29,7 +29,7 @@ use crate::record::{
 };
 use crate::state::{Node, Run, SessionState};
 use crate::verification::Verification;
-use crate::workflow::compiled::{CompiledWorkflow, Delegation, Step};
+use crate::workflow::compiled::{CompiledWorkflow, Step};
 
 /// What an advance needs to know.
 #[derive(Clone, Debug)]
@@ -178,7 +178,7 @@ impl<'a> Judgement<'a> {
             None => None,
         };
         let current = merged.as_ref().unwrap_or_else(|| state.context(&run.id));
-        let stack = request.snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();
+        let stack = stack_of(request);
         let visible = visible_context(request.workflow, current, stack);
         let known = |capability| state.capability_at(&node.id, capability).strong.map(|seen| seen.status);
         let notes = request.output.notes_markdown.as_deref().and_then(KeptNotes::of);
@@ -195,6 +195,9 @@ impl<'a> Judgement<'a> {
                 autonomy: preferences.autonomy,
             },
         );
+        if let Err(fault) = delegation::handed_out(step, &visible) {
+            evidence.reasons.push(verify::list_reason(fault, &step.step_id));
+        }
         evidence.reasons.extend(notes.as_ref().and_then(|notes| notes.too_long(&step.step_id)));
         let answered = Answered {
             sent: values.iter().collect(),
@@ -207,14 +210,21 @@ impl<'a> Judgement<'a> {
     }
 
     /// The work that the step hands out in the context that the attempt leaves.
-    pub(super) fn handed_out(&self, request: &Advance<'_>) -> Vec<(usize, &'a Delegation)> {
+    pub(super) fn handed_out(&self, request: &Advance<'_>) -> Vec<(usize, String)> {
         if self.step.delegations.is_empty() {
             return Vec::new();
         }
         let current = self.merged.as_ref().unwrap_or_else(|| request.state.context(&self.run.id));
-        let stack = request.snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();
-        delegation::handed_out(self.step, &visible_context(request.workflow, current, stack))
+        let visible = visible_context(request.workflow, current, stack_of(request));
+        // A list that cannot be gone over is a reason to block already.
+        let pieces = delegation::handed_out(self.step, &visible).unwrap_or_default();
+        pieces.iter().map(|piece| (piece.index, piece.delegation.workflow_id.clone())).collect()
     }
+}
+
+/// The loops around the pending step.
+fn stack_of<'r>(request: &Advance<'r>) -> &'r [crate::record::LoopFrame] {
+    request.snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default()
 }
 
 /// Whether a missing context key is a gap already: of this very call, or one that is still open. Each step that

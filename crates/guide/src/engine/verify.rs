@@ -6,6 +6,8 @@ use super::EngineError;
 use super::advance::{Advance, Judgement};
 use super::evidence::{Artifact, Evidence};
 use super::reasons::{self, Reason};
+use crate::delegation::ListFault;
+use crate::interpret::missing_key;
 use crate::record::{Autonomy, BlockReason, Preferences, StepName, UserOnlyDependency};
 use crate::verification::{self, CommandOutcome, CommandResult, Verification, VerificationRequest};
 use crate::workflow::compiled::EvidenceDemand;
@@ -48,9 +50,7 @@ pub(super) struct Demand<'s> {
 impl<'a> Judgement<'a> {
     /// What this attempt has to be verified for; nothing for most steps.
     pub(super) fn demand(&self, request: &Advance<'_>) -> Option<Demand<'a>> {
-        let delegations = self.handed_out(request).into_iter();
-        let delegations =
-            delegations.map(|(index, one)| (index, one.workflow_id.clone())).collect::<Vec<_>>();
+        let delegations = self.handed_out(request);
         let evidence = self.step.evidence.as_ref();
         (evidence.is_some() || !delegations.is_empty()).then_some(Demand { evidence, delegations })
     }
@@ -175,6 +175,17 @@ fn citation_reason(verification: &Verification, step_id: &StepName) -> Option<Re
         invalid(step_id)
             .saying(&format!("The host checked what the output cites: {}.", wrong.join("; ")), fix)
     })
+}
+
+/// A parallel `forEach` whose list cannot be gone over.
+pub(super) fn list_reason(fault: ListFault<'_>, step_id: &StepName) -> Reason {
+    let (ListFault::Missing { list } | ListFault::TooLong { list, .. }) = fault;
+    let fix = format!(
+        "Advance again with the token of this reply and `context`: {{\"{}\": […]}}, a list of at most {} items. The reply \
+         then hands out one run for each.",
+        list.key, list.max_items
+    );
+    Reason::of(missing_key(&list.key), step_id).saying(&fault.to_string(), &fix)
 }
 
 /// All child runs that are not finished, in one reason.

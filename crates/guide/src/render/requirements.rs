@@ -211,7 +211,13 @@ pub(super) fn notes(step: &Step, occasion: Occasion<'_>, told: Told<'_>) -> Opti
 
 /// Work to hand out. The engine starts no agents: it says exactly how the caller should, and counts what came of it.
 pub(super) fn delegations(step: &Step, context: &Map<String, Value>, told: Told<'_>) -> Option<String> {
-    let handed_out = delegation::handed_out(step, context);
+    let handed_out = match delegation::handed_out(step, context) {
+        Ok(handed_out) => handed_out,
+        // What blocks the next attempt is said before.
+        Err(fault) => {
+            return Some(format!("**DELEGATE (System):** {fault} Send it in `context` with your advance."));
+        }
+    };
     if handed_out.is_empty() || told.shows(verification::DELEGATION_REF) {
         return None;
     }
@@ -223,12 +229,13 @@ pub(super) fn delegations(step: &Step, context: &Map<String, Value>, told: Told<
          to this step.",
         handed_out.len()
     )];
-    for (number, (_, delegation)) in handed_out.iter().enumerate() {
+    for (number, piece) in handed_out.iter().enumerate() {
+        let delegation = piece.delegation;
         lines.push(format!("{}. Workflow `{}`.", number + 1, delegation.workflow_id));
         if delegation.goal.is_some() {
-            lines.push(format!("   Goal: {}", delegation::goal(delegation, context)));
+            lines.push(format!("   Goal: {}", piece.goal()));
         }
-        let inputs = delegation::inputs(delegation, context);
+        let inputs = piece.inputs();
         if !inputs.is_empty() {
             lines.push(format!("   Context: `{}`", canon::canonical::string_of(&Value::Object(inputs))));
         }

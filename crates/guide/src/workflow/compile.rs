@@ -3,7 +3,8 @@
 //! The passes run in one fixed order, and what is a set is sorted, so that the same source and the same
 //! bindings give the same bytes everywhere:
 //!
-//! 1. **templates**: the steps of a routine stand in place of the call; probes of required capabilities come first;
+//! 1. **templates**: the steps of a routine stand in place of the call; probes of required capabilities come first; steps that a jump
+//!    repeats become a loop, and a parallel `forEach` a step that delegates;
 //! 2. **bindings**: `{{wr.bindings.…}}` becomes what the workspace chose, or the default;
 //! 3. **features**: each declared feature, in the order of their ids, adds to the blocks of structured prompts;
 //! 4. **refs**: the program's texts stand in place of their ids;
@@ -37,8 +38,10 @@ mod context_keys;
 mod draft;
 mod emit;
 mod functions;
+mod jumps;
 mod lints;
 mod loops;
+mod parallel;
 mod prompts;
 mod registries;
 mod templates;

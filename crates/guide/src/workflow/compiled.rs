@@ -505,12 +505,29 @@ pub struct Delegation {
     /// Fixed inputs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub args: BTreeMap<String, Value>,
+    /// The items for each of which it is handed out; once, without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_each: Option<DelegatedItems>,
     /// The model it asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_tier: Option<ModelTier>,
     /// The tools it may use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
+}
+
+/// The list that a parallel `forEach` goes over. It is the only delegation of its step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DelegatedItems {
+    /// The context key of the list.
+    pub key: String,
+    /// The name of the item in the goal and the inputs.
+    pub item_var: String,
+    /// The name of its index, from 0.
+    pub index_var: String,
+    /// How many items there may be.
+    pub max_items: u32,
 }
 
 /// Where a step comes from.

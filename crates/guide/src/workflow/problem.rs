@@ -78,6 +78,8 @@ canon::error_codes! {
         InvalidFunctionCall => "INVALID_FUNCTION_CALL",
         /// A loop without what decides it, or with what does not go with its type.
         InvalidLoop => "INVALID_LOOP",
+        /// A jump that does not lead back to a step of its list, or crosses another one.
+        InvalidJump => "INVALID_JUMP",
         /// A loop that waits for a decision which no step of its body makes.
         LoopWithoutDecision => "LOOP_WITHOUT_DECISION",
         /// Loops within loops beyond the bound.

@@ -40,8 +40,8 @@ use super::{
 
 pub use model::{
     AcceptedKind, Audit, BlockPart, BlockText, Body, ConditionDefinition, ConditionSource, ConditionTest,
-    ExtensionPoint, FunctionCall, FunctionDefinition, Instruction, LoopSpec, LoopStep, LoopTag, LoopType,
-    MetricsProfile, ParallelStep, ParallelTag, Parameter, ParameterType, PromptBlocks,
+    ExtensionPoint, FunctionCall, FunctionDefinition, Instruction, JumpIf, LoopSpec, LoopStep, LoopTag,
+    LoopType, MetricsProfile, ParallelStep, ParallelTag, Parameter, ParameterType, PromptBlocks,
     RecommendedPreferences, ScopeName, Source, SourceStep, StandardStep, Synthesis, TemplateCall,
     Verification,
 };

@@ -372,7 +372,7 @@ fn what_was_skipped_is_recorded_with_the_keys_that_decided_it() {
     );
 }
 
-/// One numbering: the place in the workflow, and in a loop its pass.
+/// Finding R6: one numbering, the place in the workflow, and in a loop its pass.
 #[test]
 fn a_step_has_one_number_and_a_pass_in_a_loop() {
     let steps = json!([

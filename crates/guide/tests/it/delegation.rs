@@ -85,6 +85,68 @@ fn the_context_that_the_attempt_leaves_decides_what_is_handed_out() {
     assert_eq!(harness.wanted(&root, call).unwrap().unwrap().delegations.len(), 3);
 }
 
+fn for_each() -> Value {
+    json!([
+        {"id": "each", "type": "loop", "title": "Each file",
+         "loop": {"type": "forEach", "items": "files", "itemVar": "file", "maxIterations": 3, "parallel": true},
+         "body": [{"id": "review", "type": "parallel", "title": "Review", "parallelDelegations": [
+            {"workflowId": "project.lens", "goal": "Review {{file.name}}", "contextMapping": {"file.name": "path", "currentIndex": "number"},
+             "runCondition": {"var": "file.skip", "not_equals": true}}]}]},
+        plain("report"),
+    ])
+}
+
+/// A parallel `forEach` is one pending step with one run for each item (issue line 16).
+#[test]
+fn a_parallel_for_each_hands_out_one_run_for_each_item() {
+    let compiled = workflow(for_each());
+    assert!(compiled.loops.is_empty(), "only the step that waits for all runs is left");
+    let files = json!({"files": [{"name": "a.rs"}, {"name": "b.rs", "skip": true}, {"name": "c.rs"}]});
+    let mut harness = Harness::start(compiled, files, None);
+    let root = harness.root.clone();
+    assert_eq!(harness.pending(&root).as_deref(), Some("review"));
+    let wanted = harness.wanted(&root, Call::notes("Done.")).unwrap().unwrap();
+    let places: Vec<usize> = wanted.delegations.iter().map(|(index, _)| *index).collect();
+    assert_eq!(places, [0, 2], "the condition is about the item");
+    let facts = Facts {
+        workflow: &harness.workflow,
+        state: harness.snapshot(&root),
+        context: harness.state.context(&harness.state.runs()[0].id),
+        occasion: Occasion::Start,
+        blockers: &[],
+    };
+    let prompt = render::pending(facts).unwrap().prompt;
+    let says =
+        "2. Workflow `project.lens`.\n   Goal: Review c.rs\n   Context: `{\"number\":2,\"path\":\"c.rs\"}`";
+    assert!(prompt.contains(says), "{prompt}");
+    let statuses = [(0, ChildStatus::Complete), (2, ChildStatus::Complete)];
+    let verification = counted(&harness, &root, &statuses);
+    let call = Call { verification: Some(verification), ..Call::notes("All of them answered.") };
+    let node = harness.advance(&root, call);
+    assert_eq!(harness.pending(&node).as_deref(), Some("report"));
+}
+
+#[test]
+fn a_parallel_for_each_is_blocked_without_a_list_within_its_limit() {
+    let four = json!({"files": [{}, {}, {}, {}]});
+    for (context, says) in [
+        (json!({}), "which is not a list"),
+        (json!({"files": "a.rs"}), "which is not a list"),
+        (four, "has 4 items; the limit of the step is 3"),
+    ] {
+        let mut harness = Harness::start(workflow(for_each()), context, None);
+        let root = harness.root.clone();
+        let node = harness.advance(&root, Call::notes("Done."));
+        let told = blockers(&harness, &node);
+        assert_eq!((told.len(), told[0].code), (1, BlockerCode::MissingContextKey), "{told:?}");
+        assert!(told[0].message.contains(says), "{}", told[0].message);
+        // An empty list hands out nothing, and the step passes.
+        let call = Call { notes: Some("Nothing to do."), ..Call::context(json!({"files": []})) };
+        let node = harness.advance(&node, call);
+        assert_eq!(harness.pending(&node).as_deref(), Some("report"));
+    }
+}
+
 #[test]
 fn the_prompt_says_how_to_delegate_and_what_to_do_without_subagents() {
     let harness = Harness::start(workflow(delegating()), json!({}), None);

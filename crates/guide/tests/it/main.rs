@@ -10,6 +10,7 @@ mod engine;
 mod error_pages;
 mod evidence;
 mod harness;
+mod jumps;
 mod locks;
 mod mending;
 mod model;

@@ -37,6 +37,19 @@ fn every_source_is_in_the_authoring_format() {
     }
 }
 
+/// Finding R9: two bundled workflows were both named "Implement a feature".
+#[test]
+fn no_two_bundled_workflows_have_the_same_name() {
+    let mut names = std::collections::BTreeMap::new();
+    for workflow in registry::bundled() {
+        let source: Value = serde_json::from_str(workflow.source).unwrap();
+        let name = source["name"].as_str().unwrap().to_lowercase();
+        if let Some(other) = names.insert(name, workflow.id) {
+            panic!("{other} and {} have the same name", workflow.id);
+        }
+    }
+}
+
 #[test]
 fn workflows_and_routines_are_found_by_their_ids() {
     assert!(registry::bundled().is_sorted_by(|one, other| one.id < other.id));

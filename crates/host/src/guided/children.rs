@@ -66,7 +66,13 @@ impl Guided {
         let workflow = self.pinned(run.workflow_hash)?;
         let snapshot = self.files.snapshot(node.snapshot_ref)?;
         let step = snapshot.state().pending().and_then(|pending| workflow.step(&pending.step_id));
-        let delegation = step.and_then(|step| step.delegations.get(handle.index));
+        let delegation = step.and_then(|step| match step.delegations.as_slice() {
+            // The place is that of an item.
+            [one] if one.for_each.as_ref().is_some_and(|list| handle.index < list.max_items as usize) => {
+                Some(one)
+            }
+            delegations => delegations.get(handle.index),
+        });
         Ok(delegation.map(|delegation| delegation.workflow_id.clone()))
     }
 
@@ -108,17 +114,18 @@ pub(super) fn delegated(
     let Some(step) = workflow.step(&pending.step_id) else { return Vec::new() };
     let context = visible_context(workflow, context, stack);
     let at = delegation::delegating_node(&session.state, node);
-    let handed_out = delegation::handed_out(step, &context).into_iter();
+    // A list that is missing or too long blocks the step, and nothing is handed out.
+    let handed_out = delegation::handed_out(step, &context).unwrap_or_default().into_iter();
     handed_out
-        .map(|(index, delegation)| {
+        .map(|piece| {
             let parent = session.state.session_id().clone();
-            let handle = ChildHandle { parent, node: at.id.clone(), index };
+            let handle = ChildHandle { parent, node: at.id.clone(), index: piece.index };
             let mut params = json!({
-                "workflowId": delegation.workflow_id,
-                "goal": delegation::goal(delegation, &context),
+                "workflowId": piece.delegation.workflow_id,
+                "goal": piece.goal(),
                 "parentSessionId": handle.to_string(),
             });
-            let inputs = delegation::inputs(delegation, &context);
+            let inputs = piece.inputs();
             if !inputs.is_empty() {
                 params["context"] = inputs.into();
             }

@@ -286,6 +286,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
+/// Finding R8: messages are sentences that name what is wrong in the caller's words, and a parameter in the wrong place is
+/// recognised.
 #[test]
 fn each_mistake_is_named_and_answered_with_the_callers_own_call() {
     for (tool, arguments, issues, nearest, example) in cases() {

@@ -107,6 +107,7 @@ fn looping(context: &mut Context<'_>, looped: &mut DraftLoop) {
     {
         resolve(context, &mut condition.0, &member(&path, "requireConfirmation"));
     }
+    let place = looped.condition_path();
     // What decides the loop may be a named condition as a whole, and keeps its name; parts of it do not.
     let source = match &mut looped.step.control.condition_source {
         Some(ConditionSource::ContextVariable { condition }) => Some(condition),
@@ -115,7 +116,7 @@ fn looping(context: &mut Context<'_>, looped: &mut DraftLoop) {
     if let Some(condition) = source.or(looped.step.control.condition.as_mut())
         && condition::reference(&condition.0).is_none()
     {
-        resolve(context, &mut condition.0, &member(&member(&path, "loop"), "condition"));
+        resolve(context, &mut condition.0, &place);
     }
 }
 

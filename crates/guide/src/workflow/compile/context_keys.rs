@@ -194,7 +194,7 @@ impl Readers {
                 Some(ConditionTest::ContractRef(_)) => Value::Null,
                 None => decides.0.clone(),
             };
-            self.read(context, &decides, &member(&member(path, "loop"), "condition"));
+            self.read(context, &decides, &looped.condition_path());
         }
         self.walk(context, &looped.body);
         for name in added {

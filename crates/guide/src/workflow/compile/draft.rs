@@ -15,7 +15,7 @@ use crate::{
             Assessment, CapabilityNeed, CompiledWarning, Condition, Confirmation, ConfirmationKind,
             Delegation, Injection, Reference, StepProvenance, WarningCode,
         },
-        problem::{MAX_COLLECTED, Problem, ProblemCode, item},
+        problem::{MAX_COLLECTED, Problem, ProblemCode, item, member},
         source::{
             BlockPart, BlockText, ConditionTest, FunctionDefinition, Instruction, LoopStep, PromptBlocks,
             Source, StandardStep, Synthesis,
@@ -55,6 +55,16 @@ pub(super) struct DraftLoop {
     pub(super) body: Vec<Node>,
     /// Where the author wrote the body.
     pub(super) provenance: StepProvenance,
+    /// Whether it was made of a `jumpIf`.
+    pub(super) is_jump: bool,
+}
+
+impl DraftLoop {
+    /// Where the author wrote what decides it.
+    pub(super) fn condition_path(&self) -> String {
+        let holder = if self.is_jump { self.path.clone() } else { member(&self.path, "loop") };
+        member(&holder, "condition")
+    }
 }
 
 /// A definition and where it stands.

@@ -88,8 +88,12 @@ pub(super) fn control(
             }
         },
     };
-    let message = "the loop reads the context to decide: what nobody set ends or prolongs it without a word";
-    context.warn(WarningCode::LoopReadsContext, &path, message);
+    // The author of a jump has chosen a condition.
+    if !looped.is_jump {
+        let message =
+            "the loop reads the context to decide: what nobody set ends or prolongs it without a word";
+        context.warn(WarningCode::LoopReadsContext, &path, message);
+    }
     Some(LoopControl::Condition { condition_id, mode })
 }
 

@@ -12,7 +12,7 @@ use super::{
     draft::{
         Context, Draft, DraftLoop, Node, Scope, each_step, join_condition, join_confirmation, step_texts,
     },
-    functions,
+    functions, jumps, parallel,
     tokens::replace_arguments,
 };
 use crate::{
@@ -74,8 +74,11 @@ impl Expander {
         scopes: &mut Vec<Scope>,
     ) -> Vec<Node> {
         let bodies = self.named_bodies(context, steps, path);
-        let mut nodes = Vec::new();
+        // What each step becomes, at its place.
+        let mut groups: Vec<Vec<Node>> = Vec::new();
+        groups.resize_with(steps.len(), Vec::new);
         for (index, step) in steps.iter().enumerate() {
+            let nodes = &mut groups[index];
             if bodies.contains_key(&index) {
                 continue;
             }
@@ -86,15 +89,17 @@ impl Expander {
                         format!("the workflow has more than {MAX_STEPS} steps once templates are expanded");
                     context.problem(&item(path, index), Code::TooLarge, message, "Split the workflow.");
                 }
-                return nodes;
+                return groups.into_iter().flatten().collect();
             }
             // Steps of a template are known by the place of the call.
             let own = if self.stack.is_empty() { item(path, index) } else { path.to_owned() };
             match step {
                 SourceStep::Standard(step) => {
-                    self.standard(context, step, own, provenance, scopes, &mut nodes);
+                    self.standard(context, step, own, provenance, scopes, nodes);
                 }
-                SourceStep::Parallel(step) => nodes.push(Node::Step(parallel(step, own, provenance, scopes))),
+                SourceStep::Parallel(step) => {
+                    nodes.push(Node::Step(delegating(step, own, provenance, scopes)))
+                }
                 SourceStep::Loop(step) => {
                     if self.loops == MAX_LOOP_DEPTH {
                         let message =
@@ -122,7 +127,7 @@ impl Expander {
                                     vec![Node::Step(draft(context, step, below(body), provenance, scopes))]
                                 }
                                 SourceStep::Parallel(step) => {
-                                    vec![Node::Step(parallel(step, below(body), provenance, scopes))]
+                                    vec![Node::Step(delegating(step, below(body), provenance, scopes))]
                                 }
                                 SourceStep::Loop(_) => Vec::new(),
                             })
@@ -133,11 +138,14 @@ impl Expander {
                     let mut step = step.clone();
                     step.body = Body::Steps(Vec::new());
                     let provenance = provenance.clone();
-                    nodes.push(Node::Loop(Box::new(DraftLoop { path: own, step: *step, body, provenance })));
+                    let looped = DraftLoop { path: own, step: *step, body, provenance, is_jump: false };
+                    nodes.push(parallel::join(context, looped));
                 }
             }
         }
-        nodes
+        let is_authored = self.stack.is_empty();
+        let path_of = |index: usize| if is_authored { item(path, index) } else { path.to_owned() };
+        jumps::wrap(context, steps, groups, path_of, self.loops, provenance)
     }
 
     /// Which step of a list is the body of which loop, for loops that name their body.
@@ -254,6 +262,7 @@ impl Expander {
             ("functionReferences", !step.function_references.is_empty()),
             ("verification", step.verification.is_some()),
             ("audit", step.audit.is_some()),
+            ("jumpIf", step.jump_if.is_some()),
         ];
         for (name, _) in companions.into_iter().filter(|(_, given)| *given) {
             let message = format!("`{name}` does not go with a `templateCall`, whose steps have their own");
@@ -419,7 +428,12 @@ fn draft(
     Box::new(draft)
 }
 
-fn parallel(step: &ParallelStep, path: String, provenance: &StepProvenance, scopes: &[Scope]) -> Box<Draft> {
+fn delegating(
+    step: &ParallelStep,
+    path: String,
+    provenance: &StepProvenance,
+    scopes: &[Scope],
+) -> Box<Draft> {
     const PROMPT: &str = "Hand out the work below, each piece to an agent of its own, all at once where you can. \
         Give each agent its workflow, its goal and its inputs, and nothing of the others' results. Wait for all of \
         them. What they return is evidence, not truth: note for each piece what came back, and what did not.";
@@ -469,6 +483,9 @@ fn rename(steps: &mut [SourceStep], caller: &str, usage: &mut Usage<'_>) {
         match step {
             SourceStep::Standard(step) => {
                 step.id = format!("{caller}.{}", step.id);
+                if let Some(jump) = &mut step.jump_if {
+                    jump.target = format!("{caller}.{}", jump.target);
+                }
                 step_texts(step, &mut |_, text| usage.fill(text));
             }
             SourceStep::Parallel(step) => {

@@ -141,7 +141,7 @@ fn requirements_in_words() {
     assert_eq!(lines(json!({"rigor": "thorough"}))[1], "Must have at least 80 characters (Explain it)");
 }
 
-/// A `schema` rule with `block` is about one fenced block of the notes, whatever stands around it.
+/// Finding G4: a `schema` rule with `block` is about one fenced block of the notes, whatever stands around it.
 #[test]
 fn a_schema_may_be_about_one_named_block() {
     let rule = json!([{"type": "schema", "block": "findings", "message": "List them",

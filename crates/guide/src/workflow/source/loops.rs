@@ -75,6 +75,7 @@ fn empty(loop_type: LoopType) -> LoopSpec {
         iteration_var: None,
         item_var: None,
         index_var: None,
+        parallel: None,
     }
 }
 
@@ -107,6 +108,7 @@ fn spec(reader: &mut Reader, found: Found<'_>) -> LoopSpec {
         iteration_var: variable(reader, o, "iterationVar"),
         item_var: variable(reader, o, "itemVar"),
         index_var: variable(reader, o, "indexVar"),
+        parallel: o.flag(reader, "parallel"),
     };
     if let Some(loop_type) = loop_type {
         fits(reader, o, loop_type);
@@ -125,9 +127,9 @@ fn fits(reader: &mut Reader, o: &mut Object<'_>, loop_type: LoopType) {
         LoopType::While => ("while", &["condition", "conditionSource"]),
         LoopType::Until => ("until", &["condition", "conditionSource"]),
         LoopType::For => ("for", &["count"]),
-        LoopType::ForEach => ("forEach", &["items", "itemVar", "indexVar"]),
+        LoopType::ForEach => ("forEach", &["items", "itemVar", "indexVar", "parallel"]),
     };
-    for member in ["condition", "conditionSource", "count", "items", "itemVar", "indexVar"] {
+    for member in ["condition", "conditionSource", "count", "items", "itemVar", "indexVar", "parallel"] {
         if !belongs.contains(&member) && o.has(member) {
             let message = format!("a `{name}` loop has no `{member}`");
             let fix = format!("Remove it, or change `type`. Such a loop has `{}`.", belongs.join("`, `"));

@@ -211,6 +211,9 @@ pub struct StandardStep {
     /// Makes a step that audits this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
+    /// Goes back to an earlier step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jump_if: Option<JumpIf>,
     /// The model it asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_tier: Option<ModelTier>,
@@ -250,11 +253,24 @@ impl StandardStep {
             function_references: Vec::new(),
             verification: None,
             audit: None,
+            jump_if: None,
             model_tier: None,
             ask_for_files: None,
             has_validation: None,
         }
     }
+}
+
+/// Goes back to an earlier step of the same list after this one, as long as a condition holds.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JumpIf {
+    /// When to go back.
+    pub condition: Condition,
+    /// The step to go back to.
+    pub target: String,
+    /// How often at most.
+    pub max_jumps: u32,
 }
 
 /// What a step says to do: exactly one of three.
@@ -492,6 +508,9 @@ pub struct LoopSpec {
     /// The name of the index, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index_var: Option<String>,
+    /// For `forEach`: whether all items are handed out at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel: Option<bool>,
 }
 
 /// The kinds of loop.

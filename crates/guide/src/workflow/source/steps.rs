@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::{
     MAX_LOOP_DEPTH, MAX_STEPS, blocks, context_keys, definitions, loops,
     model::{
-        Audit, Instruction, ParallelStep, ParallelTag, SourceStep, StandardStep, Synthesis, Verification,
+        Audit, Instruction, JumpIf, ParallelStep, ParallelTag, SourceStep, StandardStep, Synthesis,
+        Verification,
     },
     names,
     reader::{Found, MAX_ITEMS, Object, Reader},
@@ -16,7 +17,9 @@ use super::{
 use crate::{
     record::{NonAssumableChoiceKind, UserOnlyDependency},
     workflow::{
-        compiled::{Confirmation, ConfirmationKind, Delegation, EvidenceDemand, Fragment, UserDependency},
+        compiled::{
+            Condition, Confirmation, ConfirmationKind, Delegation, EvidenceDemand, Fragment, UserDependency,
+        },
         context_keys::ContextKeys,
         needs::CONFIRMATION,
         problem::{ProblemCode as Code, item, quoted},
@@ -121,6 +124,7 @@ fn standard(reader: &mut Reader, o: &mut Object<'_>) -> StandardStep {
         function_references: o.list(reader, "functionReferences", 0..=MAX_ITEMS, function_reference),
         verification: o.get("verification").map(|found| verification(reader, found)),
         audit: o.get("audit").map(|found| audit(reader, found)),
+        jump_if: o.get("jumpIf").map(|found| jump(reader, found)),
         model_tier: o.choice(reader, "modelTier", &MODEL_TIERS),
         ask_for_files: o.flag(reader, "askForFiles"),
         has_validation: o.flag(reader, "hasValidation"),
@@ -280,6 +284,20 @@ fn audit(reader: &mut Reader, found: Found<'_>) -> Audit {
     audit
 }
 
+fn jump(reader: &mut Reader, found: Found<'_>) -> JumpIf {
+    let mut o = reader.object(found);
+    let jump = JumpIf {
+        condition: match o.need(reader, "condition") {
+            Some(found) => reader.condition(found),
+            None => Condition(Value::Bool(false)),
+        },
+        target: o.need_text(reader, "target", 1..=64),
+        max_jumps: o.need(reader, "maxJumps").map_or(1, |found| reader.number(found, 1..=999)),
+    };
+    reader.finish(&o);
+    jump
+}
+
 fn parallel(reader: &mut Reader, o: &mut Object<'_>) -> ParallelStep {
     ParallelStep {
         id: id(reader, o),
@@ -339,6 +357,7 @@ fn delegation(reader: &mut Reader, found: Found<'_>) -> Delegation {
         },
         args: definitions::values(reader, &mut o, "args"),
         model_tier: o.choice(reader, "modelTier", &MODEL_TIERS),
+        for_each: None,
         allowed_tools: o.texts(reader, "allowedTools", 1..=128),
     };
     reader.finish(&o);

@@ -472,6 +472,51 @@ fn cases() -> Vec<Case> {
             vec![(Code::InvalidBody, "steps[0].body")],
         ),
         (
+            "a parallel loop of plain steps",
+            looped(
+                json!({"type": "forEach", "items": "files", "maxIterations": 2, "parallel": true}),
+                json!([step("one")]),
+            ),
+            vec![(Code::InvalidBody, "steps[0].loop.parallel")],
+        ),
+        (
+            "a jump forward, one to nowhere, and one on a key that nobody declares",
+            workflow(json!([
+                with(
+                    step("one"),
+                    json!({"producesContext": {"ok": {"type": "boolean"}}, "jumpIf": {"condition": {"var": "ok"}, "target": "two", "maxJumps": 1}})
+                ),
+                with(
+                    step("two"),
+                    json!({"jumpIf": {"condition": {"var": "ok"}, "target": "on", "maxJumps": 1}})
+                ),
+                with(
+                    step("three"),
+                    json!({"jumpIf": {"condition": {"var": "okay"}, "target": "three", "maxJumps": 1}})
+                ),
+            ])),
+            vec![
+                (Code::InvalidJump, "steps[0].jumpIf.target"),
+                (Code::InvalidJump, "steps[1].jumpIf.target"),
+                (Code::UndeclaredContextKey, "steps[2].jumpIf.condition"),
+            ],
+        ),
+        (
+            "jumps that cross",
+            workflow(json!([
+                step("one"),
+                with(
+                    step("two"),
+                    json!({"jumpIf": {"condition": {"var": "ok"}, "target": "one", "maxJumps": 1}})
+                ),
+                with(
+                    step("three"),
+                    json!({"jumpIf": {"condition": {"var": "ok"}, "target": "two", "maxJumps": 1}})
+                ),
+            ])),
+            vec![(Code::InvalidJump, "steps[2].jumpIf")],
+        ),
+        (
             "a condition on a key that nobody declares",
             workflow(json!([
                 with(step("one"), json!({"producesContext": {"fixDecision": {"enum": ["fix", "report"]}}})),

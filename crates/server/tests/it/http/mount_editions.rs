@@ -76,6 +76,7 @@ async fn the_newest_edition_is_discovered_and_its_headers_are_checked() {
     assert!(send(&host, KEY, &wrong, &discover).await.expect(400)["error"]["code"].is_i64());
 }
 
+/// Finding G8: tools return structured results, which match the schema that they declare.
 #[tokio::test]
 async fn outputs_that_do_not_match_their_schema_are_an_error_of_the_tool() {
     let host = Host::start().await;
@@ -86,6 +87,7 @@ async fn outputs_that_do_not_match_their_schema_are_an_error_of_the_tool() {
     assert!(called["result"].get("structuredContent").is_none(), "{called}");
 }
 
+/// Finding G8: arguments of prompts are completed and put into the template.
 #[tokio::test]
 async fn arguments_of_prompts_are_completed_with_the_values_of_their_author() {
     let host = Host::start().await;
