@@ -3,10 +3,11 @@
 //! From the lowest precedence to the highest:
 //!
 //! 1. **bundled**: part of the program;
-//! 2. **user**: the user's own folder;
-//! 3. **configured**: folders that were attached, then those that the process was started with, in their order;
-//! 4. **git**: repositories that the user wrote into `sources.toml`;
-//! 5. **project**: `workflows/` in the workspace, or in its nearest ancestor up to the root of the repository.
+//! 2. **pack**: `workflows/` of installed packs, the highest version of each;
+//! 3. **user**: the user's own folder;
+//! 4. **configured**: folders that were attached, then those that the process was started with, in their order;
+//! 5. **git**: repositories that the user wrote into `sources.toml`;
+//! 6. **project**: `workflows/` in the workspace, or in its nearest ancestor up to the root of the repository.
 //!
 //! A later source wins, and the losers are listed with the reason. Two rules stand above the ladder: an id that
 //! begins with `wr.` is always the program's own, and a file that is broken is reported and never in the way of others.
@@ -21,6 +22,7 @@ mod error;
 mod folder;
 pub mod git;
 mod managed;
+mod packs;
 mod project;
 mod read;
 mod repository;
@@ -55,6 +57,8 @@ use self::sources::Sources;
 /// Where the catalogue looks.
 #[derive(Clone, Debug, Default)]
 pub struct CatalogueOptions {
+    /// The folder of installed packs. It need not exist.
+    pub packs_dir: Option<PathBuf>,
     /// The user's own folder. It need not exist.
     pub user_dir: Option<PathBuf>,
     /// Folders that this process was started with; a later one wins over an earlier one.

@@ -153,6 +153,8 @@ pub struct SourceInfo {
 pub enum SourceCategory {
     /// Part of the program.
     BuiltIn,
+    /// An installed pack.
+    Pack,
     /// The user's own folder.
     User,
     /// A folder that was attached.
@@ -170,6 +172,7 @@ impl SourceCategory {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BuiltIn => "built_in",
+            Self::Pack => "pack",
             Self::User => "user",
             Self::Managed => "managed",
             Self::Configured => "configured",

@@ -53,7 +53,7 @@ pub(super) struct File {
     pub(super) path: PathBuf,
     pub(super) content: Content,
     /// The digest of its bytes, if they could be read.
-    digest: Option<Digest>,
+    pub(super) digest: Option<Digest>,
 }
 
 /// What a file holds.

@@ -105,6 +105,7 @@ fn shadowed_by(candidate: &Candidate<'_>, winner: &Candidate<'_>) -> Shadowed {
 pub(super) const fn words(category: SourceCategory) -> &'static str {
     match category {
         SourceCategory::BuiltIn => "the program",
+        SourceCategory::Pack => "an installed pack",
         SourceCategory::User => "the user's folder",
         SourceCategory::Managed => "an attached folder",
         SourceCategory::Configured => "a configured folder",
@@ -131,6 +132,7 @@ impl Candidate<'_> {
                     None => name.clone(),
                 }
             }
+            SourceCategory::Pack => format!("{}:workflows/{name}", self.layer.info.display_name),
             SourceCategory::Git => format!("{}:workflows/{name}", portable(&self.layer.info.display_name)),
         }
     }

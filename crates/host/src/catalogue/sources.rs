@@ -1,6 +1,6 @@
 //! The places that are looked at, in the order of their precedence.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use guide::workflow::ids::SourceOrigin;
 use guide::workflow::registry;
 
 use super::entry::{SourceCategory, SourceInfo};
-use super::folder::Folders;
+use super::folder::{Folder, Folders};
 use super::project::Project;
 use super::repository::{self, Repositories};
 use super::resolve::Layer;
-use super::{CatalogueOptions, managed};
+use super::{CatalogueOptions, managed, packs};
 
 /// Every source but the program, with what is in it.
 #[derive(Debug, Default)]
@@ -33,6 +33,8 @@ struct Place {
     folder: PathBuf,
     display_name: String,
     added_at_ms: Option<u64>,
+    /// For a pack: the digests of the files that were installed.
+    digests: Option<BTreeMap<String, String>>,
 }
 
 impl Place {
@@ -42,7 +44,25 @@ impl Place {
             folder: folder.to_path_buf(),
             display_name: folder.display().to_string(),
             added_at_ms: None,
+            digests: None,
         }
+    }
+
+    /// Leaves out the files of a pack that are not those that were installed.
+    fn check(&self, folder: &mut Folder) {
+        let Some(digests) = &self.digests else { return };
+        let notes = &mut folder.notes;
+        folder.files.retain(|file| {
+            let is_installed =
+                file.digest.is_some_and(|digest| digests.get(&file.name) == Some(&digest.to_hex()));
+            if !is_installed {
+                notes.push(format!(
+                    "{}: `{}` is not the file that was installed; install the pack again",
+                    self.display_name, file.name
+                ));
+            }
+            is_installed
+        });
     }
 
     fn info(&self) -> SourceInfo {
@@ -80,6 +100,7 @@ impl Sources {
         for place in places {
             match folders.read(&place.folder, origin(place.category)) {
                 Ok(mut folder) => {
+                    place.check(&mut folder);
                     sources.unreadable.append(&mut folder.notes);
                     sources.layers.push(Layer { info: place.info(), folder });
                 }
@@ -103,6 +124,17 @@ impl Sources {
         repositories: &Repositories,
     ) -> Vec<Place> {
         let mut places = Vec::new();
+        if let Some(folder) = &options.packs_dir {
+            let (found, mut notes) = packs::read(folder);
+            self.unreadable.append(&mut notes);
+            places.extend(found.into_iter().map(|pack| Place {
+                category: SourceCategory::Pack,
+                folder: pack.folder,
+                display_name: pack.display_name,
+                added_at_ms: None,
+                digests: Some(pack.digests),
+            }));
+        }
         if let Some(folder) = &options.user_dir {
             places.push(Place::folder(SourceCategory::User, folder));
         }
@@ -125,6 +157,7 @@ impl Sources {
                 folder: copy.folder.clone().unwrap_or_default(),
                 display_name: repository::display_name(repository),
                 added_at_ms: None,
+                digests: None,
             };
             if copy.folder.is_some() {
                 places.push(place);
@@ -159,6 +192,7 @@ pub(super) fn built_in() -> SourceInfo {
 const fn kind(category: SourceCategory) -> WorkflowSourceKind {
     match category {
         SourceCategory::BuiltIn => WorkflowSourceKind::Bundled,
+        SourceCategory::Pack => WorkflowSourceKind::Plugin,
         SourceCategory::User => WorkflowSourceKind::User,
         SourceCategory::Managed | SourceCategory::Configured | SourceCategory::Git => {
             WorkflowSourceKind::Remote
@@ -170,6 +204,7 @@ const fn kind(category: SourceCategory) -> WorkflowSourceKind {
 const fn origin(category: SourceCategory) -> SourceOrigin {
     match category {
         SourceCategory::BuiltIn => SourceOrigin::Bundled,
+        SourceCategory::Pack => SourceOrigin::Plugin,
         SourceCategory::User => SourceOrigin::User,
         SourceCategory::Managed | SourceCategory::Configured | SourceCategory::Git => SourceOrigin::Remote,
         SourceCategory::Project => SourceOrigin::Project,

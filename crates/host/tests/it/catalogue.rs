@@ -39,6 +39,7 @@ impl Machine {
 
     pub(super) fn options(&self) -> CatalogueOptions {
         CatalogueOptions {
+            packs_dir: Some(self.path("data/packs")),
             user_dir: Some(self.path("user")),
             configured_dirs: vec![self.path("one"), self.path("two")],
             sources_file: Some(self.path("data/sources.toml")),

@@ -117,3 +117,50 @@ fn the_pack_walk_through_works() {
     let words = typed(&test_home, &folder, &shell[1]);
     assert!(words.contains("vendor_acme_pauses_example_0001_wait"), "{words}");
 }
+
+/// Packs are a source of guided workflows (issue line 16).
+#[test]
+fn guided_workflows_of_installed_packs_are_found_and_changed_files_are_not() {
+    let test_home = TestHome::new();
+    let folder = copied(&test_home);
+    let workflow = |version: &str| {
+        format!(
+            "id: acme.count\nname: Count words\ndescription: Counts words.\nversion: {version}\n\
+             steps: [{{id: count, title: Count, prompt: Count the words.}}]\n"
+        )
+    };
+    std::fs::create_dir(folder.join("second-look/workflows")).unwrap();
+    std::fs::write(folder.join("second-look/workflows/count.yaml"), workflow("1.0.0")).unwrap();
+    typed(&test_home, &folder, "interlock pack install ./second-look");
+
+    let list = || -> Value {
+        serde_json::from_str(&typed(&test_home, &folder, "interlock workflow list --json")).unwrap()
+    };
+    let listing = list();
+    let entries = listing["entries"].as_array().unwrap();
+    let entry = entries.iter().find(|entry| entry["workflowId"] == "acme.count").expect("it is found");
+    assert_eq!((&entry["sourceKind"], &entry["version"]), (&json!("plugin"), &json!("1.0.0")), "{entry}");
+    let source = entry["source"].as_str().unwrap();
+    assert!(source.starts_with("pack:") && source.contains('@'), "{source}");
+    typed(&test_home, &folder, "interlock workflow show acme.count");
+
+    let mut waiting = vec![test_home.data_dir().join("packs")];
+    let mut changed = 0;
+    while let Some(place) = waiting.pop() {
+        for entry in std::fs::read_dir(place).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else if path.ends_with("workflows/count.yaml") {
+                std::fs::write(&path, workflow("6.6.6")).unwrap();
+                changed += 1;
+            }
+        }
+    }
+    assert_eq!(changed, 1);
+    let listing = list();
+    let found =
+        listing["entries"].as_array().unwrap().iter().any(|entry| entry["workflowId"] == "acme.count");
+    assert!(!found, "a file that was not installed is not used");
+    assert!(listing["unreadable"].to_string().contains("not the file that was installed"), "{listing}");
+}
