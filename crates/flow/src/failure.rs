@@ -46,6 +46,8 @@ canon::error_codes! {
         GuidedStartFailed => "guided_start_failed",
         /// The session of a guided node no longer exists, or cannot be read.
         GuidedSessionLost => "guided_session_lost",
+        /// The agent of a guided node could not be started, or ended too often before its session was complete.
+        GuidedAgentFailed => "guided_agent_failed",
         /// An input has no value.
         InputMissing => "input_missing",
         /// A value does not match its declaration.

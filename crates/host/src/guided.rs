@@ -42,6 +42,7 @@ pub use people::{Questions, WaitingRun};
 pub use portability::{ImportOutcome, SalvagedExport};
 pub use refusal::{GuidedErrorCode, Refusal, is_failure};
 pub use tenants::{DEFAULT_TENANT, Tenants, is_tenant_name};
+pub(crate) use verify::INHERITED;
 pub use verify::{AllowedCommand, Verifier, Workspaces};
 pub use workspace_roots::WorkspaceRoots;
 

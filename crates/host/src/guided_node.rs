@@ -18,6 +18,7 @@
 //!
 //! Nothing here is asynchronous: [`crate::runs`] calls it on threads that may wait.
 
+mod agents;
 mod artifacts;
 mod connect;
 mod deliverables;
@@ -45,6 +46,10 @@ use crate::guided::{Guided, Refusal, Tenants};
 use crate::runs::SessionKeys;
 use crate::system::Clock;
 
+pub use self::agents::{
+    AgentCommand, AgentOptions, PLACEHOLDERS, composed_environment, describe_agent, unknown_placeholder,
+};
+use self::agents::{Agents, Stop};
 pub(crate) use self::artifacts::InputArtifact;
 pub use self::connect::KEY_LIFETIME_MS;
 pub use self::deliverables::{MAX_DELIVERABLE_BYTES, MAX_DELIVERABLES, MAX_DELIVERED_BYTES};
@@ -66,6 +71,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// Where tests let the machine die. Without one, every step may be made.
     pub gate: Option<Gate>,
+    /// The agents that the host starts itself. Without, a node that names one fails.
+    pub agents: Option<AgentOptions>,
 }
 
 /// Says whether a step may be made. What may not is tried again, as after a failure of the disk.
@@ -102,6 +109,7 @@ struct Inner {
     options: Options,
     watched: Watched,
     news: Arc<Notify>,
+    agents: Option<Agents>,
 }
 
 impl fmt::Debug for GuidedNodes {
@@ -129,7 +137,8 @@ pub(crate) struct Job {
 impl GuidedNodes {
     /// The path through these rooms.
     pub fn new(options: Options) -> Self {
-        let inner = Inner { options, watched: Watched::default(), news: Arc::new(Notify::new()) };
+        let agents = options.agents.clone().map(Agents::new);
+        let inner = Inner { options, watched: Watched::default(), news: Arc::new(Notify::new()), agents };
         Self { inner: Arc::new(inner) }
     }
 
@@ -155,6 +164,9 @@ impl GuidedNodes {
     pub(crate) fn begin(&self, job: &Job) -> Result<(), Trouble> {
         self.pass(Step::Equip)?;
         let session_id = session_id(&job.guide.session_id)?;
+        if let Some(agent) = &job.guide.agent {
+            self.check_agent(agent, &job.tenant)?;
+        }
         let guided = self.guided(&job.tenant)?;
         // A session that is there was started in a workspace that was in place: what the agent does in it by now is its own.
         let known = guided.files().manifest_stat(&session_id);
@@ -162,7 +174,11 @@ impl GuidedNodes {
             return Ok(());
         }
         if let Some(equipment) = &job.guide.equipment {
-            self.equip(job, equipment)?;
+            let variables = self.equip(job, equipment)?;
+            if let Some(agents) = self.agents().filter(|_| !variables.is_empty()) {
+                let kept = agents.keep_environment(session_id.as_str(), &variables);
+                kept.map_err(|error| Trouble::Later(Cause::new(error)))?;
+            }
         }
         self.pass(Step::Start)?;
         let link = Link {
@@ -193,7 +209,13 @@ impl GuidedNodes {
         let lost = |refusal: Refusal| failure::of_session(session, &refusal);
         let standing = guided.standing(&session_id).map_err(lost)?;
         if !standing.is_complete {
-            return Ok(None);
+            return match self.agents().and_then(|agents| agents.failure(session)) {
+                Some(failure) => Err(Trouble::Failed(failure)),
+                None => {
+                    self.agents().inspect(|agents| agents.session_changed(session));
+                    Ok(None)
+                }
+            };
         }
         let Some(mut outputs) = guided.result(&session_id).map_err(lost)? else { return Ok(None) };
         let (delivered, omitted) = match self.root_of(standing.link.as_ref()) {
@@ -211,6 +233,9 @@ impl GuidedNodes {
     pub(crate) fn release(&self, tenant: &Tenant, session: &str) {
         if self.pass(Step::Release).is_err() {
             return;
+        }
+        if let Some(agents) = self.agents() {
+            agents.stop(session, Stop::SessionComplete);
         }
         let root = session_id(session).ok().and_then(|id| {
             let standing = self.guided(tenant).ok()?.standing(&id).ok()?;
@@ -234,6 +259,9 @@ impl GuidedNodes {
             guided.end(&session_id, ended).map_err(|refusal| failure::of_session(session, &refusal))?;
         self.pass(Step::Marked)?;
         if is_ours {
+            if let Some(agents) = self.agents() {
+                agents.stop(session, Stop::SessionEnded);
+            }
             self.release(tenant, session);
         }
         Ok(())
@@ -241,6 +269,66 @@ impl GuidedNodes {
 
     fn now(&self) -> u64 {
         self.inner.options.clock.now_ms()
+    }
+
+    fn agents(&self) -> Option<&Agents> {
+        self.inner.agents.as_ref()
+    }
+
+    /// Whether a session was started for the run of a job.
+    pub(crate) fn is_own(&self, job: &Job) -> Result<bool, Trouble> {
+        let session = &job.guide.session_id;
+        let standing = self.guided(&job.tenant)?.standing(&session_id(session)?);
+        let standing = standing.map_err(|refusal| failure::of_session(session, &refusal))?;
+        Ok(standing.link.is_some_and(|link| link.run_id == job.run_id))
+    }
+
+    /// Starts the agent that a node names, or takes over the one that an earlier host started.
+    pub(crate) fn attend(&self, job: Job) {
+        if let Some(agent) = job.guide.agent.clone() {
+            Agents::attend(self, job, agent);
+        }
+    }
+
+    /// Stops every agent that this host started, for the end of the process.
+    pub async fn stop_agents(&self) {
+        if let Some(agents) = self.agents() {
+            agents.stop_all().await;
+        }
+    }
+
+    fn check_agent(&self, agent: &str, tenant: &Tenant) -> Result<(), Trouble> {
+        let refused = match self.agents() {
+            Some(agents) => agents.refuse(agent, tenant),
+            None => Some("This host starts no agents; run the workflow with `interlock serve`.".to_owned()),
+        };
+        match refused {
+            None => Ok(()),
+            Some(message) => Err(failure::failed(
+                FailureCode::GuidedStartFailed,
+                message,
+                json!({"agent": agent, "code": "AGENT_NOT_CONFIGURED"}),
+            )),
+        }
+    }
+
+    /// How many events an open session has, and whether it waits for a person; nothing if it is complete, or nobody waits for it.
+    fn open_session(&self, tenant: &Tenant, session: &str) -> Result<Option<(u64, bool)>, Trouble> {
+        let session_id = session_id(session)?;
+        let guided = self.guided(tenant)?;
+        let lost = |refusal: Refusal| failure::of_session(session, &refusal);
+        let standing = guided.standing(&session_id).map_err(lost)?;
+        let ended = guided.files().ended(&session_id).map_err(|error| lost(error.into()))?;
+        if standing.is_complete || ended.is_some() {
+            return Ok(None);
+        }
+        Ok(Some((standing.events, guided.waits_for_person(&session_id).map_err(lost)?)))
+    }
+
+    /// Marks a session as one that nobody waits for.
+    fn mark(&self, tenant: &Tenant, session: &str, ended: &Ended) -> Result<(), Trouble> {
+        let marked = self.guided(tenant)?.end(&session_id(session)?, ended);
+        marked.map(drop).map_err(|refusal| failure::of_session(session, &refusal))
     }
 
     /// The folder of a node's workspace.

@@ -1,11 +1,14 @@
 //! Builds the services from the settings.
 
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use canon::error::Envelope;
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::{AllowedCommand, Guided, Tenants, Verifier, WorkspaceRoots, Workspaces};
+use host::guided_node::{AgentCommand, AgentOptions, GuidedNodes};
 use host::system::{SystemClock, SystemEntropy};
 use storage::disk::{Disk, MemoryDisk, RealDisk};
 use storage::files::SessionFiles;
@@ -45,13 +48,23 @@ pub(crate) fn verifier(settings: &Settings, workspaces: Workspaces) -> Verifier 
         };
         (name.clone(), allowed)
     });
-    Verifier::new(commands.collect(), workspaces)
+    let data_dir = settings.data_dir.value.clone();
+    Verifier::new(commands.collect(), workspaces).with_environments(move |session| {
+        match RealDisk::open(&data_dir) {
+            Ok(disk) => host::guided_node::composed_environment(Arc::new(disk), session.as_str()),
+            Err(_) => BTreeMap::new(),
+        }
+    })
 }
 
 /// Where the workspaces of guided nodes are.
 fn workspaces(settings: &Settings) -> PathBuf {
+    absolute_data_dir(settings).join("workspaces")
+}
+
+fn absolute_data_dir(settings: &Settings) -> PathBuf {
     let data_dir = &settings.data_dir.value;
-    std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()).join("workspaces")
+    std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone())
 }
 
 pub(crate) fn guided(settings: &Settings, files: SessionFiles) -> Guided {
@@ -83,6 +96,7 @@ pub(crate) fn open_files_to_read(settings: &Settings) -> Result<SessionFiles, Fa
 pub(crate) fn catalogue(settings: &Settings) -> Catalogue {
     let data_dir = &settings.data_dir.value;
     Catalogue::new(CatalogueOptions {
+        packs_dir: Some(data_dir.join("packs")),
         user_dir: settings.user_workflows.clone(),
         configured_dirs: settings.workflow_dirs.value.clone(),
         sources_file: Some(data_dir.join("sources.toml")),
@@ -90,17 +104,64 @@ pub(crate) fn catalogue(settings: &Settings) -> Catalogue {
     })
 }
 
-/// Enables guided nodes. Manifests and libraries are looked up in the workflow folders; later
-/// folders take precedence.
-pub(crate) fn walk(runs: &host::runs::Runs, settings: &Settings, tenants: Arc<Tenants>) {
-    runs.guide_agents(host::guided_node::GuidedNodes::new(host::guided_node::Options {
+/// Enables guided nodes, and the agents that the host starts for them. Manifests and libraries are
+/// looked up in the workflow folders; later folders take precedence. `address` is where `serve`
+/// listens; without it no agent can connect, and none is started.
+///
+/// # Errors
+/// If the data directory cannot be opened.
+pub(crate) fn walk(
+    runs: &host::runs::Runs,
+    settings: &Settings,
+    tenants: Arc<Tenants>,
+    address: Option<SocketAddr>,
+) -> Result<GuidedNodes, Failure> {
+    let nodes = GuidedNodes::new(host::guided_node::Options {
         tenants,
         keys: runs.session_keys(),
         places: settings.workflow_dirs.value.iter().rev().cloned().collect(),
         workspaces: workspaces(settings),
         clock: Arc::new(SystemClock),
         gate: None,
-    }));
+        agents: address.map(|address| agents(settings, address)).transpose()?,
+    });
+    runs.guide_agents(nodes.clone());
+    Ok(nodes)
+}
+
+/// The agent that `serve` started for a session, in words.
+pub(crate) fn agent_of(settings: &Settings, session: &str) -> Option<String> {
+    let disk = RealDisk::open(&settings.data_dir.value).ok()?;
+    host::guided_node::describe_agent(Arc::new(disk), absolute_data_dir(settings), session)
+}
+
+/// The agents of the settings. They connect on this machine, wherever the public URL leads.
+fn agents(settings: &Settings, address: SocketAddr) -> Result<AgentOptions, Failure> {
+    let commands = settings.guide_agents.value.iter().map(|(name, agent)| {
+        let command = AgentCommand {
+            argv: agent.argv.clone(),
+            timeout: agent.timeout.duration(),
+            max_output: agent.max_output.bytes(),
+            processes: agent.processes as usize,
+            restarts: agent.restarts,
+            env: agent.env.clone(),
+            tenants: agent.tenants.clone(),
+        };
+        (name.clone(), command)
+    });
+    let mut local = address;
+    if local.ip().is_unspecified() {
+        local.set_ip(match local.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    Ok(AgentOptions {
+        commands: commands.collect(),
+        disk: Arc::new(open_disk(settings)?),
+        root: absolute_data_dir(settings),
+        endpoint: format!("http://{local}/mcp"),
+    })
 }
 
 fn open_disk(settings: &Settings) -> Result<RealDisk, Failure> {

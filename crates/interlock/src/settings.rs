@@ -13,6 +13,9 @@
 //! [guide.commands.tests]                 # what steps may have run to verify what an agent claims
 //! argv = ["cargo", "test"]
 //!
+//! [guide.agents.claude]                  # what `serve` starts for guided nodes that name it
+//! argv = ["claude", "-p", "--mcp-config", "{mcp_config}"]
+//!
 //! [server]
 //! public_url = "https://host.example"    # the public URL, if `serve` is behind a proxy
 //! allowed_origins = ["https://app.example"]  # web origins that may use MCP, besides local ones
@@ -77,7 +80,7 @@ use crate::arguments::Globals;
 use crate::failure::Failure;
 
 use file::FileSettings;
-pub(crate) use values::{ByteSize, GuideCommand, Limit, McpServer, Sections, Span};
+pub(crate) use values::{ByteSize, GuideAgent, GuideCommand, Limit, McpServer, Sections, Span};
 
 pub(crate) const HOME_VARIABLE: &str = "INTERLOCK_HOME";
 const FILE_NAME: &str = "config.toml";
@@ -95,6 +98,8 @@ pub(crate) struct Settings {
     pub(crate) workspace_roots: Setting<Vec<PathBuf>>,
     /// Commands that the host may run to verify the evidence of a step, by name.
     pub(crate) guide_commands: Setting<BTreeMap<String, GuideCommand>>,
+    /// Agents that the host starts for guided nodes, by name.
+    pub(crate) guide_agents: Setting<BTreeMap<String, GuideAgent>>,
     /// The public URL of `serve`.
     pub(crate) public_url: Setting<Option<String>>,
     /// Web origins that may use MCP on `serve`.
@@ -222,6 +227,7 @@ impl Settings {
             workflow_dirs: or_default(file.workflow_dirs),
             workspace_roots: or_default(file.workspace_roots),
             guide_commands: or_default(file.guide_commands),
+            guide_agents: or_default(file.guide_agents),
             public_url: optional(file.public_url),
             allowed_origins: or_default(file.allowed_origins),
             secrets: or_default(file.secrets),

@@ -50,6 +50,8 @@ pub struct Guide {
     pub risk_policy: Option<String>,
     /// The workspace, if configured.
     pub equipment: Option<Equipment>,
+    /// The agent that the host starts, if configured.
+    pub agent: Option<String>,
     /// The inputs of the node.
     pub inputs: Map<String, Value>,
     /// The artifacts of preceding nodes.
@@ -199,6 +201,7 @@ impl Turn<'_> {
             risk_policy: preferences.risk_policy.map(|policy| policy.as_str().to_owned()),
             equipment: manifest
                 .map(|manifest| Equipment { manifest, library: config.library.clone().unwrap_or_default() }),
+            agent: config.agent.clone(),
             inputs: given,
             artifacts: self.upstream_artifacts(node),
         };

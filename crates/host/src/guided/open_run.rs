@@ -53,6 +53,20 @@ impl Guided {
         }
     }
 
+    /// Whether only a person can help the run of a session now.
+    ///
+    /// # Errors
+    /// A session that is not there or cannot be read.
+    pub fn waits_for_person(&self, session_id: &SessionId) -> Result<bool, Refusal> {
+        let run = {
+            let session = self.sessions.current(&self.files, session_id)?;
+            let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+            session.state.runs().first().map(|run| run.id.clone())
+        };
+        let Some(run) = run else { return Ok(false) };
+        Ok(self.open_run_of(session_id, &run)?.is_some_and(|open| open.waits_for_person))
+    }
+
     fn open_run_of(&self, session: &SessionId, run: &RunId) -> Result<Option<OpenRun>, Refusal> {
         let keyring = self.keyring()?;
         let session = self.sessions.current(&self.files, session)?;

@@ -25,6 +25,8 @@ use guide::verification::{
 use guide::{derive, record};
 use storage::files::SessionFiles;
 
+pub(crate) use command::INHERITED;
+
 use super::api::ContinueRequest;
 use super::position::ResolvedPosition;
 use super::proceed::recorded;
@@ -44,7 +46,7 @@ pub struct AllowedCommand {
     pub timeout: Duration,
     /// How much it may write before it is killed.
     pub max_output: u64,
-    /// Further variables that it gets of the environment of this process.
+    /// Further variables that it gets: of the composed workspace if it has them, otherwise of the environment of this process.
     pub env: Vec<String>,
 }
 
@@ -57,12 +59,25 @@ pub enum Workspaces {
     Below { roots: WorkspaceRoots, own: PathBuf },
 }
 
+/// The variables of the manifest that a session was equipped with.
+type Environments = Box<dyn Fn(&SessionId) -> BTreeMap<String, String> + Send + Sync>;
+
 /// Runs commands and looks citations up.
-#[derive(Debug)]
 pub struct Verifier {
     commands: BTreeMap<String, AllowedCommand>,
     workspaces: Workspaces,
+    environments: Option<Environments>,
     running: Mutex<Running>,
+}
+
+impl std::fmt::Debug for Verifier {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Verifier")
+            .field("commands", &self.commands)
+            .field("workspaces", &self.workspaces)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -76,7 +91,17 @@ impl Verifier {
     pub const fn new(commands: BTreeMap<String, AllowedCommand>, workspaces: Workspaces) -> Self {
         let running =
             Mutex::new(Running { sessions: BTreeSet::new(), groups: Vec::new(), is_stopped: false });
-        Self { commands, workspaces, running }
+        Self { commands, workspaces, environments: None, running }
+    }
+
+    /// With the variables of the workspaces that the host composes. A command gets those that its `env` names.
+    #[must_use]
+    pub fn with_environments(
+        mut self,
+        environments: impl Fn(&SessionId) -> BTreeMap<String, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.environments = Some(Box::new(environments));
+        self
     }
 
     /// Kills every command that runs, and starts no further one: for the end of the process.
@@ -122,13 +147,22 @@ impl Verifier {
         }
     }
 
-    fn verify(&self, request: &VerificationRequest, workspace: Option<&Path>) -> Verification {
+    fn verify(
+        &self,
+        request: &VerificationRequest,
+        workspace: Option<&Path>,
+        session: &SessionId,
+    ) -> Verification {
         let root = workspace.and_then(|workspace| self.open(workspace));
+        let composed = match &self.environments {
+            Some(environments) if !request.commands.is_empty() => environments(session),
+            Some(_) | None => BTreeMap::new(),
+        };
         let commands = request.commands.iter().map(|name| {
             let outcome = match (self.commands.get(name), &root) {
                 (None, _) => CommandOutcome::NotAllowed,
                 (Some(_), None) => CommandOutcome::NoWorkspace,
-                (Some(command), Some(root)) => command::run(self, command, root),
+                (Some(command), Some(root)) => command::run(self, command, root, &composed),
             };
             CommandResult { name: name.clone(), outcome }
         });
@@ -194,7 +228,7 @@ impl Guided {
                 return Ok(None);
             }
         }
-        let mut verification = verifier.verify(&wanted, workspace.as_deref());
+        let mut verification = verifier.verify(&wanted, workspace.as_deref(), &place.session_id);
         let delegations = wanted.delegations.into_iter().map(|(index, workflow_id)| {
             let handle = ChildHandle { parent: place.session_id.clone(), node: delegating.clone(), index };
             let session_id = handle.session_id();

@@ -3,7 +3,7 @@
 //! Composing is pure, and applying has its own lock, lease and journal: after a crash the same plan is put in place again, or
 //! found to be.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirBuilder;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -16,29 +16,64 @@ use flow::engine::{Equipment, ManifestSource};
 use serde_json::{Map, Value, json};
 use workspace::apply::{Applier, ApplyRequest, LeaseScope, LeaseState};
 use workspace::compose::{Request, TemplateResolver, compose};
+use workspace::environment::local::LocalSecrets;
+use workspace::environment::{self, Platform, Reason, Scope, Secret, SecretSource};
 use workspace::library::Library;
-use workspace::manifest::{self, Bases, FolderBases, Format, Ladder, Manifest};
+use workspace::manifest::{
+    self, Bases, BoundRequest, CompiledEnv, CredentialKind, EnvPiece, FolderBases, Format, Ladder, Manifest,
+};
 use workspace::plan::ValidPlan;
 use workspace::resolve::Resolver;
 use workspace::rooted::Dir;
 use workspace::slot::Slot;
 use workspace::{Code, Error};
+use zeroize::Zeroizing;
 
 use super::artifacts::RunResolver;
 use super::{GuidedNodes, Job, Trouble, failure};
 
 impl GuidedNodes {
-    /// Puts the workspace of a node in place.
-    pub(super) fn equip(&self, job: &Job, equipment: &Equipment) -> Result<(), Trouble> {
+    /// Puts the workspace of a node in place. Returns the variables of its manifest that contain no secret.
+    pub(super) fn equip(
+        &self,
+        job: &Job,
+        equipment: &Equipment,
+    ) -> Result<BTreeMap<String, String>, Trouble> {
         self.put_in_place(job, equipment).map_err(|error| failure::of_workspace(&error))
     }
 
-    fn put_in_place(&self, job: &Job, equipment: &Equipment) -> Result<(), Error> {
+    /// The variables of the manifest whose names are allowed, with their credentials. A credential is fetched only from a variable of
+    /// this process that is allowed as well: a workflow may contain its own manifest, and must not read what it likes.
+    pub(super) fn variables(&self, job: &Job, allowed: &[String]) -> Result<Vec<(String, Secret)>, Trouble> {
+        let Some(equipment) = &job.guide.equipment else { return Ok(Vec::new()) };
+        let resolve = || -> Result<Vec<(String, Secret)>, Error> {
+            let (_, bound) = self.bind(job, equipment)?;
+            let platform = Platform {
+                org_id: job.tenant.to_string(),
+                project_id: job.workflow_id.to_string(),
+                apply_id: String::new(),
+                scope: Scope::Run { run_id: job.run_id.to_string(), job_run_id: node_run_id(job) },
+            };
+            let source: Arc<dyn SecretSource> = Arc::new(AllowedVariables(allowed.to_vec()));
+            let resolved = environment::resolve(&bound.bound, &[], &platform, &[], &source)?;
+            let wanted = resolved.values().iter().filter(|(name, _)| allowed.contains(name));
+            Ok(wanted.cloned().collect())
+        };
+        resolve().map_err(|error| failure::of_workspace(&error))
+    }
+
+    /// The library of a node, and its manifest for this run and attempt.
+    fn bind(&self, job: &Job, equipment: &Equipment) -> Result<(Library, BoundRequest), Error> {
         let (library_path, library) = self.library(&equipment.library)?;
         let bases = FolderBases::open(&library_path)?;
         let manifest = self.manifest(&equipment.manifest, &Ladder::new(vec![&bases as &dyn Bases]))?;
         let request = request(job, &manifest)?;
-        let bound = manifest.bind_request(&inputs(job, &manifest), request)?;
+        Ok((library, manifest.bind_request(&inputs(job, &manifest), request)?))
+    }
+
+    fn put_in_place(&self, job: &Job, equipment: &Equipment) -> Result<BTreeMap<String, String>, Error> {
+        let (library, bound) = self.bind(job, equipment)?;
+        let variables = bound.bound.manifest.env.iter().filter_map(plain_variable).collect();
         let mut value = bound.value;
         // Only where the author has a place for them: a manifest without one wants none.
         if value.pointer("/manifest/mounts/inputs/enabled") == Some(&Value::Bool(true)) {
@@ -68,7 +103,7 @@ impl GuidedNodes {
         }
         let holder = format!("run {}, node {}", job.run_id, job.guide.node_id);
         applier.apply(&ApplyRequest::new(&plan, &scope, &holder), &resolver, now, &())?;
-        Ok(())
+        Ok(variables)
     }
 
     fn library(&self, name: &str) -> Result<(PathBuf, Library), Error> {
@@ -114,6 +149,29 @@ impl GuidedNodes {
             return Ok(bytes);
         }
         Err(missing("manifest", name))
+    }
+}
+
+/// A variable that no credential is part of.
+fn plain_variable(variable: &CompiledEnv) -> Option<(String, String)> {
+    let texts = variable.pieces.iter().map(|piece| match piece {
+        EnvPiece::Text(text) => Some(text.as_str()),
+        EnvPiece::Credential(_) => None,
+    });
+    Some((variable.name.clone(), texts.collect::<Option<String>>()?))
+}
+
+/// Variables of this process that the operator allows.
+struct AllowedVariables(Vec<String>);
+
+impl SecretSource for AllowedVariables {
+    fn fetch(&self, kind: CredentialKind, source_ref: &str) -> Result<Zeroizing<String>, Reason> {
+        match source_ref.split_once(':') {
+            Some(("env", name)) if self.0.iter().any(|allowed| allowed == name) => {
+                LocalSecrets.fetch(kind, source_ref)
+            }
+            Some(_) | None => Err(Reason::Denied),
+        }
     }
 }
 

@@ -85,6 +85,7 @@ impl Runs {
             return;
         };
         let (node_id, session_id) = (guide.node_id.clone(), guide.session_id.clone());
+        let attended = guide.agent.is_some().then(|| guide.clone());
         if !guide.is_started {
             let begun = self
                 .patiently(&run_id, || async {
@@ -109,6 +110,28 @@ impl Runs {
         // Asked after the watch began, so that whoever ends the wait meanwhile is not missed.
         if !self.wants(&run_id, &node_id, &session_id).await {
             self.end_guide(&run_id, &tenant, &node_id, &session_id).await;
+            return;
+        }
+        if let Some(guide) = attended {
+            self.attend(&path, &run_id, &tenant, guide).await;
+        }
+    }
+
+    /// Starts the agent of a session, unless the session belongs to another run: this one may be a fork of it.
+    async fn attend(&self, path: &GuidedNodes, run_id: &RunId, tenant: &Tenant, guide: Guide) {
+        let job = self
+            .patiently(run_id, {
+                let (runs, path, run_id, tenant) =
+                    (self.clone(), path.clone(), run_id.to_owned(), tenant.to_owned());
+                move || {
+                    let job = runs.job(&run_id, &tenant, guide.clone())?;
+                    Ok(path.is_own(&job)?.then_some(job))
+                }
+            })
+            .await;
+        // A session that cannot be read is reported by whoever watches it.
+        if let Some(Ok(Some(job))) = job {
+            path.attend(job);
         }
     }
 

@@ -79,6 +79,7 @@ fn path(folder: &Path, runs: &Runs, clock: Arc<dyn Clock>, gate: Option<Gate>) -
         workspaces: folder.join("data/workspaces"),
         clock,
         gate,
+        agents: None,
     })
 }
 

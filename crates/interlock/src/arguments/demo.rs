@@ -19,11 +19,20 @@ Examples:
   Approve automatically and exit when the notes are published:
     interlock demo --approve
 
+  Be the agent of the example, as a program that `interlock serve` starts (see
+  docs/how-to/run-an-agent.md):
+    interlock demo --agent
+
 The example is in examples/release-review. Exit codes: 0 the notes were published; 1 they were rejected.")]
 pub(crate) struct Demo {
     /// Approve automatically, print the result and exit.
     #[arg(long)]
     pub(crate) approve: bool,
+
+    /// Play the agent of the example: connect to the session in INTERLOCK_MCP_URL and
+    /// INTERLOCK_SESSION_KEY, and advance it to its end.
+    #[arg(long, conflicts_with_all = ["approve", "listen"])]
+    pub(crate) agent: bool,
 
     /// The address to listen on. Default: a free port on 127.0.0.1.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]

@@ -25,6 +25,10 @@ const REVIEW: &str = "review";
 const APPROVE: &str = "approve";
 
 pub(crate) fn run(arguments: &Demo, globals: &Globals) -> Result<ExitStatus, Failure> {
+    if arguments.agent {
+        serve::runtime()?.block_on(agent::run())?;
+        return Ok(ExitStatus::Success);
+    }
     let folder = TempDir::with_prefix("interlock-demo-")
         .map_err(|cause| Failure::Unwritable { name: "a temporary folder".to_owned(), cause })?;
     let workflows = folder.path().join("release-review");

@@ -104,6 +104,11 @@ fn lines(settings: &Settings) -> Vec<Line> {
             origin: settings.guide_commands.origin.clone(),
         },
         Line {
+            name: "guide.agents",
+            value: desired::agents(&settings.guide_agents.value),
+            origin: settings.guide_agents.origin.clone(),
+        },
+        Line {
             name: "server.public_url",
             value: settings.public_url.value.clone().into_iter().collect(),
             origin: settings.public_url.origin.clone(),

@@ -152,7 +152,7 @@ pub(crate) async fn serve(
     let tenants = Arc::new(service::open_tenants(settings)?);
     let fixtures = server::http::Fixtures::default();
     let loaded = workflows::load(&runs, &arguments.workflows, &fixtures).await;
-    service::walk(&runs, settings, Arc::clone(&tenants));
+    let guided_nodes = service::walk(&runs, settings, Arc::clone(&tenants), Some(address))?;
     // Collect unfinished runs before the first request is accepted: later runs are not recovered.
     // They are recovered while requests are served, so that a run with a slow recovery can be
     // cancelled; `/readyz` reports when all of them continue.
@@ -209,6 +209,7 @@ pub(crate) async fn serve(
     let frames = opened.plugins.serve(limits.connections)?;
     let served = server::http::serve(listener, state, stop).await;
     tenants.stop_verifying();
+    guided_nodes.stop_agents().await;
     if let Some(frames) = frames {
         frames.end().await;
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use console::{Desired, SettingValue};
 
-use super::{ByteSize, GuideCommand, McpServer, Origin, Sections, Setting, Settings};
+use super::{ByteSize, GuideAgent, GuideCommand, McpServer, Origin, Sections, Setting, Settings};
 use crate::arguments::Globals;
 use crate::failure::Failure;
 
@@ -49,7 +49,7 @@ impl Row {
 }
 
 /// All settings in a fixed order.
-fn rows(settings: &Settings) -> [Row; 17] {
+fn rows(settings: &Settings) -> [Row; 18] {
     let secrets = settings.secrets.value.iter().map(|(name, reference)| {
         // If a secret was written in place of a reference, do not show it.
         let shown = match reference.split_once(':') {
@@ -66,6 +66,7 @@ fn rows(settings: &Settings) -> [Row; 17] {
         row("guide.workflow_dirs", paths(&settings.workflow_dirs.value), &settings.workflow_dirs),
         row("guide.workspace_roots", paths(&settings.workspace_roots.value), &settings.workspace_roots),
         row("guide.commands", commands(&settings.guide_commands.value), &settings.guide_commands),
+        row("guide.agents", agents(&settings.guide_agents.value), &settings.guide_agents),
         row("server.public_url", url.collect(), &settings.public_url),
         row("server.connections_per_address", vec![per_address(settings)], &settings.connections_per_address),
         size("limits.append_bytes", &settings.append_bytes),
@@ -101,6 +102,28 @@ pub(crate) fn commands(commands: &BTreeMap<String, GuideCommand>) -> Vec<String>
         line
     };
     commands.iter().map(shown).collect()
+}
+
+/// Agents by name, one line each.
+pub(crate) fn agents(agents: &BTreeMap<String, GuideAgent>) -> Vec<String> {
+    let shown = |(name, agent): (&String, &GuideAgent)| {
+        let argv: Vec<String> = agent.argv.iter().map(|part| format!("{part:?}")).collect();
+        let mut line = format!(
+            "{name}: argv = [{}], timeout = {}, max_output = {}, processes = {}, restarts = {}",
+            argv.join(", "),
+            agent.timeout,
+            agent.max_output,
+            agent.processes,
+            agent.restarts,
+        );
+        for (member, names) in [("env", &agent.env), ("tenants", &agent.tenants)] {
+            if !names.is_empty() {
+                line.push_str(&format!(", {member} = {}", names.join(" ")));
+            }
+        }
+        line
+    };
+    agents.iter().map(shown).collect()
 }
 
 /// Sections by name, one line each.

@@ -15,7 +15,7 @@ use canon::error::Envelope;
 use canon::nearest::nearest;
 use toml_edit::{Document, Item, TableLike, Value};
 
-use super::values::{ByteSize, GuideCommand, McpServer, Sections, Span};
+use super::values::{ByteSize, GuideAgent, GuideCommand, McpServer, Sections, Span};
 use super::{Origin, Setting};
 use crate::failure::{CommandErrorCode, Failure};
 
@@ -54,6 +54,7 @@ keys! {
     "data_dir" => data_dir: PathBuf = path;
     "datasources" => datasources: Sections = datasources;
     "envelopes" => envelopes: Sections = envelopes;
+    "guide.agents" => guide_agents: BTreeMap<String, GuideAgent> = guide_agents;
     "guide.commands" => guide_commands: BTreeMap<String, GuideCommand> = guide_commands;
     "guide.workflow_dirs" => workflow_dirs: Vec<PathBuf> = paths;
     "guide.workspace_roots" => workspace_roots: Vec<PathBuf> = paths;
@@ -352,18 +353,98 @@ impl<'a> Entry<'a> {
 
     /// Commands that the host may run to verify evidence, by name.
     fn guide_commands(&self) -> Result<BTreeMap<String, GuideCommand>, Failure> {
-        let mut commands = BTreeMap::new();
-        for (name, item) in self.wanted("a table for each command", Item::as_table_like)?.iter() {
+        self.named("a table for each command", "as steps name it", |entry| entry.guide_command())
+    }
+
+    /// Agents that the host starts for guided nodes, by name.
+    fn guide_agents(&self) -> Result<BTreeMap<String, GuideAgent>, Failure> {
+        self.named("a table for each agent", "as nodes name it", |entry| entry.guide_agent())
+    }
+
+    /// Tables by a name that workflows use.
+    fn named<T>(
+        &self,
+        wanted: &str,
+        used: &str,
+        read: impl Fn(&Entry<'_>) -> Result<T, Failure>,
+    ) -> Result<BTreeMap<String, T>, Failure> {
+        let mut tables = BTreeMap::new();
+        for (name, item) in self.wanted(wanted, Item::as_table_like)?.iter() {
             let key = format!("{}.{name}", self.key);
             let entry = Entry { key: &key, item, span: item.span(), ..*self };
             let is_name = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
             if !(1..=64).contains(&name.len()) || !name.bytes().all(is_name) {
-                let wanted = "named with 1 to 64 of a-z, 0-9, `_` and `-`, as steps name it";
-                return Err(entry.wrong(wanted));
+                return Err(entry.wrong(&format!("named with 1 to 64 of a-z, 0-9, `_` and `-`, {used}")));
             }
-            commands.insert(name.to_owned(), entry.guide_command()?);
+            tables.insert(name.to_owned(), read(&entry)?);
         }
-        Ok(commands)
+        Ok(tables)
+    }
+
+    fn guide_agent(&self) -> Result<GuideAgent, Failure> {
+        let wanted = "a table with `argv` and, where they are needed, `timeout`, `max_output`, `processes`, `restarts`, `env` \
+                      and `tenants`";
+        let (mut argv, mut agent) = (None, GuideAgent::default());
+        for (name, item) in self.wanted(wanted, Item::as_table_like)?.iter() {
+            let key = format!("{}.{name}", self.key);
+            let entry = Entry { key: &key, item, span: item.span(), ..*self };
+            match name {
+                "argv" => argv = Some(entry.agent_argv()?),
+                "timeout" => {
+                    let wanted = "a time from \"1s\" to \"7d\"";
+                    let span = entry.wanted(wanted, |item| Span::parse(item.as_str()?))?;
+                    if span.duration() > GuideAgent::LONGEST {
+                        return Err(entry.wrong(wanted));
+                    }
+                    agent.timeout = span;
+                }
+                "max_output" => {
+                    let size = entry.byte_size()?;
+                    if size.bytes() > GuideAgent::MOST_OUTPUT {
+                        return Err(entry.wrong("a size of at most 1 GiB"));
+                    }
+                    agent.max_output = size;
+                }
+                "processes" => agent.processes = entry.number(1, GuideAgent::MOST_PROCESSES)?,
+                "restarts" => agent.restarts = entry.number(0, GuideAgent::MOST_RESTARTS)?,
+                "env" => agent.env = entry.names()?,
+                "tenants" => agent.tenants = entry.names()?,
+                _ => {
+                    let known = "It has `argv`, `timeout`, `max_output`, `processes`, `restarts`, `env` and `tenants`.";
+                    return Err(entry.no_such_key().suggest(known).into());
+                }
+            }
+        }
+        agent.argv = argv.ok_or_else(|| self.wrong(wanted))?;
+        Ok(agent)
+    }
+
+    /// The arguments of an agent. A misspelled placeholder would reach the program as it is.
+    fn agent_argv(&self) -> Result<Vec<String>, Failure> {
+        let argv = self.argv()?;
+        match argv.iter().find_map(|part| host::guided_node::unknown_placeholder(part)) {
+            None => Ok(argv),
+            Some(name) => {
+                let message = format!("`{}` has the unknown placeholder `{{{name}}}`", self.key);
+                let known: Vec<_> =
+                    host::guided_node::PLACEHOLDERS.iter().map(|name| format!("`{{{name}}}`")).collect();
+                Err(self
+                    .reader
+                    .invalid(CommandErrorCode::ConfigInvalid, self.item.span(), &message)
+                    .suggest(format!(
+                        "Use one of {}. The key of the session is in the environment variable INTERLOCK_SESSION_KEY.",
+                        known.join(", ")
+                    ))
+                    .detail("key", self.key)
+                    .into())
+            }
+        }
+    }
+
+    fn number(&self, least: u32, most: u32) -> Result<u32, Failure> {
+        self.wanted(&format!("a number from {least} to {most}"), |item| {
+            u32::try_from(item.as_integer()?).ok().filter(|number| (least..=most).contains(number))
+        })
     }
 
     fn guide_command(&self) -> Result<GuideCommand, Failure> {
@@ -531,6 +612,35 @@ mod tests {
                 "the program, then its arguments",
             ),
             ("no program", "[guide.commands.tests]\nargv = []", "CONFIG_INVALID", "line 2", "1 to 64 texts"),
+            ("an agent without one", "[guide.agents.a]\n", "CONFIG_INVALID", "line 1", "`guide.agents.a`"),
+            (
+                "a key on the command line",
+                "[guide.agents.a]\nargv = [\"x\", \"--key={key}\"]",
+                "CONFIG_INVALID",
+                "line 2",
+                "INTERLOCK_SESSION_KEY",
+            ),
+            (
+                "no processes",
+                "[guide.agents.a]\nargv = [\"x\"]\nprocesses = 0",
+                "CONFIG_INVALID",
+                "line 3",
+                "from 1 to 64",
+            ),
+            (
+                "a long agent",
+                "[guide.agents.a]\nargv = [\"x\"]\ntimeout = \"8d\"",
+                "CONFIG_INVALID",
+                "line 3",
+                "\"7d\"",
+            ),
+            (
+                "a slip in an agent",
+                "[guide.agents.a]\nargv = [\"x\"]\nrestart = 1",
+                "CONFIG_UNKNOWN_KEY",
+                "line 3",
+                "`restarts`",
+            ),
             (
                 "a command without a program",
                 "[guide.commands.tests]\ntimeout = \"5s\"",

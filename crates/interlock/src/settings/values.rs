@@ -36,6 +36,44 @@ impl Default for GuideCommand {
     }
 }
 
+/// An agent that the host starts for guided nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GuideAgent {
+    /// The program and its arguments, with placeholders.
+    pub(crate) argv: Vec<String>,
+    pub(crate) timeout: Span,
+    pub(crate) max_output: ByteSize,
+    /// How many of its processes run at once.
+    pub(crate) processes: u32,
+    /// How often it is started again for a session.
+    pub(crate) restarts: u32,
+    /// The names of variables that it gets besides the usual ones.
+    pub(crate) env: Vec<String>,
+    /// The tenants that can use it; all if empty.
+    pub(crate) tenants: Vec<String>,
+}
+
+impl GuideAgent {
+    pub(crate) const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+    pub(crate) const MOST_OUTPUT: u64 = 1 << 30;
+    pub(crate) const MOST_PROCESSES: u32 = 64;
+    pub(crate) const MOST_RESTARTS: u32 = 100;
+}
+
+impl Default for GuideAgent {
+    fn default() -> Self {
+        Self {
+            argv: Vec::new(),
+            timeout: Span { number: 1, unit: 'h' },
+            max_output: ByteSize::mebibytes(64),
+            processes: 2,
+            restarts: 2,
+            env: Vec::new(),
+            tenants: Vec::new(),
+        }
+    }
+}
+
 /// A duration as written: a number with `s`, `m`, `h` or `d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {

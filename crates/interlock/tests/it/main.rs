@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed setup should stop the test")]
 #![expect(clippy::needless_pass_by_value, reason = "literals read better by value")]
 
+mod agents;
 mod backup;
 mod compose;
 mod conformance_rules;

@@ -46,6 +46,13 @@ impl Served {
         Self { process, url }
     }
 
+    /// Asks the server to stop, and waits until it has.
+    pub(crate) fn stop(mut self) {
+        let pid = self.process.id().to_string();
+        assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(self.process.wait().unwrap().success());
+    }
+
     pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

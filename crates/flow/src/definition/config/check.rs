@@ -71,10 +71,12 @@ impl NodeConfig {
             }
             Self::Guided(config) => {
                 // A manifest describes a workspace and a library holds its files; neither works alone.
-                let (given, missing) = match (&config.manifest, &config.library) {
-                    (Some(_), None) => ("manifest", "library"),
-                    (None, Some(_)) => ("library", "manifest"),
-                    (Some(_), Some(_)) | (None, None) => return,
+                let (given, missing) = match (&config.manifest, &config.library, &config.agent) {
+                    (Some(_), None, _) => ("manifest", "library"),
+                    (None, Some(_), _) => ("library", "manifest"),
+                    // The host starts agents only in workspaces that it made.
+                    (None, None, Some(_)) => ("agent", "manifest"),
+                    (Some(_), Some(_), _) | (None, None, None) => return,
                 };
                 let message = format!("`{given}` requires `{missing}`");
                 problems.push(Problem::at(format!("{path}/{missing}"), message));

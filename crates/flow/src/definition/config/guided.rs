@@ -44,6 +44,10 @@ pub enum Manifest {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GuidedConfig {
+    /// The agent that the host starts for the session, by its name in the host's settings. Without it, the run waits for an agent
+    /// that connects.
+    #[schemars(length(min = 1, max = 64))]
+    pub agent: Option<String>,
     /// Limited, because the agent receives it with every step.
     #[schemars(length(min = 1, max = 4096))]
     pub goal: Option<String>,

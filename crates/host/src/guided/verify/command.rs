@@ -1,5 +1,6 @@
 //! One command, within a time, a size and a process group.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, PipeReader, Read as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
@@ -15,8 +16,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::{AllowedCommand, Verifier};
 
-/// What a command gets of this process's environment. Nothing here is a secret.
-const INHERITED: [&str; 9] = ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"];
+/// What commands and agents get of this process's environment. Nothing here is a secret.
+pub(crate) const INHERITED: [&str; 9] =
+    ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"];
 /// How often the end of a command is looked for.
 const GLANCE: Duration = Duration::from_millis(5);
 /// How long is waited for the rest of the output of a command that has ended. Only a process that left the group
@@ -32,11 +34,21 @@ struct Captured {
 }
 
 /// Runs a command in a directory, to its end or its limits.
-pub(super) fn run(verifier: &Verifier, allowed: &AllowedCommand, root: &Path) -> CommandOutcome {
-    try_run(verifier, allowed, root).unwrap_or_else(|reason| CommandOutcome::NotStarted { reason })
+pub(super) fn run(
+    verifier: &Verifier,
+    allowed: &AllowedCommand,
+    root: &Path,
+    composed: &BTreeMap<String, String>,
+) -> CommandOutcome {
+    try_run(verifier, allowed, root, composed).unwrap_or_else(|reason| CommandOutcome::NotStarted { reason })
 }
 
-fn try_run(verifier: &Verifier, allowed: &AllowedCommand, root: &Path) -> Result<CommandOutcome, String> {
+fn try_run(
+    verifier: &Verifier,
+    allowed: &AllowedCommand,
+    root: &Path,
+    composed: &BTreeMap<String, String>,
+) -> Result<CommandOutcome, String> {
     let (program, arguments) = allowed.argv.split_first().ok_or("`argv` is empty")?;
     let failed = |cause: std::io::Error| format!("its output cannot be read ({cause})");
     let (reader, writer) = std::io::pipe().map_err(failed)?;
@@ -47,6 +59,7 @@ fn try_run(verifier: &Verifier, allowed: &AllowedCommand, root: &Path) -> Result
             command.env(name, value);
         }
     }
+    command.envs(composed.iter().filter(|(name, _)| allowed.env.contains(name)));
     command.env("INTERLOCK_WORKSPACE", root);
     command.stdin(Stdio::null()).stdout(writer.try_clone().map_err(failed)?).stderr(writer);
     // A group of its own: everything that it starts is ended with it.
@@ -187,8 +200,6 @@ fn milliseconds(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::super::Workspaces;
     use super::*;
 
@@ -202,8 +213,17 @@ mod tests {
     }
 
     fn ran(allowed: &AllowedCommand, root: &Path) -> (CommandEnd, u64, String, Digest) {
+        ran_with(allowed, root, &[])
+    }
+
+    fn ran_with(
+        allowed: &AllowedCommand,
+        root: &Path,
+        composed: &[(&str, &str)],
+    ) -> (CommandEnd, u64, String, Digest) {
         let verifier = Verifier::new(BTreeMap::new(), Workspaces::Any);
-        match run(&verifier, allowed, root) {
+        let composed = composed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        match run(&verifier, allowed, root, &composed.collect()) {
             CommandOutcome::Ran { ended, output_bytes, output_tail, output_sha256, .. } => {
                 assert!(verifier.running.lock().unwrap().groups.is_empty());
                 (ended, output_bytes, output_tail, output_sha256)
@@ -248,13 +268,17 @@ mod tests {
         }
         let wide = AllowedCommand { env: vec!["CARGO_MANIFEST_DIR".to_owned()], ..allowed(&["env"]) };
         assert!(named(&ran(&wide, &root).2, "CARGO_MANIFEST_DIR"));
+        // The manifest of a workspace sets what the operator names, and nothing else.
+        let composed = [("CARGO_MANIFEST_DIR", "composed"), ("LD_AUDIT", "evil")];
+        let (_, _, shown, _) = ran_with(&wide, &root, &composed);
+        assert!(shown.contains("CARGO_MANIFEST_DIR=composed\n") && !named(&shown, "LD_AUDIT"), "{shown}");
     }
 
     #[test]
     fn a_command_that_cannot_be_started_says_why() {
         let root = tempfile::tempdir().unwrap();
         let verifier = Verifier::new(BTreeMap::new(), Workspaces::Any);
-        let outcome = run(&verifier, &allowed(&["no-such-program-here"]), root.path());
+        let outcome = run(&verifier, &allowed(&["no-such-program-here"]), root.path(), &BTreeMap::new());
         let reason = "`no-such-program-here` was not found".to_owned();
         assert_eq!(outcome, CommandOutcome::NotStarted { reason });
     }
@@ -313,7 +337,8 @@ mod tests {
         let root = std::fs::canonicalize(root.path()).unwrap();
         let verifier = Verifier::new(BTreeMap::new(), Workspaces::Any);
         let outcome = thread::scope(|scope| {
-            let running = scope.spawn(|| run(&verifier, &allowed(&["sleep", "600"]), &root));
+            let running =
+                scope.spawn(|| run(&verifier, &allowed(&["sleep", "600"]), &root, &BTreeMap::new()));
             while verifier.running.lock().unwrap().groups.is_empty() {
                 thread::yield_now();
             }
@@ -324,7 +349,7 @@ mod tests {
             matches!(outcome, CommandOutcome::Ran { ended: CommandEnd::Signalled { signal: 9 }, .. })
         };
         assert!(killed(&outcome), "{outcome:?}");
-        let outcome = run(&verifier, &allowed(&["sleep", "600"]), &root);
+        let outcome = run(&verifier, &allowed(&["sleep", "600"]), &root, &BTreeMap::new());
         assert!(killed(&outcome), "{outcome:?}");
     }
 }

@@ -42,6 +42,27 @@ const SCRIPT: [(&str, &[&str]); 3] = [
     ),
 ];
 
+/// Advances the session that the environment names: `serve` starts this program as the agent of a
+/// node.
+pub(super) async fn run() -> Result<(), Failure> {
+    let variable = |name: &str| {
+        std::env::var(name).map_err(|_| {
+            Envelope::new(
+                CommandErrorCode::KeyRequired,
+                format!("the environment variable {name} is not set"),
+            )
+            .suggest("Let `interlock serve` start this command: see docs/how-to/run-an-agent.md.")
+        })
+    };
+    let connect = json!({
+        "endpoint": variable("INTERLOCK_MCP_URL")?,
+        "key": variable("INTERLOCK_SESSION_KEY")?,
+        "continueToken": variable("INTERLOCK_CONTINUE_TOKEN")?,
+        "workspaceRoot": variable("INTERLOCK_WORKSPACE")?,
+    });
+    walk(&connect).await
+}
+
 /// Advances the session to its end.
 pub(super) async fn walk(connect: &Value) -> Result<(), Failure> {
     let endpoint = text(&connect["endpoint"]);
@@ -52,6 +73,10 @@ pub(super) async fn walk(connect: &Value) -> Result<(), Failure> {
     let mut place =
         agent.call(json!({"continueToken": connect["continueToken"], "intent": "rehydrate"})).await?;
     for (step, answers) in SCRIPT {
+        // Steps that an earlier agent of this session has done.
+        if place["pending"]["stepId"] != step {
+            continue;
+        }
         for &notes in answers {
             if step == "write" {
                 hand_over(connect, notes)?;

@@ -36,6 +36,7 @@ pub(super) fn all(settings: &Settings) -> Vec<Check> {
     checks.extend(database::checks(data_dir));
     checks.push(workflows(settings));
     checks.push(git());
+    checks.extend(agents(settings));
     checks
 }
 
@@ -193,6 +194,42 @@ fn workflows(settings: &Settings) -> Check {
             "Run `interlock workflow list` to see them and the reasons.",
         )
     }
+}
+
+/// Whether the programs of the agents exist. Nothing is started.
+fn agents(settings: &Settings) -> Option<Check> {
+    let agents = &settings.guide_agents.value;
+    let missing: Vec<String> = agents
+        .iter()
+        .filter_map(|(name, agent)| {
+            let program = agent.argv.first()?;
+            (!is_program(program)).then(|| format!("{name} ({program})"))
+        })
+        .collect();
+    let names: Vec<&str> = agents.keys().map(String::as_str).collect();
+    match (agents.is_empty(), missing.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some(Check::ok("agents", names.join(", "))),
+        (false, false) => Some(Check::warn(
+            "agents",
+            format!("the program was not found: {}", missing.join(", ")),
+            "Install it, or use its absolute path in `argv` of `guide.agents`.",
+        )),
+    }
+}
+
+/// Whether a program is found as `serve` would find it.
+fn is_program(program: &str) -> bool {
+    let is_executable = |path: &Path| {
+        fs::metadata(path)
+            .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    };
+    if program.contains('/') {
+        // A relative path is resolved in the workspace of a run, which does not exist yet.
+        return !program.starts_with('/') || is_executable(Path::new(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| is_executable(&folder.join(program)))
 }
 
 fn git() -> Check {

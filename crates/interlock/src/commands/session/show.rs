@@ -28,12 +28,13 @@ pub(super) fn run(arguments: &SessionShow, settings: &Settings) -> Result<ExitSt
     if arguments.answering.json {
         output::json(&replay, Layout::Compact)?;
     } else {
-        output::text(&words(&replay, arguments.full, SystemClock.now_ms()))?;
+        let agent = service::agent_of(settings, id.as_str());
+        output::text(&words(&replay, agent.as_deref(), arguments.full, SystemClock.now_ms()))?;
     }
     Ok(ExitStatus::Success)
 }
 
-fn words(replay: &Replay, full: bool, now_ms: u64) -> String {
+fn words(replay: &Replay, agent: Option<&str>, full: bool, now_ms: u64) -> String {
     let mut words = String::new();
     let active = replay.last_modified_ms.map(|ms| format!(", last active {} ago", time::age(now_ms, ms)));
     let kept = if replay.kept { ", kept" } else { "" };
@@ -46,6 +47,9 @@ fn words(replay: &Replay, full: bool, now_ms: u64) -> String {
     );
     if let Some(parent) = &replay.parent_session_id {
         let _ = writeln!(words, "delegated from {parent}");
+    }
+    if let Some(agent) = agent {
+        let _ = writeln!(words, "{DIM}agent{DIM:#}   {}", output::clean(agent));
     }
     if let Some(part) = &replay.salvaged {
         let _ = writeln!(
