@@ -78,6 +78,8 @@ pub enum Obstacle {
         iteration: u32,
         /// How many there may be.
         max_iterations: u32,
+        /// How a caller ends the loop.
+        exit: String,
     },
     /// A loop's decision is missing.
     #[error("loop {loop_id} needs a decision to continue or stop")]
@@ -112,11 +114,13 @@ impl Obstacle {
     /// The reason, in the one model behind blockers and gaps.
     pub fn reason(&self) -> BlockReason {
         match self {
-            Self::LoopLimit { loop_id, iteration, max_iterations } => BlockReason::LoopLimitReached {
-                loop_id: loop_id.clone(),
-                iteration: *iteration,
-                max_iterations: *max_iterations,
-            },
+            Self::LoopLimit { loop_id, iteration, max_iterations, exit: _ } => {
+                BlockReason::LoopLimitReached {
+                    loop_id: loop_id.clone(),
+                    iteration: *iteration,
+                    max_iterations: *max_iterations,
+                }
+            }
             Self::MissingDecision { contract_ref, .. } => {
                 BlockReason::MissingRequiredOutput { contract_ref: contract_ref.clone() }
             }

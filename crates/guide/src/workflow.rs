@@ -24,3 +24,4 @@ pub mod problem;
 pub mod registry;
 pub mod source;
 pub mod staleness;
+mod words;

@@ -44,7 +44,12 @@ impl Reason {
                 );
                 vec![Self::of(obstacle.reason(), step_id).saying(&message, &fix)]
             }
-            Obstacle::LoopLimit { .. } | Obstacle::MissingDecision { .. } | Obstacle::Broken { .. } => {
+            Obstacle::LoopLimit { exit, .. } => {
+                let reason = Self::of(obstacle.reason(), step_id);
+                let message = reason.blocker.message.clone();
+                vec![reason.saying(&message, exit)]
+            }
+            Obstacle::MissingDecision { .. } | Obstacle::Broken { .. } => {
                 vec![Self::of(obstacle.reason(), step_id)]
             }
         }

@@ -199,6 +199,7 @@ impl<'a> Selection<'a> {
                     loop_id: frame.loop_id.clone(),
                     iteration: frame.iteration,
                     max_iterations: definition.max_iterations,
+                    exit: self.circumstances.workflow.loop_exit(definition),
                 });
             }
             Ok(verdict)

@@ -7,9 +7,7 @@ mod mermaid;
 mod svg;
 mod text;
 
-use super::compiled::{
-    CompiledWorkflow, ConditionMode, ConfirmationKind, Count, Loop, LoopControl, SequenceItem, Step,
-};
+use super::compiled::{CompiledWorkflow, ConfirmationKind, Loop, SequenceItem, Step};
 use super::condition::words;
 use super::source::MAX_LOOP_DEPTH;
 
@@ -59,7 +57,7 @@ fn add(workflow: &CompiledWorkflow, items: &[SequenceItem], depth: usize, rows: 
             }
             SequenceItem::Loop { loop_id } => {
                 if let Some(found) = workflow.loop_of(loop_id) {
-                    rows.push(Row::LoopBegins(loop_in_words(found)));
+                    rows.push(Row::LoopBegins(loop_in_words(workflow, found)));
                     add(workflow, &found.body, depth + 1, rows);
                     rows.push(Row::LoopEnds);
                 }
@@ -86,9 +84,7 @@ fn step_in_words(step: &Step) -> Drawn {
     if step.read_only {
         marks.push("read-only".to_owned());
     }
-    if !step.delegations.is_empty() {
-        marks.push(format!("delegates {} runs", step.delegations.len()));
-    }
+    marks.extend(step.delegations_in_words());
     let confirmation = step.require_confirmation.as_ref().map(|confirmation| confirmation.kind);
     match confirmation {
         Some(ConfirmationKind::HumanApproval) => marks.push("a person approves".to_owned()),
@@ -108,19 +104,8 @@ fn step_in_words(step: &Step) -> Drawn {
     }
 }
 
-fn loop_in_words(found: &Loop) -> Drawn {
-    let control = match &found.control {
-        LoopControl::Decision { contract_ref } => format!("until {contract_ref} says stop"),
-        LoopControl::Condition { condition_id, mode: ConditionMode::While } => {
-            format!("while {condition_id}")
-        }
-        LoopControl::Condition { condition_id, mode: ConditionMode::Until } => {
-            format!("until {condition_id}")
-        }
-        LoopControl::Count { count: Count::Number(number) } => format!("{number} times"),
-        LoopControl::Count { count: Count::Key(key) } => format!("{key} times"),
-        LoopControl::ForEach { items, item_var, .. } => format!("for each {item_var} of {items}"),
-    };
+fn loop_in_words(workflow: &CompiledWorkflow, found: &Loop) -> Drawn {
+    let control = workflow.loop_in_words(found);
     Drawn {
         id: found.loop_id.as_str().to_owned(),
         title: one_line(&found.title),

@@ -100,6 +100,8 @@ fn a_jump_past_the_limit_is_a_typed_block() {
     let EngineState::Blocked(state) = harness.snapshot(&node) else { panic!("{:?}", harness.pending(&node)) };
     let codes: Vec<BlockerCode> = state.blocked.blockers().blockers().iter().map(|one| one.code).collect();
     assert_eq!(codes, [BlockerCode::LoopLimitReached]);
+    let fix = state.blocked.blockers().blockers()[0].suggested_fix.clone().unwrap();
+    assert!(fix.contains("`context` with which this is false: works is false"), "{fix}");
     let node = harness.advance(&node, Call::context(json!({"works": true})));
     assert_eq!(harness.pending(&node).as_deref(), Some("report"), "the key decides, and not the limit");
 

@@ -13,12 +13,23 @@ use crate::serve::{KEY, Served};
 fn flows() -> TempDir {
     let folder = TempDir::new().unwrap();
     copy(&root().join("examples/release-review"), folder.path());
-    let file = folder.path().join("release-review.yaml");
-    let workflow = std::fs::read_to_string(&file).unwrap();
-    let named = workflow.replace("      goal: Decide", "      agent: helper\n      goal: Decide");
-    assert_ne!(named, workflow);
-    std::fs::write(&file, named).unwrap();
+    edit(
+        &folder.path().join("release-review.yaml"),
+        "      goal: Decide",
+        "      agent: helper\n      goal: Decide",
+    );
     folder
+}
+
+/// Variables of the manifest, one of which would change what an agent's program does.
+const VARIABLES: &str =
+    "spec:\n  env: [{name: TICKET, value: T-7}, {name: NODE_OPTIONS, value: '--require ./evil.js'}]\n";
+
+fn edit(file: &Path, from: &str, to: &str) {
+    let text = std::fs::read_to_string(file).unwrap();
+    let edited = text.replacen(from, to, 1);
+    assert_ne!(edited, text, "{} has {from:?}", file.display());
+    std::fs::write(file, edited).unwrap();
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -103,8 +114,11 @@ async fn gone(pid: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_host_starts_an_agent_over_mcp_and_the_run_goes_on_with_its_work() {
-    let script = format!("cat > prompt; echo \"my key: $INTERLOCK_SESSION_KEY\"; exec {}", scripted());
-    let (flows, data) = (flows(), data(&["sh", "-c", &script, "{session_id}", "{mcp_config}"], ""));
+    let script =
+        format!("cat > prompt; echo \"my key: $INTERLOCK_SESSION_KEY\"; env | sort; exec {}", scripted());
+    let more = "env = [\"TICKET\"]";
+    let (flows, data) = (flows(), data(&["sh", "-c", &script, "{session_id}", "{mcp_config}"], more));
+    edit(&flows.path().join("workspace/manifest.yaml"), "spec:\n", VARIABLES);
     let served = Served::on(data.path(), flows.path());
     let run_id = served.create("release-review", json!({})).await;
     let run = loop {
@@ -124,6 +138,9 @@ async fn the_host_starts_an_agent_over_mcp_and_the_run_goes_on_with_its_work() {
         assert!(output.contains(wanted), "no {wanted:?} in {output}");
     }
     assert!(!output.contains("ilk_session_"), "{output}");
+    assert!(!output.contains("NODE_OPTIONS"), "a manifest sets only what the operator names: {output}");
+    let environment = std::fs::read_to_string(file(data.path(), &session, "environment.json")).unwrap();
+    assert!(environment.contains("T-7"), "commands that verify evidence get it too: {environment}");
     assert!(!file(data.path(), &session, "mcp.json").exists(), "the key is removed with its process");
     let workspace = data.path().join("workspaces").join(&run_id).join("review");
     let prompt = std::fs::read_to_string(workspace.join("prompt")).unwrap();
@@ -197,6 +214,47 @@ async fn a_node_that_names_an_unknown_agent_fails() {
     let run = served.settled(&run_id).await;
     assert_eq!(run["error"]["code"], "guided_start_failed", "off by default: {run}");
     assert!(run["error"]["message"].as_str().unwrap().contains("`guide.agents`"), "{run}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_leaves_a_step_to_a_person_is_started_again_after_the_answer() {
+    let (flows, notes) = (flows(), TempDir::new().unwrap());
+    edit(
+        &flows.path().join("review-steps.yaml"),
+        "    title: Read",
+        "    requireConfirmation: true\n    title: Read",
+    );
+    let file = notes.path().join("processes");
+    let script = format!("echo $$ >> {}", file.display());
+    let data = data(&["sh", "-c", &script], "restarts = 0");
+    let served = Served::on(data.path(), flows.path());
+    let run_id = served.create("release-review", json!({})).await;
+    let waiting = served.settled(&run_id).await;
+    let session = session_of(&waiting);
+    let left = record(data.path(), &session, |record| record["waitsAt"].is_u64()).await;
+    assert_eq!((&left["starts"], &left["failedStarts"]), (&json!(1), &json!(0)), "{left}");
+
+    let answer = json!({
+        "kind": "wr.user_answer", "dependencyId": "confirmation", "answeredBy": "user", "outcome": "given",
+        "answer": "Yes.",
+    });
+    let call = json!({
+        "continueToken": waiting["interrupt"]["connect"]["continueToken"], "intent": "advance",
+        "output": {"notesMarkdown": "- c1: read", "artifacts": [answer]},
+    });
+    let mut person = crate::mcp::Client::connect(data.path(), flows.path());
+    let (reply, is_error) = person.call("continue_workflow", call).unwrap();
+    assert!(!is_error && reply["kind"] == "ok", "{reply}");
+    // The next step needs no person, so ending at it is too early.
+    let run = loop {
+        let run = served.settled(&run_id).await;
+        if run["status"] == "failed" {
+            break run;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(run["error"]["code"], "guided_agent_failed", "{run}");
+    assert_eq!(lines(&file, 2).await.len(), 2);
 }
 
 /// The agent notes its process, and whether another one of it runs.

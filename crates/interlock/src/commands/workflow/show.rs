@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use guide::workflow::compiled::{
-    CompiledWorkflow, Condition, ConditionMode, Count, Loop, LoopControl, SequenceItem, Step, StepProvenance,
-    StepSource,
+    CompiledWorkflow, Condition, Loop, SequenceItem, Step, StepProvenance, StepSource,
 };
 use guide::workflow::condition;
 use guide::workflow::source::MAX_LOOP_DEPTH;
@@ -120,7 +119,7 @@ fn sequence(workflow: &CompiledWorkflow, items: &[SequenceItem], depth: usize, w
             }
             SequenceItem::Loop { loop_id } => {
                 if let Some(found) = workflow.loop_of(loop_id) {
-                    let _ = writeln!(words, "{:indent$}{}", "", loop_words(found));
+                    let _ = writeln!(words, "{:indent$}{}", "", loop_words(workflow, found));
                     sequence(workflow, &found.body, depth + 1, words);
                 }
             }
@@ -153,27 +152,13 @@ fn step_words(step: &Step) -> String {
     if step.read_only {
         marks.push("read-only".to_owned());
     }
-    if !step.delegations.is_empty() {
-        marks.push(format!("delegates {} runs", step.delegations.len()));
-    }
+    marks.extend(step.delegations_in_words());
     marks.extend(origin(&step.provenance));
     line(step.step_id.as_str(), &step.title, &marks)
 }
 
-fn loop_words(found: &Loop) -> String {
-    let control = match &found.control {
-        LoopControl::Decision { contract_ref } => format!("until a {contract_ref} says stop"),
-        LoopControl::Condition { condition_id, mode } => {
-            let word = match mode {
-                ConditionMode::While => "while",
-                ConditionMode::Until => "until",
-            };
-            format!("{word} {condition_id}")
-        }
-        LoopControl::Count { count: Count::Number(number) } => format!("{number} times"),
-        LoopControl::Count { count: Count::Key(key) } => format!("{key} times"),
-        LoopControl::ForEach { items, item_var, .. } => format!("for each {item_var} of {items}"),
-    };
+fn loop_words(workflow: &CompiledWorkflow, found: &Loop) -> String {
+    let control = workflow.loop_in_words(found);
     let mut marks = vec![format!("loop {control}"), format!("at most {}", found.max_iterations)];
     marks.extend(condition_mark(found.run_condition.as_ref()));
     marks.extend(origin(&found.provenance));

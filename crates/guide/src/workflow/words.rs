@@ -1,0 +1,78 @@
+//! Loops and delegations of a compiled workflow, in words.
+
+use serde_json::{Value, json};
+
+use super::compiled::{CompiledWorkflow, Condition, ConditionMode, Count, Loop, LoopControl, Step};
+use super::condition;
+
+impl CompiledWorkflow {
+    /// When a loop goes on: `while works is false`.
+    pub fn loop_in_words(&self, found: &Loop) -> String {
+        match &found.control {
+            LoopControl::Decision { contract_ref } => format!("until {contract_ref} says stop"),
+            LoopControl::Condition { mode: ConditionMode::While, .. } => {
+                format!("while {}", self.loop_condition(found))
+            }
+            LoopControl::Condition { mode: ConditionMode::Until, .. } => {
+                format!("until {}", self.loop_condition(found))
+            }
+            LoopControl::Count { count: Count::Number(number) } => format!("{number} times"),
+            LoopControl::Count { count: Count::Key(key) } => format!("{key} times"),
+            LoopControl::ForEach { items, item_var, .. } => format!("for each {item_var} of {items}"),
+        }
+    }
+
+    /// How a caller ends a loop that has reached its limit.
+    pub(crate) fn loop_exit(&self, found: &Loop) -> String {
+        let what = match &found.control {
+            LoopControl::Decision { .. } => "the decision \"stop\"".to_owned(),
+            LoopControl::Condition { mode: ConditionMode::While, .. } => {
+                format!("`context` with which this is false: {}", self.loop_condition(found))
+            }
+            LoopControl::Condition { mode: ConditionMode::Until, .. } => {
+                format!("`context` with which this is true: {}", self.loop_condition(found))
+            }
+            LoopControl::Count { count: Count::Key(key) } => {
+                format!("`context.{key}` of at most {}", found.max_iterations)
+            }
+            LoopControl::ForEach { items, .. } => {
+                format!("a list of at most {} items in `context.{items}`", found.max_iterations)
+            }
+            LoopControl::Count { count: Count::Number(number) } => {
+                return format!(
+                    "No output ends this loop: the workflow repeats it {number} times and limits it to {}. Tell the user. With \
+                     `preferences: {{\"autonomy\": \"full_auto_never_stop\"}}` the run goes on and records a critical gap.",
+                    found.max_iterations
+                );
+            }
+        };
+        format!("Advance again with the token of this reply and {what}; say in the notes what is left open.")
+    }
+
+    /// The condition of a loop. That of a jump also holds before the first pass, which is not worth a word.
+    fn loop_condition(&self, found: &Loop) -> String {
+        let LoopControl::Condition { condition_id, .. } = &found.control else { return String::new() };
+        let Some(condition) = self.condition(condition_id) else { return condition_id.to_string() };
+        let is_first = json!({"var": found.iteration_var, "equals": null});
+        match condition.0.get("or").and_then(Value::as_array).map(Vec::as_slice) {
+            Some([first, jump]) if *first == is_first => condition::words(&Condition(jump.clone())),
+            Some(_) | None => condition::words(condition),
+        }
+    }
+}
+
+impl Step {
+    /// What the step hands out; nothing for most steps.
+    pub fn delegations_in_words(&self) -> Option<String> {
+        match self.delegations.as_slice() {
+            [] => None,
+            [one] => Some(match &one.for_each {
+                Some(list) => {
+                    format!("delegates a run for each item of {}, at most {}", list.key, list.max_items)
+                }
+                None => "delegates a run".to_owned(),
+            }),
+            several => Some(format!("delegates {} runs", several.len())),
+        }
+    }
+}
