@@ -126,6 +126,7 @@ fn every_code_is_produced() {
         failed(&[guided()], &[], none, |world| refuse(world, FailureCode::WorkspaceFailed)),
         failed(&[guided()], &[], none, |world| refuse(world, FailureCode::GuidedStartFailed)),
         failed(&[guided()], &[], none, |world| refuse(world, FailureCode::GuidedSessionLost)),
+        failed(&[guided()], &[], none, |world| refuse(world, FailureCode::GuidedAgentFailed)),
     ]
     .into();
     // The tests of replays cover the first, those of the host the third, those of handoffs the last two. No version writes an event

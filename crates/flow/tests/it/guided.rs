@@ -339,7 +339,7 @@ fn a_pause_ignores_the_start_and_end_of_a_session_and_resume_requests_it_again()
 fn the_guide_effect_contains_the_configuration_and_the_inputs() {
     let config = json!({
         "workflow": "project.review", "goal": "Review", "library": "lib", "manifest": "agent.yaml",
-        "preferences": {"autonomy": "full_auto_never_stop", "riskPolicy": "balanced"},
+        "agent": "claude", "preferences": {"autonomy": "full_auto_never_stop", "riskPolicy": "balanced"},
         "inputs": {"version": "1.0.0", "tone": "dry"},
     });
     let mut document = workflow(
@@ -363,6 +363,7 @@ fn the_guide_effect_contains_the_configuration_and_the_inputs() {
     let equipment = guide.equipment.as_ref().unwrap();
     assert_eq!(equipment.manifest, ManifestSource::File("agent.yaml".into()));
     assert_eq!(equipment.library, "lib");
+    assert_eq!(guide.agent.as_deref(), Some("claude"));
     assert_eq!(guide.inputs["version"], "1.0.0");
     assert_eq!(guide.inputs["tone"], "warm", "what the node is given wins over what is written down");
     let upstream: Vec<&UpstreamArtifact> = guide.artifacts.iter().collect();
@@ -378,6 +379,7 @@ fn invalid_configurations_are_refused() {
         ("an unknown autonomy", json!({"workflow": "x", "preferences": {"autonomy": "wild"}}), "wild"),
         ("a manifest without a library", json!({"workflow": "x", "manifest": "a.yaml"}), "library"),
         ("a library without a manifest", json!({"workflow": "x", "library": "a"}), "manifest"),
+        ("an agent without a workspace", json!({"workflow": "x", "agent": "claude"}), "manifest"),
         ("a manifest that is a number", json!({"workflow": "x", "manifest": 1, "library": "a"}), "1"),
     ];
     for (name, config, word) in cases {

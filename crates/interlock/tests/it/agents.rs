@@ -145,7 +145,9 @@ async fn the_host_starts_an_agent_over_mcp_and_the_run_goes_on_with_its_work() {
     let workspace = data.path().join("workspaces").join(&run_id).join("review");
     let prompt = std::fs::read_to_string(workspace.join("prompt")).unwrap();
     assert!(prompt.contains("Decide whether this version can go out"), "{prompt}");
-    assert!(prompt.contains("`resume_session`") && !prompt.contains("ilk_session_"), "{prompt}");
+    // The scripted agent makes this call.
+    let call = format!("`resume_session` with `{{\"sessionId\": \"{session}\"}}`");
+    assert!(prompt.contains(&call) && !prompt.contains("ilk_session_"), "{prompt}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -92,7 +92,7 @@ impl GuidedNodes {
         }
         set("INTERLOCK_SESSION_KEY", key.clone());
 
-        let prompt = prompt(&job.guide.goal, &workspace);
+        let prompt = prompt(&job.guide.goal, &workspace, session);
         let value_of = |name: &str| match name {
             "endpoint" => Some(options.endpoint.as_str()),
             "mcp_config" => Some(config.as_str()),
@@ -114,14 +114,14 @@ impl GuidedNodes {
     }
 }
 
-fn prompt(goal: &str, workspace: &str) -> String {
+fn prompt(goal: &str, workspace: &str, session: &str) -> String {
     format!(
         "Interlock guides you through a task, step by step.\n\n\
          Goal: {goal}\n\
          Workspace: {workspace}\n\n\
-         1. Use the tools of the MCP server `interlock`. Call `resume_session` with `query` set to \"\" and `workspacePath` set to \
-         the workspace. It returns one session, which is yours.\n\
-         2. Make the call in its `nextCall`. The reply shows the pending step.\n\
+         1. Use the tools of the MCP server `interlock`. Call `resume_session` with `{{\"sessionId\": \"{session}\"}}`: your key \
+         opens this session only.\n\
+         2. Make the call in `nextCall` of the candidate. The reply shows the pending step.\n\
          3. Do the step in the workspace. Then call `continue_workflow` with the `continueToken` of the last reply, `intent` set to \
          \"advance\", and your `output`.\n\
          4. Repeat this until a reply has `isComplete: true`, then stop. Do not stop before. If a step needs the user, end your work: \

@@ -57,7 +57,7 @@ pub(super) async fn run() -> Result<(), Failure> {
     let connect = json!({
         "endpoint": variable("INTERLOCK_MCP_URL")?,
         "key": variable("INTERLOCK_SESSION_KEY")?,
-        "continueToken": variable("INTERLOCK_CONTINUE_TOKEN")?,
+        "sessionId": variable("INTERLOCK_SESSION_ID")?,
         "workspaceRoot": variable("INTERLOCK_WORKSPACE")?,
     });
     walk(&connect).await
@@ -70,8 +70,15 @@ pub(super) async fn walk(connect: &Value) -> Result<(), Failure> {
     let http = http().map_err(|error| unreachable_host(&error))?;
     let connected = ().serve(StreamableHttpClientTransport::with_client(http, config)).await;
     let agent = Agent { connection: connected.map_err(|error| unreachable_host(&error))? };
-    let mut place =
-        agent.call(json!({"continueToken": connect["continueToken"], "intent": "rehydrate"})).await?;
+    // An agent that the host starts finds its session as its prompt says.
+    let first = match connect["continueToken"].as_str() {
+        Some(token) => json!({"continueToken": token, "intent": "rehydrate"}),
+        None => {
+            let found = agent.call("resume_session", json!({"sessionId": connect["sessionId"]})).await?;
+            found["candidates"][0]["nextCall"]["params"].clone()
+        }
+    };
+    let mut place = agent.call("continue_workflow", first).await?;
     for (step, answers) in SCRIPT {
         // Steps that an earlier agent of this session has done.
         if place["pending"]["stepId"] != step {
@@ -85,7 +92,7 @@ pub(super) async fn walk(connect: &Value) -> Result<(), Failure> {
             let output = json!({"notesMarkdown": notes});
             let call =
                 json!({"continueToken": place["continueToken"], "intent": "advance", "output": output});
-            place = agent.call(call).await?;
+            place = agent.call("continue_workflow", call).await?;
             let blocked = place["kind"] == "blocked";
             fact(if blocked { "agent tried" } else { "agent did" }, &title)?;
             if blocked {
@@ -119,12 +126,12 @@ struct Agent {
 }
 
 impl Agent {
-    async fn call(&self, arguments: Value) -> Result<Value, Failure> {
+    async fn call(&self, tool: &'static str, arguments: Value) -> Result<Value, Failure> {
         let arguments = match arguments {
             Value::Object(arguments) => arguments,
             _ => Map::new(),
         };
-        let call = CallToolRequestParams::new("continue_workflow").with_arguments(arguments);
+        let call = CallToolRequestParams::new(tool).with_arguments(arguments);
         let result = self.connection.call_tool(call).await.map_err(|error| unreachable_host(&error))?;
         Ok(result.structured_content.unwrap_or_default())
     }
