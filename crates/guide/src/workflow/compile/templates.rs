@@ -98,7 +98,7 @@ impl Expander {
                     self.standard(context, step, own, provenance, scopes, nodes);
                 }
                 SourceStep::Parallel(step) => {
-                    nodes.push(Node::Step(delegating(step, own, provenance, scopes)))
+                    nodes.push(Node::Step(delegating(step, own, provenance, scopes)));
                 }
                 SourceStep::Loop(step) => {
                     if self.loops == MAX_LOOP_DEPTH {

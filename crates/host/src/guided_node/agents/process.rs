@@ -145,12 +145,9 @@ pub(super) fn start(
 
 /// Waits for the end of a process, ends what it left behind, and reaps it.
 fn reap(mut child: Child, group: &Group, all_read: &mpsc::Receiver<()>) -> ProcessEnd {
-    loop {
-        match waitid(WaitId::Pid(group.id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
-            Err(rustix::io::Errno::INTR) => {}
-            Ok(_) | Err(_) => break,
-        }
-    }
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    // A signal to this thread is no end of the child.
+    while matches!(waitid(WaitId::Pid(group.id), options), Err(rustix::io::Errno::INTR)) {}
     let status = {
         let mut is_reaped = group.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = kill_process_group(group.id, Signal::KILL);
