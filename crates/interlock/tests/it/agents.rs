@@ -113,7 +113,7 @@ async fn gone(pid: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_host_starts_an_agent_over_mcp_and_the_run_goes_on_with_its_work() {
+async fn the_host_starts_an_agent_over_mcp_and_the_run_continues_with_its_work() {
     let script =
         format!("cat > prompt; echo \"my key: $INTERLOCK_SESSION_KEY\"; env | sort; exec {}", scripted());
     let more = "env = [\"TICKET\"]";
