@@ -120,13 +120,11 @@ impl Runs {
     /// Starts the agent of a session, unless the session belongs to another run: this one may be a fork of it.
     async fn attend(&self, path: &GuidedNodes, run_id: &RunId, tenant: &Tenant, guide: Guide) {
         let job = self
-            .patiently(run_id, {
-                let (runs, path, run_id, tenant) =
-                    (self.clone(), path.clone(), run_id.to_owned(), tenant.to_owned());
-                move || {
-                    let job = runs.job(&run_id, &tenant, guide.clone())?;
-                    Ok(path.is_own(&job)?.then_some(job))
-                }
+            .patiently(run_id, || async {
+                let job = self.job(run_id, tenant, guide.clone()).await?;
+                let path = path.clone();
+                let is_own = tokio::task::spawn_blocking(move || Ok(path.is_own(&job)?.then_some(job)));
+                is_own.await.map_err(later)?
             })
             .await;
         // A session that cannot be read is reported by whoever watches it.

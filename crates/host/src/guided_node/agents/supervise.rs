@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use canon::time::Timestamp;
-use flow::store::Cause;
+use ports::Cause;
 use rustix::process::Signal;
 use storage::files::Ended;
 use tokio::sync::{OwnedSemaphorePermit, watch};
