@@ -1,8 +1,9 @@
-//! Work that a step hands out as runs of their own.
+//! Work that a step delegates to child sessions.
 //!
-//! A child run has an id that follows from the delegating session, the node at which the step is pending, and the place
-//! of the delegation. So a child that is started twice is found, and whoever judges the step can count the children
-//! without a list of them. Nobody can make another session pass for one: ids are not chosen by callers.
+//! The id of a child session is derived from the delegating session, the node at which the step is pending,
+//! and the index of the delegation. So a child that is started twice is found again, and the engine can count
+//! the children of a step without storing a list. Another session cannot pass as a child, because callers do
+//! not choose ids.
 
 use std::fmt;
 
@@ -16,18 +17,18 @@ use crate::state::{Node, SessionState};
 use crate::workflow::compiled::{Delegation, Step};
 use crate::workflow::condition;
 
-/// Names one child run: `<session>.<node>.<place>`. A caller sends it as `parentSessionId`.
+/// Names one child session: `<session>.<node>.<index>`. Callers send it as `parentSessionId`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildHandle {
     pub parent: SessionId,
     /// The node at which the delegating step is pending.
     pub node: NodeId,
-    /// The place of the delegation in its step, from 0.
+    /// The zero-based index of the delegation in its step.
     pub index: usize,
 }
 
 impl ChildHandle {
-    /// Reads a handle; nothing where the text is none.
+    /// Parses a handle; `None` if the text is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let (parent, node, index) = (parts.next()?, parts.next()?, parts.next()?);
@@ -39,7 +40,7 @@ impl ChildHandle {
         Some(Self { parent, node, index: index.parse().ok()? })
     }
 
-    /// The session of the child.
+    /// The session id of the child.
     pub fn session_id(&self) -> SessionId {
         derive::child_session_id(&self.parent, &self.node, self.index)
     }
@@ -51,14 +52,15 @@ impl fmt::Display for ChildHandle {
     }
 }
 
-/// What a step hands out in this context, with the place of each. A condition that cannot be evaluated does not hold.
-pub fn handed_out<'s>(step: &'s Step, context: &Map<String, Value>) -> Vec<(usize, &'s Delegation)> {
+/// The delegations of a step that apply in this context, with their indexes. A condition that cannot be
+/// evaluated does not hold.
+pub fn active_delegations<'s>(step: &'s Step, context: &Map<String, Value>) -> Vec<(usize, &'s Delegation)> {
     let holds = |when| condition::evaluate(when, context).unwrap_or(false);
     let delegations = step.delegations.iter().enumerate();
     delegations.filter(|(_, delegation)| delegation.run_condition.as_ref().is_none_or(holds)).collect()
 }
 
-/// The goal of a child: its own, or that of the run that hands it out.
+/// The goal of a child: its own, or else that of the delegating session.
 pub fn goal(delegation: &Delegation, context: &Map<String, Value>) -> String {
     match &delegation.goal {
         Some(goal) => resolve(goal, context),
@@ -66,7 +68,7 @@ pub fn goal(delegation: &Delegation, context: &Map<String, Value>) -> String {
     }
 }
 
-/// The inputs of a child.
+/// The context inputs of a child.
 pub fn inputs(delegation: &Delegation, context: &Map<String, Value>) -> Map<String, Value> {
     let mut inputs: Map<String, Value> = delegation.args.clone().into_iter().collect();
     for (from, to) in &delegation.context_mapping {
@@ -77,8 +79,8 @@ pub fn inputs(delegation: &Delegation, context: &Map<String, Value>) -> Map<Stri
     inputs
 }
 
-/// The node whose children count for a node: the one at which its step became pending. Blocked attempts and bookmarks
-/// of it hand nothing out again.
+/// The node whose children count for `node`: the one at which its step became pending. Blocked attempts and
+/// checkpoints of it do not delegate again.
 pub fn delegating_node<'s>(state: &'s SessionState, node: &'s Node) -> &'s Node {
     state.lineage(node).find(|node| node.kind == NodeKind::Step).unwrap_or(node)
 }
@@ -88,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handle_is_read_as_it_is_written() {
+    fn handles_parse_as_they_are_displayed() {
         let handle =
             ChildHandle { parent: SessionId::derived(&["a"]), node: NodeId::derived(&["b"]), index: 12 };
         let text = handle.to_string();

@@ -94,7 +94,7 @@ fn the_prompt_says_how_to_delegate_and_what_to_do_without_subagents() {
         Facts { workflow: &harness.workflow, state, context, occasion: Occasion::Start, blockers: &[] };
     let prompt = render::pending(facts).unwrap().prompt;
     for says in [
-        "hand out these 2 pieces of work to subagents IN PARALLEL, all in one response",
+        "delegate these 2 tasks to subagents IN PARALLEL, all in one response",
         "If you cannot start subagents, do the same work yourself",
         "1. Workflow `project.lens`.\n   Goal: Look at test\n   Context: `{\"lens\":\"a\"}`",
         "2. Workflow `project.other`.\n   Context: `{\"topic\":\"test\"}`",

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::needless_pass_by_value, reason = "literals read better by value")]
 
+mod amending;
 mod bundles;
 mod compile;
 mod context_keys;
@@ -11,7 +12,6 @@ mod error_pages;
 mod evidence;
 mod harness;
 mod locks;
-mod mending;
 mod model;
 mod people;
 mod problem_pages;

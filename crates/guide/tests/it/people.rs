@@ -42,7 +42,7 @@ fn elicited(outcome: AnswerOutcome) -> FromPeople {
     FromPeople { answers: vec![said(outcome)], unanswered: None }
 }
 
-fn asked_in_vain(why: Unanswered) -> FromPeople {
+fn no_answer(why: Unanswered) -> FromPeople {
     FromPeople { answers: Vec::new(), unanswered: Some(why) }
 }
 
@@ -76,7 +76,7 @@ fn the_log_says_how_an_answer_came_in_and_a_step_can_require_a_person() {
         forged
     };
     let none = FromPeople::default;
-    let late = || asked_in_vain(Unanswered::TimedOut { seconds: 300 });
+    let late = || no_answer(Unanswered::TimedOut { seconds: 300 });
     // What is sent, what people said; whether the run goes on without and with the requirement; what is recorded.
     let cases = [
         ("a claim", vec![claim("given")], none(), true, false, vec!["claimed"]),
@@ -128,9 +128,9 @@ fn the_log_says_how_an_answer_came_in_and_a_step_can_require_a_person() {
 fn a_block_says_what_happened_and_where_the_person_answers() {
     let cases = [
         (vec![claim("given")], FromPeople::default(), "requires that a person gives it directly"),
-        (vec![], asked_in_vain(Unanswered::TimedOut { seconds: 300 }), "did not answer within 300 seconds"),
-        (vec![], asked_in_vain(Unanswered::Dismissed), "closed the question without an answer"),
-        (vec![], asked_in_vain(Unanswered::Failed), "could not get an answer"),
+        (vec![], no_answer(Unanswered::TimedOut { seconds: 300 }), "did not answer within 300 seconds"),
+        (vec![], no_answer(Unanswered::Dismissed), "closed the question without an answer"),
+        (vec![], no_answer(Unanswered::Failed), "could not get an answer"),
         (vec![], elicited(AnswerOutcome::Refused), "the answer is no"),
     ];
     for (artifacts, people, expected) in cases {

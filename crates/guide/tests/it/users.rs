@@ -144,7 +144,7 @@ fn only_an_answer_that_says_who_gave_it_and_that_it_was_given_lifts_the_block() 
         (
             "an answer of no words",
             vec![with(answer("thing"), "answer", json!(" "))],
-            Some("does not say what was said"),
+            Some("is empty or still the placeholder"),
         ),
         (
             "neither yes nor no",
@@ -154,7 +154,7 @@ fn only_an_answer_that_says_who_gave_it_and_that_it_was_given_lifts_the_block() 
         (
             "a member too many",
             vec![with(answer("thing"), "secret", json!("x"))],
-            Some("`secret` is not a member of it"),
+            Some("`secret` is an unknown field"),
         ),
         (
             "no id",

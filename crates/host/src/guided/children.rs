@@ -108,7 +108,7 @@ pub(super) fn delegated(
     let Some(step) = workflow.step(&pending.step_id) else { return Vec::new() };
     let context = visible_context(workflow, context, stack);
     let at = delegation::delegating_node(&session.state, node);
-    let handed_out = delegation::handed_out(step, &context).into_iter();
+    let handed_out = delegation::active_delegations(step, &context).into_iter();
     handed_out
         .map(|(index, delegation)| {
             let parent = session.state.session_id().clone();

@@ -129,9 +129,9 @@ fn what_cannot_be_closed_is_refused_and_nothing_is_recorded() {
     let mut unsigned = closes(&approval);
     unsigned.as_object_mut().unwrap().remove("answeredBy");
     let cases = [
-        ("an unknown gap", with(closes(&notes), "gapId", json!("gap_nobody")), "no gap of this run"),
-        ("no gap at all", with(closes(&notes), "gapId", json!("…")), "no gap of this run"),
-        ("no words", with(closes(&notes), "summary", json!(" ")), "does not say how"),
+        ("an unknown gap", with(closes(&notes), "gapId", json!("gap_unknown")), "no gap with the id"),
+        ("no gap at all", with(closes(&notes), "gapId", json!("…")), "no gap with the id"),
+        ("no words", with(closes(&notes), "summary", json!(" ")), "is empty or still the placeholder"),
         ("a member too many", with(closes(&notes), "because", json!("x")), "unknown field"),
         ("what only the user can close", unsigned, "only the user can close"),
         (
@@ -273,9 +273,9 @@ fn notes_that_cannot_be_corrected_are_refused() {
     let root = run.root.clone();
     let second = run.advance(&root, Call::nothing());
     for (name, node, artifact, expected) in [
-        ("at the beginning", &root, corrects("x"), "left no notes"),
-        ("where there are none", &second, corrects("x"), "left no notes"),
-        ("with nothing", &second, corrects(" "), "is empty, or still the placeholder"),
+        ("at the beginning", &root, corrects("x"), "has no notes to correct"),
+        ("where there are none", &second, corrects("x"), "has no notes to correct"),
+        ("with nothing", &second, corrects(" "), "is empty or still the placeholder"),
         ("with the placeholder", &second, corrects(guide::placeholder::CORRECTION), "still the placeholder"),
         ("without notes", &second, json!({"kind": "wr.notes_correction"}), "missing field"),
     ] {
