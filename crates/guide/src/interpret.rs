@@ -167,7 +167,7 @@ pub fn proceed(input: SelectionInput<'_>, state: &EngineState) -> Result<Next, O
     completed.values.insert(StepInstanceKey::new(pending.step_id.as_str(), &pending.loop_path));
     // The current item of the top level: the pending step, or the outermost loop around it.
     let item = stack.first().map_or(pending.step_id.as_str(), |outermost| outermost.loop_id.as_str());
-    let reached = input.workflow.sequence_place(item).unwrap_or_default();
+    let reached = input.workflow.sequence_index(item).unwrap_or_default();
     select::Selection::new(input, completed, stack.clone(), reached).run()
 }
 

@@ -187,8 +187,8 @@ fn reason(
     let block = BlockReason::UserOnlyDependency { detail, step_id: step.step_id.clone() };
     let mut reason = Reason::of(block, &step.step_id);
     let whose = match need.giver {
-        Giver::User => "of the user",
-        Giver::Coordinator => "of the coordinator or the user",
+        Giver::User => "from the user",
+        Giver::Coordinator => "from the coordinator or the user",
     };
     let (kind, what) = (need.kind(), resolve(need.what, context));
     let message = format!("This step needs {kind} {whose} (`{}`), and {fault}. Needed: {what}", need.id);

@@ -45,7 +45,7 @@ pub(super) struct Evidence {
     /// The validation result by contract.
     pub(super) validation: Option<(String, ValidationResult)>,
     pub(super) assessments: Vec<assessment::Assessed>,
-    pub(super) followups: Vec<assessment::Fired>,
+    pub(super) followups: Vec<assessment::TriggeredConsequence>,
     pub(super) decision: Option<Decision>,
     pub(super) capabilities: Vec<ObservedCapability>,
     pub(super) divergences: Vec<Divergence>,
@@ -208,7 +208,7 @@ impl Evidence {
                 }),
             }
         }
-        self.followups = assessment::fired(&step.assessment_consequences, &self.assessments);
+        self.followups = assessment::triggered_consequences(&step.assessment_consequences, &self.assessments);
         for fired in &self.followups {
             let reason = BlockReason::AssessmentFollowupRequired {
                 assessment_id: fired.assessment_id.clone(),
@@ -301,10 +301,10 @@ impl Evidence {
         }
         let others = declared.iter().filter(|(key, _)| !step.produces_context.contains_key(*key));
         for (key, declaration) in others {
-            let told =
+            let is_reported =
                 autonomy != Autonomy::FullAutoNeverStop || sent.is_some_and(|sent| sent.contains_key(key));
             let fault = ContextFault::of(key, declaration, context);
-            if let Some(fault) = fault.filter(|fault| told && fault.found.is_some()) {
+            if let Some(fault) = fault.filter(|fault| is_reported && fault.found.is_some()) {
                 reasons.push(Reason::of_context(&fault, "A later step reads it.", &step.step_id));
             }
         }
@@ -411,8 +411,8 @@ fn observed_capability(artifact: &Value, step: &Step) -> Option<ObservedCapabili
     };
     let result = if available { UseResult::Success } else { UseResult::Failure };
     let failure_code = || {
-        let told = text("failureCode").and_then(|code| serde_json::from_value(code.into()).ok());
-        (!available).then(|| told.unwrap_or(FailureCode::Unknown))
+        let sent = text("failureCode").and_then(|code| serde_json::from_value(code.into()).ok());
+        (!available).then(|| sent.unwrap_or(FailureCode::Unknown))
     };
     let provenance = match text("provenance")? {
         "probe_step" if step.provenance.origin_id.as_deref() == Some(PROBE_TEMPLATE) => {

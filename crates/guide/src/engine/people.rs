@@ -180,8 +180,9 @@ fn is_answer(artifact: &Value) -> bool {
 }
 
 fn provenance(answer: &Value) -> AnswerProvenance {
-    let told = answer.get("provenance").and_then(|told| serde_json::from_value(told.clone()).ok());
-    told.unwrap_or(AnswerProvenance::Claimed)
+    let recorded =
+        answer.get("provenance").and_then(|recorded| serde_json::from_value(recorded.clone()).ok());
+    recorded.unwrap_or(AnswerProvenance::Claimed)
 }
 
 /// The questions to ask a person before this attempt. Empty if the attempt would be rejected or blocked for

@@ -70,7 +70,7 @@ impl StepPlace {
         context: &Map<String, Value>,
     ) -> Option<Self> {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let step = number(workflow.step_place(step_id)? + 1);
+        let step = number(workflow.step_index(step_id)? + 1);
         let pass = innermost.and_then(|(loop_id, iteration)| {
             let definition = workflow.loop_of(loop_id)?;
             let total = match &definition.control {

@@ -1,5 +1,5 @@
-//! The integration tests of the crate, as one program.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! The integration tests of the crate, as one binary.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 #![expect(clippy::needless_pass_by_value, reason = "literals read better by value")]
 
 mod amending;
