@@ -100,8 +100,8 @@ pub(super) fn content_addresses(
     let attested: BTreeMap<&str, &IntegrityEntry> =
         entries.iter().map(|entry| (entry.path.as_str(), entry)).collect();
     let addressed = |path: String, key: Digest, rewritten: Option<Digest>| {
-        let stands = attested.get(path.as_str()).is_some_and(|entry| entry.sha256 == key);
-        if stands && rewritten.is_none_or(|digest| digest == key) {
+        let is_attested = attested.get(path.as_str()).is_some_and(|entry| entry.sha256 == key);
+        if is_attested && rewritten.is_none_or(|digest| digest == key) {
             return Ok(());
         }
         Err(BundleError::Integrity { path, problem: "does not match the digest it is stored under" })
@@ -203,7 +203,8 @@ fn events(session: &BundledSession) -> Result<(), BundleError> {
 
 /// The manifest attests exactly the events, and pins the snapshots of a segment before the next one.
 fn manifest(session: &BundledSession) -> Result<(), BundleError> {
-    let mut walk = Walk { next: EventIndex::FIRST, owed: BTreeSet::new(), pinned: BTreeSet::new() };
+    let mut reader =
+        ManifestReader { next: EventIndex::FIRST, unpinned: BTreeSet::new(), pinned: BTreeSet::new() };
     for (index, record) in session.manifest.iter().enumerate() {
         let broken = |rule| BundleError::ManifestOrder { index, rule };
         if record.manifest_index().0 != index as u64 {
@@ -214,40 +215,40 @@ fn manifest(session: &BundledSession) -> Result<(), BundleError> {
         }
         match record {
             ManifestRecord::SegmentClosed(segment) => {
-                let append = walk.segment(segment, &session.events).map_err(broken)?;
+                let append = reader.segment(segment, &session.events).map_err(broken)?;
                 if let Some(cause) = unfinished_advance(append) {
                     return Err(BundleError::UnfinishedAdvance { cause });
                 }
             }
-            ManifestRecord::SnapshotPinned(pin) => walk.pin(pin, &session.events).map_err(broken)?,
+            ManifestRecord::SnapshotPinned(pin) => reader.pin(pin, &session.events).map_err(broken)?,
         }
     }
     let broken = |rule| Err(BundleError::ManifestOrder { index: session.manifest.len(), rule });
-    if walk.next.0 != session.events.len() as u64 {
+    if reader.next.0 != session.events.len() as u64 {
         return broken("the segments do not cover all events");
     }
-    if !walk.owed.is_empty() {
+    if !reader.unpinned.is_empty() {
         return broken("a snapshot of the last segment is not pinned");
     }
     Ok(())
 }
 
-struct Walk {
+struct ManifestReader {
     /// The first event that is not covered by a segment yet.
     next: EventIndex,
     /// Snapshots that must be pinned before the next segment.
-    owed: BTreeSet<SnapshotRef>,
+    unpinned: BTreeSet<SnapshotRef>,
     pinned: BTreeSet<SnapshotRef>,
 }
 
-impl Walk {
+impl ManifestReader {
     /// Adds a segment and returns its events.
     fn segment<'e>(
         &mut self,
         segment: &SegmentRecord,
         events: &'e [Event],
     ) -> Result<&'e [Event], &'static str> {
-        if !self.owed.is_empty() {
+        if !self.unpinned.is_empty() {
             return Err("a snapshot of the previous segment is not pinned");
         }
         let (first, last) = (segment.first_event_index, segment.last_event_index);
@@ -268,7 +269,7 @@ impl Walk {
             if let EventData::NodeCreated { snapshot_ref, .. } = event.data
                 && !self.pinned.contains(&snapshot_ref)
             {
-                self.owed.insert(snapshot_ref);
+                self.unpinned.insert(snapshot_ref);
             }
         }
         Ok(covered)
@@ -286,7 +287,7 @@ impl Walk {
         if !introduces {
             return Err("a pin must name the event that introduced its snapshot");
         }
-        self.owed.remove(&pin.snapshot_ref);
+        self.unpinned.remove(&pin.snapshot_ref);
         self.pinned.insert(pin.snapshot_ref);
         Ok(())
     }

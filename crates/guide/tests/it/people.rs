@@ -106,13 +106,13 @@ fn the_log_has_the_provenance_of_answers_and_a_step_can_require_a_person() {
         ("a claim, and no answer in time", vec![claim("given")], late(), true, false, vec!["claimed"]),
     ];
     for (name, artifacts, people, freely, required, provenances) in cases {
-        for (require_person, goes_on) in [(false, freely), (true, required)] {
+        for (require_person, continues) in [(false, freely), (true, required)] {
             let mut run = begun(require_person);
             let root = run.root.clone();
             let call = Call { artifacts: artifacts.clone(), people: people.clone(), ..Call::notes("done") };
             let next = run.advance(&root, call);
             let is_blocked = matches!(run.snapshot(&next), EngineState::Blocked(_));
-            assert_eq!(!is_blocked, goes_on, "{name}, required: {require_person}");
+            assert_eq!(!is_blocked, continues, "{name}, required: {require_person}");
             let mut found: Vec<Value> =
                 recorded(&run).iter().map(|answer| answer["provenance"].clone()).collect();
             found.sort_by_key(ToString::to_string);

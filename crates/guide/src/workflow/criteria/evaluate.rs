@@ -189,8 +189,8 @@ impl Evaluation<'_> {
             }
             other => return Err(malformed(path, &format!("unknown type {:?}", quoted(other)))),
         };
-        let in_the_way = passed == (kind == FailureKind::Forbidden);
-        if in_the_way {
+        let is_failure = passed == (kind == FailureKind::Forbidden);
+        if is_failure {
             let detail = if passed { "the rule matches but must not".to_owned() } else { detail };
             let message = text("message").unwrap_or_default().to_owned();
             failures.push(CriteriaFailure { path: path.to_owned(), kind, message, detail });
