@@ -354,7 +354,7 @@ impl Attempt<'_> {
         if self.node.child_count(EdgeKind::AckedStep) > 0 {
             trace.push(TraceEntry {
                 kind: TraceKind::DetectedNonTipAdvance,
-                summary: "this node was advanced before: a new branch starts here".to_owned(),
+                summary: "this node was advanced before: a new branch begins here".to_owned(),
                 refs: Vec::new(),
             });
         }

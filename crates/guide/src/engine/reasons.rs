@@ -245,7 +245,7 @@ fn words(reason: &BlockReason) -> (String, String) {
         ),
         BlockReason::AssessmentFollowupRequired { assessment_id, dimension_id, level, guidance } => (
             format!("Assessment {assessment_id} rates {dimension_id} as {level}."),
-            format!("{guidance} Then advance again with a new assessment and the token of this reply."),
+            format!("{guidance} Advance again with a new assessment and the token of this reply."),
         ),
         BlockReason::MissingContextKey { key } => (
             format!("The context key {key} is missing or has the wrong type for the next step."),
@@ -256,7 +256,7 @@ fn words(reason: &BlockReason) -> (String, String) {
             "Remove documents from the context; pass references.".to_owned(),
         ),
         BlockReason::MissingNotes { step_id } => (
-            format!("Step {step_id} requires notes, but none were sent."),
+            format!("Step {step_id} asks for notes, and none were sent."),
             "Add output.notesMarkdown (what you did, what you produced, what is open) and advance again with the token \
              of this reply."
                 .to_owned(),

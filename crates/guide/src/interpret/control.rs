@@ -21,9 +21,10 @@ pub(super) fn evaluate_entry(
     visible: &Map<String, Value>,
 ) -> Result<LoopEvaluation, Obstacle> {
     match &definition.control {
-        LoopControl::Decision { .. } => {
-            Ok(LoopEvaluation { continues: true, reason: "the first iteration needs no decision".to_owned() })
-        }
+        LoopControl::Decision { .. } => Ok(LoopEvaluation {
+            continues: true,
+            reason: "the first time round needs no decision".to_owned(),
+        }),
         _ => evaluate_iteration(definition, input, visible, 0),
     }
 }

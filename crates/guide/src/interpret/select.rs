@@ -222,11 +222,7 @@ impl<'a> Selection<'a> {
         } else {
             self.stack.pop();
             self.complete(frame.loop_id.as_str());
-            self.note(
-                TraceKind::ExitedLoop,
-                &format!("left {} after {next} iterations", frame.loop_id),
-                refs,
-            );
+            self.note(TraceKind::ExitedLoop, &format!("left {} after {next} times", frame.loop_id), refs);
         }
         Ok(())
     }

@@ -208,7 +208,7 @@ pub(super) fn notes(step: &Step, occasion: Occasion<'_>, shown: ShownBlockers<'_
     Some(match occasion {
         Occasion::Start | Occasion::Return(_) => "**NOTES REQUIRED (System):** send `output.notesMarkdown` with your \
             advance: what you did and decided, what you produced (paths, numbers), and what is open or risky. 10 to 30 \
-            lines of Markdown about this step only. Earlier notes are recorded; do not repeat them. Recaps show the \
+            lines of Markdown about this step only; earlier notes are kept for you and must not be repeated. Recaps show the \
             first 4,096 bytes; the limit is 65,536."
             .to_owned(),
         Occasion::Advance => {
