@@ -1,39 +1,37 @@
-//! Bundles: a session as one JSON document that another machine can go on from.
+//! Bundles: a session as one JSON document that another machine can continue.
 //!
-//! A bundle holds the events and the manifest of a session, and everything they point at: the
-//! snapshots, whole; the compiled workflows; the artifacts that were too large for their events.
-//! It holds no tokens. Tokens only point, and whoever imports the session makes fresh ones.
+//! A bundle contains the events and the manifest of a session and everything they refer to: the complete
+//! snapshots, the compiled workflows, and the artifacts that were too large for their events. It contains no
+//! tokens: tokens only refer to the session, and the importing host issues new ones.
 //!
 //! ```text
 //! bundleSchemaVersion  1
-//! bundleId             follows from the session's integrity entries: equal content, equal id
+//! bundleId             derived from the session's integrity entries: equal content, equal id
 //! exportedAt           informational; never orders anything
 //! producer             informational: appVersion, appliedConfigHash?
 //! integrity            kind sha256_manifest_v1, entries [{path, sha256, bytes}] sorted by path
 //! session              sessionId, events, manifest, snapshots, pinnedWorkflows, artifacts?
-//! salvaged             only if the session is a part of a damaged one: sessionId, reason, problem
+//! salvaged             only if the session is the intact part of a damaged one: sessionId, reason, problem
 //! ```
 //!
 //! # What is checked
-//! [`read`] and [`build`] apply the same rules, so nothing can be exported that could not be
-//! imported, and a [`Bundle`] is the proof that they hold.
+//! [`read`] and [`build`] apply the same rules. So nothing can be exported that could not be imported, and a
+//! [`Bundle`] is the proof that the rules hold.
 //!
-//! * **Integrity.** Each entry's digest and length are those of the canonical JSON of what its
-//!   path names. The list is exactly the expected one: none missing, none extra, in order. It
-//!   covers `exportedAt`, `producer`, `salvaged` and `session/sessionId` too, so a flipped byte anywhere is
-//!   noticed, or meant nothing (white space).
-//! * **Events** decode strictly, and the engine's own [fold](crate::state) takes them one by one:
-//!   dense indexes, one session, no key twice, nothing about a node that does not exist.
-//! * **Manifest** records have dense indexes, attest adjoining segments that cover exactly the
-//!   events, under the paths that follow from their indexes. A pin names the `node_created` event
-//!   that introduced its snapshot, after the segment of that event, and before the next segment
-//!   everything the last one needs is pinned.
-//! * **Snapshots, workflows and artifacts** are those that the events need, no more and no
-//!   fewer, each under its own digest.
+//! * **Integrity.** The digest and the length of each entry are those of the canonical JSON at its path. The
+//!   list has exactly the expected entries, in order. It also covers `exportedAt`, `producer`, `salvaged` and
+//!   `session/sessionId`, so every changed byte is detected, except insignificant white space.
+//! * **Events** decode strictly, and the engine's own [state](crate::state) accepts them one by one: dense
+//!   indexes, one session, unique dedupe keys, no reference to a node that does not exist.
+//! * **Manifest** records have dense indexes. Their segments are adjacent, cover exactly the events, and have
+//!   the paths derived from their indexes. A pin names the `node_created` event that introduced its snapshot
+//!   and follows the segment of that event. All snapshots of a segment are pinned before the next segment.
+//! * **Snapshots, workflows and artifacts** are exactly those that the events need, each under its own
+//!   digest.
 //!
-//! Not checked are `sha256` and `bytes` of a segment record. They attest a file on the machine
-//! that exported; an import writes new segments with new attestations, and within the bundle the
-//! integrity entry of the events says what those numbers would say.
+//! The `sha256` and `bytes` of a segment record are not checked. They attest a file on the exporting machine.
+//! An import writes new segments with new attestations, and within the bundle the integrity entry covers the
+//! events.
 
 mod check;
 mod decode;
@@ -61,52 +59,52 @@ use crate::workflow::compiled::CompiledWorkflow;
 
 /// The version of the bundle format.
 pub const BUNDLE_VERSION: u64 = 1;
-/// The longest bundle. A session of ten thousand steps has about a tenth of it.
+/// The maximum size of a bundle in bytes. A session of ten thousand steps needs about a tenth of it.
 pub const BUNDLE_BYTES: usize = 256 << 20;
-/// The most events of a bundle: as many as a session holds.
+/// The maximum number of events: the limit of a session.
 pub const BUNDLE_EVENTS: usize = 1 << 20;
-/// The most manifest records of a bundle: a segment or a pin for each event, twice over.
+/// The maximum number of manifest records: a segment and a pin for each event.
 pub const BUNDLE_RECORDS: usize = 2 << 20;
-/// The most snapshots, and the most artifacts, of a bundle: one for each event.
+/// The maximum number of snapshots, and of artifacts: one for each event.
 pub const BUNDLE_OBJECTS: usize = 1 << 20;
-/// The most compiled workflows of a bundle.
+/// The maximum number of compiled workflows.
 pub const BUNDLE_WORKFLOWS: usize = 1024;
-/// The longest informational text of a bundle.
+/// The maximum length of an informational string, in bytes.
 pub const BUNDLE_TEXT_BYTES: usize = 256;
 
-/// The way in which integrity is attested.
+/// The kind of integrity attestation.
 const INTEGRITY_KIND: &str = "sha256_manifest_v1";
 
-/// Who made a bundle. Informational.
+/// The program that made a bundle. Informational.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Producer {
     /// The version of the program.
     pub app_version: String,
-    /// The digest of its settings.
+    /// The digest of the program's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_config_hash: Option<Digest>,
 }
 
-/// Everything a bundle carries of a session.
+/// The session in a bundle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BundledSession {
     pub session_id: SessionId,
-    /// Its events, in order.
+    /// In index order.
     pub events: Vec<Event>,
-    /// Its manifest, in order.
+    /// In index order.
     pub manifest: Vec<ManifestRecord>,
-    /// The snapshots that its nodes need, whole.
+    /// The complete snapshots that the nodes need.
     pub snapshots: BTreeMap<SnapshotRef, ExecutionSnapshot>,
-    /// The workflows that its runs are pinned to.
+    /// The workflows that the runs are pinned to.
     pub pinned_workflows: BTreeMap<WorkflowHash, CompiledWorkflow>,
-    /// The artifacts whose content is not in their events.
+    /// The artifacts whose content is not stored in their events.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub artifacts: BTreeMap<Digest, Value>,
 }
 
-/// A session on its way to another machine, checked.
+/// A validated exported session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bundle {
     bundle_id: String,
@@ -117,18 +115,19 @@ pub struct Bundle {
     session: BundledSession,
 }
 
-/// Makes a bundle of a session.
+/// Builds a bundle from a session.
 ///
-/// Snapshots, workflows and artifacts that the events do not need are left out, so a caller may
-/// hand over more than it has to.
+/// Snapshots, workflows and artifacts that the events do not need are left out, so callers may pass more than
+/// needed.
 ///
 /// # Errors
-/// As [`read`] would refuse the result: something is missing, out of order or too large.
+/// The errors of [`read`] for the result: something is missing, out of order or too large.
 pub fn build(session: BundledSession, producer: Producer, exported_at: &str) -> Result<Bundle, BundleError> {
     build_part(session, None, producer, exported_at)
 }
 
-/// Makes a bundle of what is left of a session, or of one that was made of such a part.
+/// Builds a bundle from the intact part of a damaged session, or from a session that was imported from such a
+/// part.
 ///
 /// # Errors
 /// As [`build`].
@@ -144,8 +143,8 @@ pub fn build_part(
     session.artifacts.retain(|key, _| needs.artifacts.contains_key(key));
     check::counts(&session, &producer, exported_at)?;
     salvaged.as_ref().map_or(Ok(()), Salvaged::check)?;
-    let about = integrity::About { exported_at, producer: &producer, salvaged: salvaged.as_ref() };
-    let integrity = integrity::entries(about, &integrity::Parts::of(&session))?;
+    let metadata = integrity::Metadata { exported_at, producer: &producer, salvaged: salvaged.as_ref() };
+    let integrity = integrity::entries(metadata, &integrity::Parts::of(&session))?;
     check::content_addresses(&session, &integrity)?;
     check::session(&session)?;
     let bundle_id = integrity::bundle_id(&integrity);
@@ -159,54 +158,52 @@ pub fn build_part(
 }
 
 impl Bundle {
-    /// Follows from the content of the session.
+    /// Derived from the content of the session.
     pub fn bundle_id(&self) -> &str {
         &self.bundle_id
     }
 
-    /// When it was made, as the producer wrote it.
+    /// When the bundle was made, as the producer wrote it.
     pub fn exported_at(&self) -> &str {
         &self.exported_at
     }
 
-    /// Who made it.
+    /// The program that made the bundle.
     pub const fn producer(&self) -> &Producer {
         &self.producer
     }
 
-    /// Why the session is only a part, if it is.
+    /// Why the bundle contains only a part of a session, if so.
     pub const fn salvaged(&self) -> Option<&Salvaged> {
         self.salvaged.as_ref()
     }
 
-    /// Whether an import may give the session the id that it had.
+    /// Whether an import may keep the session id.
     ///
-    /// A part of a session may not: a token of the whole would find a place there at which an outcome that
-    /// was acknowledged is missing, and the same call would be decided a second time.
+    /// A part of a session must get a new id. Otherwise a token of the complete session could refer to a node
+    /// in it whose acknowledged outcome is missing, and the same call would be decided a second time.
     pub const fn keeps_its_id(&self) -> bool {
         self.salvaged.is_none()
     }
 
-    /// What attests its content.
+    /// The integrity entries of the content.
     pub fn integrity(&self) -> &[IntegrityEntry] {
         &self.integrity
     }
 
-    /// What it carries.
     pub const fn session(&self) -> &BundledSession {
         &self.session
     }
 
-    /// What it carries.
     pub fn into_session(self) -> BundledSession {
         self.session
     }
 
-    /// The document: canonical JSON, so that equal bundles are equal files.
+    /// The document as canonical JSON, so equal bundles are equal files.
     ///
     /// # Errors
-    /// A value that is nested too deep once it stands inside the bundle. No bundle that was read
-    /// has one, and neither has one that was built.
+    /// A value is nested too deeply inside the bundle. This cannot happen for a bundle that was read or
+    /// built.
     pub fn to_json(&self) -> Result<String, BundleError> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]

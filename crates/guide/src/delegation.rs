@@ -1,8 +1,9 @@
-//! Work that a step hands out as runs of their own.
+//! Work that a step delegates to child sessions.
 //!
-//! A child run has an id that follows from the delegating session, the node at which the step is pending, and the place
-//! of the delegation. So a child that is started twice is found, and whoever judges the step can count the children
-//! without a list of them. Nobody can make another session pass for one: ids are not chosen by callers.
+//! The id of a child session is derived from the delegating session, the node at which the step is pending,
+//! and the index of the delegation. So a child that is started twice is found again, and the engine can count
+//! the children of a step without storing a list. Another session cannot pass as a child, because callers do
+//! not choose ids.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,18 +18,18 @@ use crate::state::{Node, SessionState};
 use crate::workflow::compiled::{DelegatedItems, Delegation, Step};
 use crate::workflow::condition;
 
-/// Names one child run: `<session>.<node>.<place>`. A caller sends it as `parentSessionId`.
+/// Names one child session: `<session>.<node>.<index>`. Callers send it as `parentSessionId`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildHandle {
     pub parent: SessionId,
     /// The node at which the delegating step is pending.
     pub node: NodeId,
-    /// The place of the delegation in its step, or of the item in the list that the step goes over, from 0.
+    /// The zero-based index of the delegation in its step, or of the item of a parallel `forEach`.
     pub index: usize,
 }
 
 impl ChildHandle {
-    /// Reads a handle; nothing where the text is none.
+    /// Parses a handle; `None` if the text is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let (parent, node, index) = (parts.next()?, parts.next()?, parts.next()?);
@@ -40,7 +41,7 @@ impl ChildHandle {
         Some(Self { parent, node, index: index.parse().ok()? })
     }
 
-    /// The session of the child.
+    /// The session id of the child.
     pub fn session_id(&self) -> SessionId {
         derive::child_session_id(&self.parent, &self.node, self.index)
     }
@@ -52,18 +53,18 @@ impl fmt::Display for ChildHandle {
     }
 }
 
-/// A piece of work that a step hands out.
+/// One delegation that applies: a piece of work for a child session.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HandedOut<'s> {
-    /// Its place in the step, from 0: of the delegation, or of the item.
+pub struct ActiveDelegation<'s> {
+    /// The zero-based index of the delegation, or of the item.
     pub index: usize,
     pub delegation: &'s Delegation,
-    /// The context that it is handed out in, with its item.
+    /// The context of the step, with the item if there is one.
     context: Cow<'s, Map<String, Value>>,
 }
 
-impl HandedOut<'_> {
-    /// The goal of the child: its own, or that of the run that hands it out.
+impl ActiveDelegation<'_> {
+    /// The goal of the child: its own, or else that of the delegating session.
     pub fn goal(&self) -> String {
         match &self.delegation.goal {
             Some(goal) => resolve(goal, &self.context),
@@ -71,7 +72,7 @@ impl HandedOut<'_> {
         }
     }
 
-    /// The inputs of the child.
+    /// The context inputs of the child.
     pub fn inputs(&self) -> Map<String, Value> {
         let mut inputs: Map<String, Value> = self.delegation.args.clone().into_iter().collect();
         for (from, to) in &self.delegation.context_mapping {
@@ -83,23 +84,23 @@ impl HandedOut<'_> {
     }
 }
 
-/// What a step hands out in this context. A condition that cannot be evaluated does not hold.
+/// The delegations of a step that apply in this context. A condition that cannot be evaluated does not hold.
 ///
 /// # Errors
 /// The list of a parallel `forEach` that is missing or too long.
-pub fn handed_out<'s>(
+pub fn active_delegations<'s>(
     step: &'s Step,
     context: &'s Map<String, Value>,
-) -> Result<Vec<HandedOut<'s>>, ListFault<'s>> {
+) -> Result<Vec<ActiveDelegation<'s>>, ListFault<'s>> {
     let holds = |when, context: &Map<String, Value>| condition::evaluate(when, context).unwrap_or(false);
     let mut all = Vec::new();
-    for (place, delegation) in step.delegations.iter().enumerate() {
+    for (index, delegation) in step.delegations.iter().enumerate() {
         let runs = |context: &Map<String, Value>| {
             delegation.run_condition.as_ref().is_none_or(|when| holds(when, context))
         };
         let Some(list) = &delegation.for_each else {
             if runs(context) {
-                all.push(HandedOut { index: place, delegation, context: Cow::Borrowed(context) });
+                all.push(ActiveDelegation { index, delegation, context: Cow::Borrowed(context) });
             }
             continue;
         };
@@ -113,14 +114,14 @@ pub fn handed_out<'s>(
             context.insert(list.item_var.clone(), item.clone());
             context.insert(list.index_var.clone(), index.into());
             if runs(&context) {
-                all.push(HandedOut { index, delegation, context: Cow::Owned(context) });
+                all.push(ActiveDelegation { index, delegation, context: Cow::Owned(context) });
             }
         }
     }
     Ok(all)
 }
 
-/// Why a parallel `forEach` cannot hand out its work.
+/// Why a parallel `forEach` cannot delegate its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListFault<'s> {
     /// The context has no list under the key.
@@ -135,7 +136,7 @@ impl fmt::Display for ListFault<'_> {
             Self::Missing { list } => {
                 write!(
                     formatter,
-                    "The step hands out one run for each item of the context key `{}`, which is not a list.",
+                    "The step delegates each item of the context key `{}`, which is not a list.",
                     list.key
                 )
             }
@@ -148,8 +149,8 @@ impl fmt::Display for ListFault<'_> {
     }
 }
 
-/// The node whose children count for a node: the one at which its step became pending. Blocked attempts and bookmarks
-/// of it hand nothing out again.
+/// The node whose children count for `node`: the one at which its step became pending. Blocked attempts and
+/// checkpoints of it do not delegate again.
 pub fn delegating_node<'s>(state: &'s SessionState, node: &'s Node) -> &'s Node {
     state.lineage(node).find(|node| node.kind == NodeKind::Step).unwrap_or(node)
 }
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handle_is_read_as_it_is_written() {
+    fn handles_parse_as_they_are_displayed() {
         let handle =
             ChildHandle { parent: SessionId::derived(&["a"]), node: NodeId::derived(&["b"]), index: 12 };
         let text = handle.to_string();

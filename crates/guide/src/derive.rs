@@ -1,13 +1,12 @@
-//! Every id that follows from others, and how.
+//! How ids are derived from other ids.
 //!
-//! Only a session's id needs entropy. Each other id is computed from ids that are already in the
-//! log, so that a call which is made twice names the same things twice, a lost reply can be
-//! written again word for word, and every token that was ever handed out can be recomputed.
+//! Only a session id needs entropy. Every other id is computed from ids in the log. So a repeated call refers
+//! to the same ids, a lost reply can be reproduced exactly, and every issued token can be computed again.
 //!
-//! | id | follows from |
+//! | id | derived from |
 //! |---|---|
 //! | [`session_id`] | 16 bytes of entropy |
-//! | [`child_session_id`] | delegating session, node, place of the delegation |
+//! | [`child_session_id`] | delegating session, node, index of the delegation |
 //! | [`event_id`] | session, index |
 //! | [`run_id`] | session, number of runs before it |
 //! | [`root_node_id`] | session, run |
@@ -20,30 +19,29 @@
 //! | [`trace_id`], [`context_id`], [`preference_change_id`] | [`Cause`] |
 //! | [`validation_id`], [`capability_observation_id`], [`divergence_id`] | attempt, index |
 //!
-//! The first part of each recipe is a word of its own, so that two recipes of one kind never
-//! meet: a node that an advance made cannot have the id of a checkpoint. The recipes are part of
-//! the format: changing one would orphan tokens, and golden values in the tests guard them.
+//! The first part of each recipe is a unique word, so that two recipes for one kind of id never collide: a
+//! node that an advance created cannot have the id of a checkpoint. The recipes are part of the format.
+//! Changing one would invalidate tokens; golden values in the tests guard them.
 //!
 //! # Attempts
-//! The n-th attempt on a node is `attempt_id(session, node, n)`, where n counts the attempts
-//! recorded there before. The attempt that a reply offers is therefore always the one for the
-//! number recorded *now*: rehydrating computes it and writes nothing, and a fork after an
-//! advance gets a fresh identity because the advance was counted. There is no second recipe for
-//! a retry. A blocked attempt is a node of its own, so its retry is attempt 0 *of that node*,
-//! and a snapshot's `retryAttemptId` is [`retry_attempt_id`], the same thing by name.
+//! The n-th attempt on a node is `attempt_id(session, node, n)`, where n is the number of attempts recorded
+//! there before. So the attempt that a reply offers is always the one for the *current* number: rehydrating
+//! computes it without writing, and a fork after an advance gets a new id because the advance was counted.
+//! Retries use the same recipe. A blocked attempt is a node of its own, so its retry is attempt 0 *of that
+//! node*; a snapshot's `retryAttemptId` is [`retry_attempt_id`], which has the same value.
 //!
-//! Checkpoints are counted apart from advances. If they shared a counter, bookmarking a place
-//! would silently retire the tokens that the caller holds for going on from it.
+//! Checkpoints are counted separately from advances. With a shared counter, a checkpoint would silently
+//! invalidate the tokens that the caller holds for advancing.
 //!
-//! After an import under a new session id the recorded ids stay as they are (see
-//! [`crate::bundle`]); attempts from then on follow from the new session. Whoever looks for the
-//! attempts of a node takes the recorded ones from the log, and computes only the next.
+//! An import under a new session id keeps the recorded ids (see [`crate::bundle`]); later attempts are
+//! derived from the new session id. To find the attempts of a node, read the recorded ones from the log and
+//! compute only the next.
 
 use crate::record::{
     AttemptId, ContextId, EventId, EventIndex, GapId, NodeId, OutputId, RunId, SessionId, TraceId, derive_id,
 };
 
-/// What made the engine write something that has no attempt of its own in its recipe.
+/// The origin of an id whose recipe does not include an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause<'a> {
     /// The start of a run.
@@ -53,7 +51,7 @@ pub enum Cause<'a> {
 }
 
 impl<'a> Cause<'a> {
-    /// The parts that tell this cause from every other.
+    /// The parts that distinguish this cause from every other.
     fn parts(self) -> [&'a str; 2] {
         match self {
             Self::Start(run) => ["start", run.as_str()],
@@ -62,12 +60,12 @@ impl<'a> Cause<'a> {
     }
 }
 
-/// The id of a new session. The caller brings the entropy: this crate has none.
+/// The id of a new session. The caller provides the entropy, because this crate has no randomness.
 pub fn session_id(entropy: &[u8; 16]) -> SessionId {
     SessionId::derived(&["session", &canon::encoding::hex(entropy)])
 }
 
-/// The session of the child that a step hands out at `node`, by the place of its delegation.
+/// The session id of the child that a step at `node` delegates to, by the index of the delegation.
 pub fn child_session_id(parent: &SessionId, node: &NodeId, index: usize) -> SessionId {
     SessionId::derived(&["child", parent.as_str(), node.as_str(), &index.to_string()])
 }
@@ -77,7 +75,7 @@ pub fn event_id(session: &SessionId, index: EventIndex) -> EventId {
     EventId::derived(&["event", session.as_str(), &index.0.to_string()])
 }
 
-/// The id of a run, of which `runs_before` came before it in the session.
+/// The id of the run that has `runs_before` runs before it in the session.
 pub fn run_id(session: &SessionId, runs_before: u64) -> RunId {
     RunId::derived(&["run", session.as_str(), &runs_before.to_string()])
 }
@@ -87,13 +85,12 @@ pub fn root_node_id(session: &SessionId, run: &RunId) -> NodeId {
     NodeId::derived(&["root", session.as_str(), run.as_str()])
 }
 
-/// The id of the node that an attempt on `from` leads to, whether it is the next step or a
-/// blocked attempt.
+/// The id of the node that an attempt on `from` creates, whether it is the next step or a blocked attempt.
 pub fn advance_node_id(session: &SessionId, run: &RunId, from: &NodeId, attempt: &AttemptId) -> NodeId {
     NodeId::derived(&["advance", session.as_str(), run.as_str(), from.as_str(), attempt.as_str()])
 }
 
-/// The id of the node that bookmarks `node`.
+/// The id of a checkpoint of `node`.
 pub fn checkpoint_node_id(session: &SessionId, run: &RunId, node: &NodeId, attempt: &AttemptId) -> NodeId {
     NodeId::derived(&["checkpoint", session.as_str(), run.as_str(), node.as_str(), attempt.as_str()])
 }
@@ -112,7 +109,7 @@ pub fn attempt_id(session: &SessionId, node: &NodeId, recorded: u64) -> AttemptI
     AttemptId::derived(&["advance", session.as_str(), node.as_str(), &recorded.to_string()])
 }
 
-/// The attempt that a snapshot of `blocked` names as its retry: the first on that node.
+/// The attempt in the `retryAttemptId` of a blocked node's snapshot: the first attempt on that node.
 pub fn retry_attempt_id(session: &SessionId, blocked: &NodeId) -> AttemptId {
     attempt_id(session, blocked, 0)
 }
@@ -122,68 +119,68 @@ pub fn checkpoint_attempt_id(session: &SessionId, node: &NodeId, recorded: u64) 
     AttemptId::derived(&["checkpoint", session.as_str(), node.as_str(), &recorded.to_string()])
 }
 
-/// The notes of an attempt.
+/// The id of the notes of an attempt.
 pub fn recap_output_id(attempt: &AttemptId) -> OutputId {
     OutputId::derived(&["recap", attempt.as_str()])
 }
 
-/// The artifact at `index` of an attempt.
+/// The id of the artifact at `index` of an attempt.
 pub fn artifact_output_id(attempt: &AttemptId, index: usize) -> OutputId {
     OutputId::derived(&["artifact", attempt.as_str(), &index.to_string()])
 }
 
-/// The artifact with the whole notes of an attempt, where they are longer than a recap.
+/// The id of the artifact with the complete notes of an attempt, if they are longer than a recap.
 pub fn whole_notes_output_id(attempt: &AttemptId) -> OutputId {
     OutputId::derived(&["whole_notes", attempt.as_str()])
 }
 
-/// What the host verified for an attempt. The recipe is the proof that no caller sent it.
+/// The id of the host's verification of an attempt. The recipe proves that no caller sent it.
 pub fn verification_output_id(attempt: &AttemptId) -> OutputId {
     OutputId::derived(&["verification", attempt.as_str()])
 }
 
-/// The notes that an attempt puts in place of those of the step before.
+/// The id of the notes with which an attempt replaces those of the previous step.
 pub fn correction_output_id(attempt: &AttemptId) -> OutputId {
     OutputId::derived(&["correction", attempt.as_str()])
 }
 
-/// The answer that a person gave in the console about a node that has `outputs` artifacts already.
+/// The id of the answer that a person gave in the console about a node that already has `outputs` artifacts.
 pub fn console_answer_id(node: &NodeId, outputs: usize) -> OutputId {
     OutputId::derived(&["console_answer", node.as_str(), &outputs.to_string()])
 }
 
-/// The gap at `index` among those that `cause` discloses.
+/// The id of the gap at `index` among those that `cause` discloses.
 pub fn gap_id(cause: Cause<'_>, index: usize) -> GapId {
     let [kind, id] = cause.parts();
     GapId::derived(&[kind, id, &index.to_string()])
 }
 
-/// The decision trace of `cause`: there is one at most.
+/// The id of the decision trace of `cause`, which has at most one.
 pub fn trace_id(cause: Cause<'_>) -> TraceId {
     TraceId::derived(&cause.parts())
 }
 
-/// The context after `cause` changed it.
+/// The id of the context after `cause` changed it.
 pub fn context_id(cause: Cause<'_>) -> ContextId {
     ContextId::derived(&cause.parts())
 }
 
-/// The change of preferences that came with `cause`.
+/// The id of the change of preferences that `cause` contains.
 pub fn preference_change_id(cause: Cause<'_>) -> String {
     derive_id("prefchg_", &cause.parts())
 }
 
-/// The check at `index` of an attempt.
+/// The id of the check at `index` of an attempt.
 pub fn validation_id(attempt: &AttemptId, index: usize) -> String {
     derive_id("validation_", &[attempt.as_str(), &index.to_string()])
 }
 
-/// The capability observation at `index` of an attempt.
+/// The id of the capability observation at `index` of an attempt.
 pub fn capability_observation_id(attempt: &AttemptId, index: usize) -> String {
     derive_id("capobs_", &[attempt.as_str(), &index.to_string()])
 }
 
-/// The divergence at `index` of an attempt.
+/// The id of the divergence at `index` of an attempt.
 pub fn divergence_id(attempt: &AttemptId, index: usize) -> String {
     derive_id("divergence_", &[attempt.as_str(), &index.to_string()])
 }
@@ -195,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_recipes_meet() {
+    fn recipes_never_collide() {
         let session = session_id(&[7; 16]);
         let run = run_id(&session, 0);
         let root = root_node_id(&session, &run);

@@ -1,18 +1,18 @@
-//! Decisions: from recorded facts to new facts.
+//! Decides which events a call adds.
 //!
-//! [`start`], [`advance`] and [`checkpoint`] are pure. They look at the folded log, the pinned
-//! workflow and the snapshot of the node, and give back the events of one append, the snapshots and
-//! the artifacts that it needs. Whoever calls them has looked for the call in the log first: a call
-//! that is recorded is answered from there and never decided again.
+//! [`start`], [`advance`] and [`checkpoint`] are pure. They read the applied log, the pinned workflow and the
+//! snapshot of the node, and return the events of one append with the snapshots and artifacts that it needs.
+//! The caller looks for the call in the log first: a recorded call is answered from the log and never decided
+//! again.
 
 mod advance;
+mod amend;
 mod answers;
 mod checkpoint;
 pub mod context;
 mod error;
 mod evidence;
 mod ledger;
-mod mend;
 mod notes;
 mod people;
 mod reasons;
@@ -35,12 +35,12 @@ pub use verify::verification_wanted;
 use crate::record::{Event, ExecutionSnapshot, NodeId, SnapshotRef};
 use crate::snapshot_digest::NamedSnapshot;
 
-/// What one call adds: all of it, or nothing.
+/// What one call adds, atomically.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Additions {
     /// The events of one append, in order.
     pub events: Vec<Event>,
-    /// The snapshots that they pin.
+    /// The new snapshots that the events refer to.
     pub snapshots: Vec<NewSnapshot>,
     /// The artifacts that are too large for an event.
     pub artifacts: Vec<NewArtifact>,
@@ -48,16 +48,16 @@ pub struct Additions {
     pub node_id: NodeId,
 }
 
-/// A snapshot to be stored before the append.
+/// A snapshot to store before the append.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSnapshot {
-    /// The snapshot, whole, with its identity.
+    /// The complete snapshot with its reference.
     pub named: NamedSnapshot,
     /// The snapshot that it can be stored as a difference to.
     pub parent: Option<SnapshotRef>,
 }
 
-/// An artifact to be stored before the append.
+/// An artifact to store before the append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewArtifact {
     /// The digest of its canonical bytes.

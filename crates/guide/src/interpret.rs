@@ -1,12 +1,12 @@
-//! What comes next: a pure function from where a run is to where it goes.
+//! Selects the next step: a pure function of the session's state.
 //!
-//! [`begin`] chooses the first step, [`proceed`] completes the pending one and chooses the
-//! next. The innermost loop decides first; when nothing in it is left, its control says whether
-//! it goes round once more; when no loop is left, the top level goes on in order. A step whose
-//! condition does not hold is skipped, not completed: it is looked at again at the next choice.
+//! [`begin`] selects the first step; [`proceed`] completes the pending step and selects the next. The
+//! innermost loop is searched first. When its body is done, its control decides whether to run another
+//! iteration. Outside of loops, the top-level sequence continues in order. A step whose condition does not
+//! hold is skipped, not completed: later selections evaluate its condition again.
 //!
-//! Loops always say why they ran or did not: entering, every evaluation that decided something,
-//! and leaving are in the trace.
+//! Entering a loop, every evaluation of its control, and leaving it are recorded in the trace with the
+//! reason.
 
 mod control;
 mod scope;
@@ -23,95 +23,96 @@ use crate::record::{
 use crate::workflow::compiled::CompiledWorkflow;
 use crate::workflow::context_keys::ContextFault;
 
-/// How many choices one call may make before it is given up: loops whose bodies are all skipped must end.
+/// The maximum number of loop entries and iterations of one call. It ends loops whose bodies are always
+/// skipped.
 pub const MAX_HOPS: usize = 10_000;
 
-/// What a loop's decision step said in this call.
+/// The decision of a loop's decision step in this call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Once more.
+    /// Run the loop body again.
     Continue,
-    /// Enough.
+    /// Leave the loop.
     Stop,
 }
 
-/// What to do where a run should stop for somebody.
+/// What to do when a step needs a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnObstacle {
-    /// Stop: the obstacle comes back as [`Obstacle`].
+    /// Stop and return the [`Obstacle`].
     Stop,
-    /// Never stop: leave the loop, show the step, and tell what was passed over.
+    /// Do not stop: leave the loop, show the step, and report the obstacle in [`Next::passed_over`].
     PassOver,
 }
 
-/// What the choice depends on, besides the state.
+/// What the selection depends on, besides the state.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances<'a> {
+pub struct SelectionInput<'a> {
     /// The pinned workflow.
     pub workflow: &'a CompiledWorkflow,
-    /// The context of the run.
+    /// The context of the session.
     pub context: &'a Map<String, Value>,
-    /// The decision that came with this call.
+    /// The loop decision that was sent with this call.
     pub decision: Option<Decision>,
-    /// Whether the run stops for somebody.
+    /// Whether an obstacle stops the session.
     pub on_obstacle: OnObstacle,
 }
 
-/// Where the run goes.
+/// The selected state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Next {
-    /// A step is pending, or everything is done.
+    /// Either a step is pending, or the workflow is complete.
     pub state: EngineState,
     pub trace: Vec<TraceEntry>,
-    /// What was passed over, when the run never stops.
+    /// The obstacles that did not stop the session; see [`OnObstacle::PassOver`].
     pub passed_over: Vec<Obstacle>,
 }
 
-/// Why the run cannot go on.
+/// Why no next step can be selected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
-    /// A loop would go round more often than it may.
-    #[error("loop {loop_id} would go round more than {max_iterations} times")]
+    /// A loop would exceed its limit of iterations.
+    #[error("loop {loop_id} would exceed its limit of {max_iterations} iterations")]
     LoopLimit {
         loop_id: DelimiterSafe,
-        /// The iteration that just ended, from 0.
+        /// The iteration that just ended, zero-based.
         iteration: u32,
-        /// How many there may be.
+        /// The limit.
         max_iterations: u32,
         /// How a caller ends the loop.
         exit: String,
     },
-    /// A loop's decision is missing.
+    /// The decision of a loop is missing.
     #[error("loop {loop_id} needs a decision to continue or stop")]
     MissingDecision {
         loop_id: DelimiterSafe,
-        /// The contract of the decision.
+        /// The output contract of the decision.
         contract_ref: String,
     },
-    /// A loop's input is not in the context, or not what it should be.
+    /// A loop's input is missing in the context or has the wrong type.
     #[error("loop {loop_id} needs the context key {key:?} to be {expected}")]
     MissingInput {
         loop_id: DelimiterSafe,
         key: String,
-        /// What it should be.
+        /// The expected type.
         expected: &'static str,
     },
-    /// A step or a loop requires context keys that are missing or of another type. Its run condition may read
-    /// them, so nobody can say whether it runs.
-    #[error("`{item}` cannot begin: {}", listed(.faults))]
+    /// A step or a loop requires context keys that are missing or have the wrong type. Its run condition may
+    /// read them, so it cannot be decided whether it runs.
+    #[error("`{item}` cannot start: {}", listed(.faults))]
     MissingContext {
-        /// The step or the loop.
+        /// The id of the step or the loop.
         item: String,
         /// The keys; at least one.
         faults: Vec<ContextFault>,
     },
-    /// The workflow names something that is not in it, or nothing ever becomes pending.
-    #[error("the pinned workflow cannot go on: {reason}")]
+    /// The workflow refers to something it does not contain, or its loops never reach a step.
+    #[error("the pinned workflow is inconsistent: {reason}")]
     Broken { reason: &'static str },
 }
 
 impl Obstacle {
-    /// The reason, in the one model behind blockers and gaps.
+    /// The reason, in the common model of blockers and gaps.
     pub fn reason(&self) -> BlockReason {
         match self {
             Self::LoopLimit { loop_id, iteration, max_iterations, exit: _ } => {
@@ -133,13 +134,14 @@ impl Obstacle {
     }
 }
 
-/// The reason for a key of the context.
+/// The block reason for a missing context key.
 pub fn missing_key(key: &str) -> BlockReason {
     DelimiterSafe::parse(&pointer_key(key))
         .map_or(BlockReason::InvariantViolation, |key| BlockReason::MissingContextKey { key })
 }
 
-/// A key as a pointer names it: in plain letters. The blocker's words name it as the author wrote it.
+/// A context key as a pointer contains it: in lower-case ASCII letters, digits, `_` and `-`. The blocker's
+/// message has the original key.
 pub fn pointer_key(key: &str) -> String {
     let plain = |c: char| if matches!(c, 'a'..='z' | '0'..='9' | '_' | '-') { c } else { '_' };
     key.to_lowercase().chars().map(plain).collect()
@@ -149,31 +151,31 @@ fn listed(faults: &[ContextFault]) -> String {
     faults.iter().map(ContextFault::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// Chooses the first step of a run.
+/// Selects the first step.
 ///
 /// # Errors
-/// A loop at the very start whose input is missing.
-pub fn begin(circumstances: Circumstances<'_>) -> Result<Next, Obstacle> {
-    select::Selection::new(circumstances, CompletedSteps::default(), Vec::new(), 0).run()
+/// The workflow starts with a loop whose input is missing.
+pub fn begin(input: SelectionInput<'_>) -> Result<Next, Obstacle> {
+    select::Selection::new(input, CompletedSteps::default(), Vec::new(), 0).run()
 }
 
-/// Completes the pending step and chooses the next.
+/// Completes the pending step and selects the next.
 ///
 /// # Errors
-/// An obstacle, unless the run never stops; and a state in which nothing is pending.
-pub fn proceed(circumstances: Circumstances<'_>, state: &EngineState) -> Result<Next, Obstacle> {
+/// An obstacle, unless [`OnObstacle::PassOver`] is set, or a state without a pending step.
+pub fn proceed(input: SelectionInput<'_>, state: &EngineState) -> Result<Next, Obstacle> {
     let (Some((completed, stack)), Some(pending)) = (state.progress(), state.pending()) else {
-        return Err(Obstacle::Broken { reason: "nothing is pending" });
+        return Err(Obstacle::Broken { reason: "no step is pending" });
     };
     let mut completed = completed.clone();
     completed.values.insert(StepInstanceKey::new(pending.step_id.as_str(), &pending.loop_path));
-    // The item of the top level that the run is at: the pending step, or the loop around it.
+    // The current item of the top level: the pending step, or the outermost loop around it.
     let item = stack.first().map_or(pending.step_id.as_str(), |outermost| outermost.loop_id.as_str());
-    let reached = circumstances.workflow.sequence_place(item).unwrap_or_default();
-    select::Selection::new(circumstances, completed, stack.clone(), reached).run()
+    let reached = input.workflow.sequence_index(item).unwrap_or_default();
+    select::Selection::new(input, completed, stack.clone(), reached).run()
 }
 
-/// The path of the loops on the stack.
+/// The loops on the stack as a path.
 fn path_of(stack: &[LoopFrame]) -> Vec<LoopPathEntry> {
     stack
         .iter()

@@ -1,31 +1,30 @@
 //! Durable guided sessions, without the disk.
 //!
-//! A session walks somebody through a workflow, step by step, and cannot be talked out of one. It
-//! is an ordered list of [`record::Event`]s. This crate compiles workflows, folds events into a
-//! [`state::SessionState`], decides what a call adds to them, and writes what the caller reads
-//! next. The same events give the same bytes on every machine.
+//! A session guides an agent through a workflow, step by step; steps cannot be skipped. It is an ordered list
+//! of [`record::Event`]s. This crate compiles workflows, applies events to a [`state::SessionState`], decides
+//! which events a call adds, and renders the reply. The same events produce the same bytes on every machine.
 //!
 //! ```text
 //!  workflow::source ──► workflow::compile ──► workflow::compiled (hashed, pinned)
 //!                                                   │
 //!  record::Event* ──► state::SessionState ──► engine::{start, advance, checkpoint} ──► plan ──► the store
-//!                          │                        │ interpret: what comes next
+//!                          │                        │ interpret: selects the next step
 //!                          ▼                        ▼
 //!                       project                  render
 //! ```
 //!
 //! # Where things are
-//! * [`record`]: what is durable. These types are the format.
+//! * [`record`]: the durable types. They define the format.
 //! * [`workflow`]: the authoring format, its compiler, its small languages, and the registries.
-//! * [`interpret`]: which step is next, loops included. [`engine`]: what a call adds.
-//! * [`state`] and [`project`]: the fold, and what can be seen of it. [`render`]: prompts.
-//! * [`token`], [`mod@derive`]: handles and ids, all of which can be computed again from the log.
-//! * [`bundle`]: a session that travels. [`plan`]: the unit of an append.
+//! * [`interpret`]: selects the next step, including loops. [`engine`]: the events that a call adds.
+//! * [`state`] and [`project`]: the applied state and its views. [`render`]: prompts.
+//! * [`token`], [`mod@derive`]: tokens and ids, all of which can be computed again from the log.
+//! * [`bundle`]: exported sessions. [`plan`]: the unit of an append.
 //!
 //! # Invariants
 //! * No I/O, clock, randomness or async: time, entropy and bytes arrive as arguments.
-//! * An event that was ever written stays readable, and is read before it is written.
-//! * A call that is in the log is answered from there: nothing is decided twice.
+//! * An event that was ever written stays readable. Every event is decoded once before it is written.
+//! * A call that is in the log is answered from the log. Nothing is decided twice.
 //! * Order comes from the index of an event, never from a clock.
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,9 @@
-//! What one call adds to a session: all of it, or nothing.
+//! The events that one call adds to a session, appended atomically.
 //!
-//! An [`AppendPlan`] can only be made here, and making it is the check. Whoever holds one knows
-//! that the fold of the session took its events one by one, that none of them happened before, that
-//! every advance they tell of is told whole, that they fit into one segment, and that the reader of
-//! the log accepts the very bytes which will be written. The store does not have to think about any
-//! of it again.
+//! An [`AppendPlan`] can only be created here, and creating it validates it: the session's state accepts its
+//! events one by one, none of them is in the log yet, every advance is complete, the events fit into one
+//! segment, and the reader of the log decodes the exact bytes that will be written. The store need not check
+//! any of this again.
 
 mod unfinished;
 
@@ -16,12 +15,12 @@ use crate::record::budgets::{PLAN_BYTES, PLAN_EVENTS};
 use crate::record::{DecodeError, Event, EventData, EventId, EventIndex, SessionId, SnapshotRef};
 use crate::state::{FoldError, SESSION_EVENTS, SessionState};
 
-/// What comes of planning.
+/// The result of planning.
 #[derive(Clone, Debug)]
 pub enum Planned {
-    /// There is something to append.
+    /// The events are new.
     Append(AppendPlan),
-    /// Every event is in the log already: the call was made before, and is answered from the log.
+    /// All events are already in the log: the call is a repetition and is answered from the log.
     Recorded,
 }
 
@@ -34,27 +33,27 @@ pub struct AppendPlan {
     pins: Vec<Pin>,
 }
 
-/// A snapshot that has to be kept from now on, because a node of the plan needs it.
+/// A snapshot that must be kept from now on, because a node of the plan needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {
-    /// The event that introduces it.
+    /// The event that introduces the snapshot.
     pub event_index: EventIndex,
-    /// The same event, by its id.
+    /// The id of that event.
     pub event_id: EventId,
     pub snapshot_ref: SnapshotRef,
 }
 
 impl AppendPlan {
-    /// Checks the events that are to follow a log, and folds them into its state.
+    /// Validates events that are to follow a log, and applies them to its state.
     ///
-    /// Folding first is what keeps an event out of the log that decodes and cannot follow: it would
-    /// be written, and refused by everybody who reads it. The state is then ahead of the log until
-    /// the plan is appended, so whoever does not get that far throws it away.
+    /// Applying them first prevents writing an event that decodes but is not valid at its position: no reader
+    /// would accept the log afterwards. Until the plan is appended, the state is ahead of the log. Discard
+    /// the state if the append fails.
     ///
     /// # Errors
-    /// The first rule that the events break; see [`PlanError`]. The state may hold some of the events
-    /// then, and is of no further use either.
-    #[expect(clippy::new_ret_no_self, reason = "what was recorded before is no plan any more")]
+    /// The first rule that the events violate; see [`PlanError`]. The state may then contain some of the
+    /// events and must be discarded.
+    #[expect(clippy::new_ret_no_self, reason = "events that are already recorded need no plan")]
     pub fn new(log: &mut SessionState, events: Vec<Event>) -> Result<Planned, PlanError> {
         if events.is_empty() {
             return Err(PlanError::Empty);
@@ -62,7 +61,7 @@ impl AppendPlan {
         if events.len() > PLAN_EVENTS {
             return Err(PlanError::TooManyEvents { measured: events.len() });
         }
-        // What could be appended but not folded would make the session unreadable.
+        // An event that can be appended but not applied would make the session unreadable.
         if log.next_index().0 + events.len() as u64 > SESSION_EVENTS {
             return Err(PlanError::SessionFull);
         }
@@ -120,23 +119,23 @@ impl AppendPlan {
         &self.events
     }
 
-    /// The events, for whoever goes on with them after the append.
+    /// The events, to use after the append.
     pub fn into_events(self) -> Vec<Event> {
         self.events
     }
 
-    /// The bytes of the segment: one event to a line.
+    /// The bytes of the segment: one event per line.
     pub fn segment(&self) -> &[u8] {
         &self.segment
     }
 
-    /// The snapshots that the events introduce, in their order.
+    /// The snapshots that the events introduce, in event order.
     pub fn pins(&self) -> &[Pin] {
         &self.pins
     }
 }
 
-/// The snapshots that events introduce: one pin for each node, in the order of the events.
+/// The snapshots that events introduce: one pin per node, in event order.
 pub fn pins_of(events: &[Event]) -> Vec<Pin> {
     let pin = |event: &Event| match &event.data {
         EventData::NodeCreated { snapshot_ref, .. } => Some(Pin {
@@ -149,48 +148,47 @@ pub fn pins_of(events: &[Event]) -> Vec<Pin> {
     events.iter().filter_map(pin).collect()
 }
 
-/// Why events are no plan. Each is a fault of the program that made them, not of its caller.
+/// Why events cannot be appended. Every variant is a bug in this program, not an error of the caller.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// Nothing to append.
-    #[error("a plan has at least one event")]
+    #[error("the plan has no events")]
     Empty,
-    /// More events than a session holds.
-    #[error("a session holds at most {SESSION_EVENTS} events, and this one is full: start a new run")]
+    /// The session would exceed its limit of events.
+    #[error("the session has reached its limit of {SESSION_EVENTS} events; start a new session")]
     SessionFull,
-    /// More events than a segment holds.
-    #[error("the plan has {measured} events; one append takes at most {PLAN_EVENTS}")]
+    /// One append would exceed its limit of events.
+    #[error("the plan has {measured} events; the limit of one append is {PLAN_EVENTS}")]
     TooManyEvents { measured: usize },
-    /// More bytes than a segment holds.
-    #[error("the plan has {measured} bytes or more; one append takes at most {PLAN_BYTES}")]
+    /// One append would exceed its limit of bytes.
+    #[error("the plan has at least {measured} bytes; the limit of one append is {PLAN_BYTES}")]
     TooManyBytes {
-        /// How many were counted before giving up.
+        /// The bytes counted before stopping.
         measured: usize,
     },
-    /// Some events are in the log and some are not: it is neither a new call nor a repeated one.
-    #[error("the dedupe key {key} is in the log, and others of the plan are not")]
+    /// Some events are in the log and some are not: the call is neither new nor a repetition.
+    #[error("the dedupe key {key} is in the log, but other keys of the plan are not")]
     PartlyRecorded {
-        /// The first known key.
+        /// The first recorded key.
         key: String,
     },
-    /// The reader refuses what would be written.
-    #[error("event {} could not be read back", index.0)]
+    /// The reader cannot decode the event.
+    #[error("event {} cannot be decoded again", index.0)]
     Unreadable {
         index: EventIndex,
         #[source]
         cause: DecodeError,
     },
-    /// The reader would understand something else.
-    #[error("event {} reads back as another event", index.0)]
+    /// The reader decodes a different event.
+    #[error("event {} decodes to a different event", index.0)]
     ReadsDifferently { index: EventIndex },
-    /// An advance without the node and the edge that it leads to.
-    #[error("the plan tells of an advance that it does not make")]
+    /// An advance without its node and edge.
+    #[error("the plan contains an incomplete advance")]
     Unfinished {
         #[source]
         cause: UnfinishedAdvance,
     },
-    /// The fold refuses what would be written.
-    #[error("event {} cannot follow the ones before it", index.0)]
+    /// The state does not accept the event.
+    #[error("event {} is not valid after the previous events", index.0)]
     CannotFollow {
         index: EventIndex,
         #[source]
@@ -199,9 +197,9 @@ pub enum PlanError {
 }
 
 canon::error_codes! {
-    /// The codes of plans.
+    /// The error codes of plans.
     pub enum PlanErrorCode {
-        /// The engine made a plan that breaks a rule of the log.
+        /// The engine planned events that violate a rule of the log.
         Refused => "PLAN_REFUSED",
     }
 }
@@ -212,7 +210,7 @@ impl PlanError {
         PlanErrorCode::Refused
     }
 
-    /// The refusal as a caller is told it.
+    /// The error envelope for the caller.
     pub fn envelope(&self) -> Envelope {
         let envelope = Envelope::new(self.code(), format!("Nothing was recorded: {self}.")).suggest(
             "Repeat the call once. If it fails again, report it with the output of `interlock session verify`: \
@@ -264,12 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_holds_the_bytes_that_the_reader_reads_and_is_folded() {
+    fn a_plan_has_the_bytes_that_the_reader_decodes_and_is_applied() {
         let mut log = SessionState::new(session());
         let Planned::Append(plan) =
             AppendPlan::new(&mut log, vec![created(), observed(1, "b"), observed(2, "c")]).unwrap()
         else {
-            panic!("nothing is recorded yet")
+            panic!("the log is empty")
         };
         assert_eq!((plan.first(), plan.last()), (EventIndex(0), EventIndex(2)));
         let read: Vec<_> = plan.segment().split_inclusive(|byte| *byte == b'\n').collect();
@@ -279,18 +277,18 @@ mod tests {
     }
 
     #[test]
-    fn plans_that_are_refused() {
+    fn plans_that_are_rejected() {
         let log = SessionState::fold(session(), &[created(), observed(1, "a")]).unwrap();
         let long = "x".repeat(81);
         let stranger = Event { session_id: SessionId::derived(&["other"]), ..observed(2, "b") };
         let nowhere =
             Event { scope: Scope::Run(crate::record::RunId::derived(&["none"])), ..observed(2, "b") };
         let cases: Vec<(&str, Vec<Event>, &str)> = vec![
-            ("nothing", vec![], "at least one"),
-            ("a gap", vec![observed(3, "b")], "event 3 cannot follow"),
-            ("again from the start", vec![observed(0, "b")], "event 0 cannot follow"),
-            ("another session", vec![stranger], "event 2 cannot follow"),
-            ("a scope that its kind does not have", vec![nowhere], "could not be read back"),
+            ("nothing", vec![], "no events"),
+            ("a gap", vec![observed(3, "b")], "event 3 is not valid after"),
+            ("again from the start", vec![observed(0, "b")], "event 0 is not valid after"),
+            ("another session", vec![stranger], "event 2 is not valid after"),
+            ("a scope that its kind does not allow", vec![nowhere], "cannot be decoded again"),
             (
                 "created again",
                 vec![
@@ -301,20 +299,20 @@ mod tests {
                         ..created()
                     },
                 ],
-                "event 3 cannot follow",
+                "event 3 is not valid after",
             ),
-            ("a key twice", vec![observed(2, "b"), observed(3, "b")], "event 3 cannot follow"),
-            ("half known", vec![observed(2, "a"), observed(3, "b")], "is in the log"),
-            ("half known, later", vec![observed(2, "b"), observed(3, "a")], "is in the log"),
+            ("a key twice", vec![observed(2, "b"), observed(3, "b")], "event 3 is not valid after"),
+            ("partly recorded", vec![observed(2, "a"), observed(3, "b")], "is in the log"),
+            ("partly recorded, later", vec![observed(2, "b"), observed(3, "a")], "is in the log"),
             (
-                "what no reader takes",
+                "a value over its limit",
                 vec![Event { dedupe_key: DedupeKey::of("x", &["y"]), ..observed(2, &long) }],
-                "could not be read back",
+                "cannot be decoded again",
             ),
             (
                 "too many",
                 (2..=514).map(|n| observed(n, &n.to_string())).collect(),
-                "513 events; one append takes at most 512",
+                "513 events; the limit of one append is 512",
             ),
         ];
         for (name, events, expected) in cases {
@@ -325,10 +323,10 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_was_appended_is_recorded() {
+    fn an_appended_plan_is_recorded() {
         let mut log = SessionState::fold(session(), &[created(), observed(1, "a")]).unwrap();
         let before = log.clone();
         assert!(matches!(AppendPlan::new(&mut log, vec![observed(2, "a")]), Ok(Planned::Recorded)));
-        assert_eq!(log, before, "and nothing is folded twice");
+        assert_eq!(log, before, "no event is applied twice");
     }
 }

@@ -1,14 +1,14 @@
-//! What people and callers see of a session: pure functions of its state.
+//! Views of a session: pure functions of its state.
 //!
-//! None of this is stored as truth. The same events give the same tip, status, recap and order of
-//! resume candidates on every machine; clocks are shown and never decide.
+//! Nothing here is stored as the source of truth. The same events produce the same tip, status, recap and
+//! order of resume candidates on every machine. Clock times are shown but never compared.
 //!
-//! * [`preferred_tip`], [`run_status`], [`current_output`], [`open_gaps`]: where a run is.
-//! * [`recap`]: what happened on the way, newest first, within a budget.
-//! * [`summary`]: one line of a list of sessions.
-//! * [`resume`]: which sessions somebody most likely means.
-//! * [`graph`]: a run as a picture.
-//! * [`way`]: which step became pending at a node, its number, and what was skipped before it.
+//! * [`preferred_tip`], [`run_status`], [`current_output`], [`open_gaps`]: the position and status of a run.
+//! * [`recap`]: the notes on the path to a node, newest first, within a budget.
+//! * [`summary`]: one line in a list of sessions.
+//! * [`resume`]: ranks the sessions that a caller may want to resume.
+//! * [`graph`]: draws a run.
+//! * [`way`]: the step that became pending at a node, its position, and the steps skipped before it.
 
 pub mod graph;
 pub mod recap;

@@ -1,8 +1,8 @@
-//! What is durable: events, manifest records and execution snapshots.
+//! The durable types: events, manifest records and execution snapshots.
 //!
-//! These types *are* the format. They serialise to the bytes on disk, their JSON Schemas are
-//! generated from them, and a record that was ever written stays readable. Closed sets are
-//! enums; budgets are constants in [`budgets`] with the reason beside each.
+//! These types *define* the format. They serialize to the bytes on disk, their JSON Schemas are generated
+//! from them, and a record that was ever written stays readable. Closed sets are enums; limits are constants
+//! in [`budgets`] with their reasons.
 
 mod assessment;
 mod blocker;

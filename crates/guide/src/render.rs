@@ -1,7 +1,7 @@
-//! The words that a caller reads: one step's prompt, whole.
+//! Renders the prompt of a step.
 //!
-//! In order: where in a loop the step is, what the author wrote, what has to come out of it,
-//! and, when a caller comes back, what was done so far. The same facts give the same bytes.
+//! In order: the position in a loop, the author's text, the required output, and, when a caller resumes, what
+//! was done so far. The same input produces the same bytes.
 
 mod functions;
 mod loops;
@@ -17,53 +17,52 @@ pub use quote::{one_line, quoted};
 pub use recovery::Recovery;
 pub use template::resolve;
 
-use self::requirements::Told;
+use self::requirements::ShownBlockers;
 use crate::interpret::visible_context;
 use crate::record::{Blocker, EngineState, PendingStep};
 use crate::workflow::compiled::{CompiledWorkflow, ModelTier, Step};
 use crate::workflow::condition;
 
-/// What a prompt depends on.
+/// The input of a prompt.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The pinned workflow.
     pub workflow: &'a CompiledWorkflow,
-    /// Where the run is.
+    /// The engine state at the node.
     pub state: &'a EngineState,
     /// The context of the run.
     pub context: &'a Map<String, Value>,
-    /// When the caller reads it.
+    /// Why the prompt is rendered.
     pub occasion: Occasion<'a>,
-    /// The blockers that stand in the same reply: a requirement that they state is not stated again.
+    /// The blockers in the same reply: the prompt does not repeat a requirement that they state.
     pub blockers: &'a [Blocker],
 }
 
-/// When a prompt is read, which decides how much it explains.
+/// Why a prompt is rendered; it determines how much the prompt explains.
 #[derive(Clone, Copy, Debug)]
 pub enum Occasion<'a> {
-    /// The run begins.
+    /// The run starts.
     Start,
     /// The caller just advanced.
     Advance,
-    /// The caller comes back, perhaps knowing nothing.
+    /// The caller resumes, perhaps without any knowledge of the run.
     Return(&'a Recovery),
 }
 
-/// A pending step as the caller reads it.
+/// The prompt of a pending step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingPrompt {
     pub step_id: String,
-    /// What it is called.
     pub title: String,
-    /// What to do.
+    /// The instructions.
     pub prompt: String,
-    /// The stance to take.
+    /// The role that the agent should take.
     pub agent_role: Option<String>,
-    /// The model that the author would choose.
+    /// The model that the author recommends.
     pub model_tier: Option<ModelTier>,
 }
 
-/// The pending step, if one is.
+/// The prompt of the pending step; `None` if no step is pending.
 pub fn pending(facts: Facts<'_>) -> Option<PendingPrompt> {
     let pending = facts.state.pending()?;
     let step = facts.workflow.step(&pending.step_id)?;
@@ -94,13 +93,14 @@ impl Writer<'_> {
             sections.extend(bullets("Rules of this workflow", &workflow.meta_guidance));
         }
         if matches!(occasion, Occasion::Start) {
-            sections.extend(bullets("Before you begin, make sure that", &workflow.preconditions));
-            sections.extend(bullets("Ask the user, unless you know", &workflow.clarification_prompts));
+            sections.extend(bullets("Before you start, make sure that", &workflow.preconditions));
+            sections
+                .extend(bullets("Ask the user, unless you already know", &workflow.clarification_prompts));
         }
         sections.extend(self.references());
         sections.extend(loops::banner(workflow, self.step, self.pending));
         sections.push(resolve(&self.step.prompt, self.context));
-        // What the author wrote stands together, before what the program asks for.
+        // The author's text comes first, then the program's requirements.
         for fragment in &self.step.prompt_fragments {
             // A condition that cannot be evaluated does not hold.
             let holds = |when| condition::evaluate(when, self.context).unwrap_or(false);
@@ -109,19 +109,20 @@ impl Writer<'_> {
             }
         }
         sections.extend(bullets("Guidance", &self.step.guidance));
-        let told = Told(self.facts.blockers);
+        let shown = ShownBlockers(self.facts.blockers);
         if self.step.read_only {
             sections.push("**READ-ONLY (System):** do not change files in this step.".to_owned());
         }
-        sections.extend(requirements::delegations(self.step, self.context, told));
-        sections.extend(requirements::output(workflow, self.step, self.context, told));
-        sections.extend(requirements::assessments(workflow, self.step, told));
-        sections.extend(requirements::evidence(self.step, told));
-        sections.extend(requirements::context(self.step, self.context, told));
-        sections.extend(requirements::user(self.step, self.context, told));
-        sections.extend(requirements::notes(self.step, occasion, told));
+        sections.extend(requirements::delegations(self.step, self.context, shown));
+        sections.extend(requirements::output(workflow, self.step, self.context, shown));
+        sections.extend(requirements::assessments(workflow, self.step, shown));
+        sections.extend(requirements::evidence(self.step, shown));
+        sections.extend(requirements::context(self.step, self.context, shown));
+        sections.extend(requirements::user(self.step, self.context, shown));
+        sections.extend(requirements::notes(self.step, occasion, shown));
         match occasion {
-            // No step before this one need have cited them, so nobody may have read what they mean.
+            // Earlier steps may not have cited these functions, so the caller may not have seen their
+            // definitions.
             Occasion::Start | Occasion::Advance => {
                 let loops: Vec<&str> =
                     self.pending.loop_path.iter().map(|entry| entry.loop_id.as_str()).collect();
@@ -133,7 +134,7 @@ impl Writer<'_> {
         sections.join("\n\n")
     }
 
-    /// Documents to read: all of them with their purpose at the start, their names on return.
+    /// The references: with their purposes at the start, only their names on return.
     fn references(&self) -> Option<String> {
         let references = &self.facts.workflow.references;
         if references.is_empty() {

@@ -1,9 +1,9 @@
-//! The identity of a snapshot, computed in one pass over its set of completed steps.
+//! Computes the reference of a snapshot in one pass over its completed steps.
 //!
-//! A snapshot's reference is the digest of its canonical JSON. Nearly all of that JSON is the
-//! list of completed steps. Sending it through a general canonicaliser (serialise, check, collect,
-//! sort, write) costs a dozen times the hashing itself and grows with every step; here the
-//! pieces of canonical JSON that the set keeps go straight into the hasher.
+//! The reference of a snapshot is the digest of its canonical JSON. Nearly all of that JSON is the list of
+//! completed steps. A general canonicalizer (serialize, check, collect, sort, write) costs a dozen times the
+//! hashing itself and grows with every step. Here the canonical pieces that the set stores are hashed
+//! directly.
 
 use std::sync::Arc;
 
@@ -14,9 +14,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::record::{CompletedSteps, EngineState, ExecutionSnapshot, SnapshotRef};
 
-/// A snapshot with its reference, which was computed from it: the two cannot disagree.
-///
-/// Whoever is handed one need not compute the reference again. Cheap to clone.
+/// A snapshot with its reference. The reference is computed from the snapshot, so the two always match. Cheap
+/// to clone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedSnapshot {
     snapshot: Arc<ExecutionSnapshot>,
@@ -38,10 +37,10 @@ impl NamedSnapshot {
     }
 }
 
-/// The reference of `snapshot`: always what [`ExecutionSnapshot::snapshot_ref`] gives.
+/// The reference of `snapshot`: always equal to [`ExecutionSnapshot::snapshot_ref`].
 pub fn snapshot_ref(snapshot: &ExecutionSnapshot) -> SnapshotRef {
     let mut sink = Sink { hasher: Sha256::new(), buffer: Vec::with_capacity(BUFFER) };
-    // Members in canonical order, which for these names is the order of their bytes.
+    // Members in canonical order, which for these names is byte order.
     match snapshot.state() {
         EngineState::Init | EngineState::Complete => {
             sink.text("{\"enginePayload\":{\"engineState\":");
@@ -74,7 +73,7 @@ pub fn snapshot_ref(snapshot: &ExecutionSnapshot) -> SnapshotRef {
     sink.finish()
 }
 
-/// Small writes are gathered: a hasher is fastest when it is fed many blocks at once.
+/// Small writes are buffered: hashing many blocks at once is fastest.
 const BUFFER: usize = 4096;
 
 struct Sink {
@@ -96,7 +95,7 @@ impl Sink {
         self.buffer.extend_from_slice(text.as_bytes());
     }
 
-    /// Whatever does not grow with the run.
+    /// Writes a value whose size does not grow with the session.
     fn small<T: Serialize>(&mut self, value: &T) {
         let text = canonical::to_string(value).expect("a snapshot has small numbers and bounded depth");
         self.text(&text);
@@ -104,11 +103,11 @@ impl Sink {
 
     fn completed(&mut self, completed: &CompletedSteps) {
         self.text("{\"kind\":\"set\",\"values\":[");
-        // Nearly all bytes of a long run: they go to the hasher as they are kept, without a copy.
+        // Nearly all bytes of a long session: they are hashed without a copy.
         self.hasher.update(&self.buffer);
         self.buffer.clear();
         for (number, piece) in completed.values.canonical_pieces().enumerate() {
-            // The comma before the very first key is none.
+            // The first key has no comma before it.
             self.hasher.update(&piece.as_bytes()[usize::from(number == 0)..]);
         }
         self.text("]}");

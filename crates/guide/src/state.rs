@@ -1,15 +1,15 @@
-//! The log of a session as a type: events go in one by one, and illegal orders do not.
+//! The state of a session, built from its events. Invalid sequences of events are rejected.
 //!
-//! A [`SessionState`] is everything that follows from the events so far. It is built by
-//! [`SessionState::apply`], which costs O(log n) and either takes an event whole or refuses it and
-//! changes nothing. The engine decides from it, the projections read it, and a cache keeps it: the
-//! next append only folds what is new.
+//! A [`SessionState`] is everything that can be computed from the events so far. It is built by
+//! [`SessionState::apply`], which costs O(log n) and either applies an event completely or rejects it and
+//! changes nothing. The engine decides from it, the projections read it, and a cache keeps it, so the next
+//! append only applies new events.
 //!
-//! Nothing in here is durable. Whatever the state says can be computed again from the log, and
-//! folding a prefix and then the rest gives the same state as folding all.
+//! The state is not durable: it can always be computed again from the log. Applying a prefix and then the
+//! rest gives the same state as applying all events.
 //!
-//! What it deliberately does not know: snapshots and compiled workflows. Whether a node's state is
-//! complete follows from `run_completed`; what a step is called is the workflow's business.
+//! It deliberately does not contain snapshots and compiled workflows. Whether a node is complete follows from
+//! `run_completed`; the title of a step is in the workflow.
 
 mod apply;
 mod error;
@@ -38,11 +38,11 @@ use crate::record::{
     OutputChannel, OutputId, Preferences, RunId, SessionId,
 };
 
-/// How many events a session holds. A step takes about seven, so this is room for more than
-/// a hundred thousand steps; whoever needs more wants another session.
+/// The maximum number of events per session. A step takes about seven, so this is enough for more than a
+/// hundred thousand steps.
 pub const SESSION_EVENTS: u64 = 1 << 20;
 
-/// Everything that follows from the events of one session so far.
+/// Everything that can be computed from the events of one session so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionState {
     session_id: SessionId,
@@ -59,7 +59,7 @@ pub struct SessionState {
     node_by_id: BTreeMap<NodeId, Ordinal>,
     output_by_id: BTreeMap<OutputId, Ordinal>,
     gap_by_id: BTreeMap<GapId, Ordinal>,
-    /// Nodes that an attempt leads to and that are not made yet, with the node of the attempt.
+    /// Nodes that an attempt leads to and that do not exist yet, with the node of the attempt.
     awaited: BTreeMap<NodeId, Ordinal>,
     keys: BTreeMap<Fingerprint, EventIndex>,
     event_ids: BTreeMap<Fingerprint, EventIndex>,
@@ -67,8 +67,8 @@ pub struct SessionState {
 
 /// The first 128 bits of a text's SHA-256.
 ///
-/// Keys and event ids are long, there are many, and all that is ever asked is whether one was
-/// there: a fingerprint takes a tenth of the memory, and nobody finds two texts with the same one.
+/// Keys and event ids are long and numerous, and only their presence is ever queried. A fingerprint takes a
+/// tenth of the memory, and collisions cannot be constructed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Fingerprint([u8; 16]);
 
@@ -105,10 +105,10 @@ impl SessionState {
         }
     }
 
-    /// The state after all of `events`.
+    /// The state after all `events`.
     ///
     /// # Errors
-    /// The first event that cannot follow the ones before it.
+    /// The first event that is not valid after the previous ones.
     pub fn fold<'e>(
         session_id: SessionId,
         events: impl IntoIterator<Item = &'e Event>,
@@ -124,12 +124,12 @@ impl SessionState {
         &self.session_id
     }
 
-    /// The session that this one was delegated from.
+    /// The session that delegated this one.
     pub const fn parent_session_id(&self) -> Option<&SessionId> {
         self.parent_session_id.as_ref()
     }
 
-    /// The position of the next event; as a number, how many there are.
+    /// The index of the next event, which is the number of events so far.
     pub const fn next_index(&self) -> EventIndex {
         self.next_index
     }
@@ -144,17 +144,17 @@ impl SessionState {
         self.last_timestamp_ms
     }
 
-    /// Whether an event with this key happened.
+    /// Whether the log has an event with this key.
     pub fn contains(&self, key: &DedupeKey) -> bool {
         self.index_of(key).is_some()
     }
 
-    /// The event with this key.
+    /// The index of the event with this key.
     pub fn index_of(&self, key: &DedupeKey) -> Option<EventIndex> {
         self.keys.get(&Fingerprint::of(key.as_str())).copied()
     }
 
-    /// The position of the event with this id.
+    /// The index of the event with this id.
     pub fn index_of_event(&self, event_id: &EventId) -> Option<EventIndex> {
         self.event_ids.get(&Fingerprint::of(event_id.as_str())).copied()
     }
@@ -168,7 +168,7 @@ impl SessionState {
         self.run_by_id.get(run_id).map(|ordinal| &self.runs[ordinal.get()])
     }
 
-    /// How many nodes there are, in all runs.
+    /// The number of nodes of all runs.
     pub const fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -181,7 +181,7 @@ impl SessionState {
         &self.nodes[ordinal.get()]
     }
 
-    /// The nodes of a run, in the order in which they were made: a parent is before its children.
+    /// The nodes of a run in creation order: parents before children.
     pub fn nodes_of<'s>(
         &'s self,
         run: &'s Run,
@@ -189,17 +189,17 @@ impl SessionState {
         run.nodes.iter().map(|ordinal| self.node_at(*ordinal))
     }
 
-    /// The root of a run.
+    /// The root node of a run.
     pub fn root_of(&self, run: &Run) -> Option<&Node> {
         run.nodes.first().map(|ordinal| self.node_at(*ordinal))
     }
 
-    /// The nodes made from `node`, oldest first, whether or not their edges are recorded yet.
+    /// The children of `node`, oldest first, whether or not their edges are recorded yet.
     pub fn children_of<'s>(&'s self, node: &'s Node) -> impl DoubleEndedIterator<Item = &'s Node> {
         node.children.iter().map(|ordinal| self.node_at(*ordinal))
     }
 
-    /// The nodes that an edge of this kind leads to from `node`, oldest first.
+    /// The children of `node` by edges of this kind, oldest first.
     pub fn children_by_edge<'s>(
         &'s self,
         node: &'s Node,
@@ -208,30 +208,30 @@ impl SessionState {
         self.children_of(node).filter(move |child| child.edge.as_ref().is_some_and(|edge| edge.kind == kind))
     }
 
-    /// What came of an attempt on a node.
+    /// The outcome of an attempt on a node.
     pub fn advance(&self, node_id: &NodeId, attempt_id: &AttemptId) -> Option<&RecordedAdvance> {
         self.node(node_id)?.advances.get(attempt_id)
     }
 
-    /// The checkpoint that an attempt made of a node.
+    /// The checkpoint that an attempt created from a node.
     ///
-    /// No event names the attempt of a checkpoint, so the dedupe key of its edge does: it ends in
-    /// `:` and the attempt.
+    /// No event contains the attempt of a checkpoint, so it is taken from the dedupe key of its edge, which
+    /// ends with `:` and the attempt.
     pub fn checkpoint_of(&self, node_id: &NodeId, attempt_id: &AttemptId) -> Option<&Node> {
         self.node(node_id)?.checkpoints.get(attempt_id).map(|ordinal| self.node_at(*ordinal))
     }
 
-    /// The preferences in force at a node.
+    /// The preferences that apply at a node.
     pub fn preferences_at(&self, node_id: &NodeId) -> Option<Preferences> {
         self.node(node_id).map(|node| node.preferences)
     }
 
-    /// What is known of a capability at a node.
+    /// What is known about a capability at a node.
     pub fn capability_at(&self, node_id: &NodeId, capability: Capability) -> CapabilityView {
         self.node(node_id).and_then(|node| node.capabilities.get(&capability)).copied().unwrap_or_default()
     }
 
-    /// The context of a run, as it was last set; empty before.
+    /// The current context of a run; empty if it was never set.
     pub fn context(&self, run_id: &RunId) -> &Map<String, Value> {
         static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
         self.run(run_id)
@@ -239,7 +239,7 @@ impl SessionState {
             .map_or_else(|| &*EMPTY, |context| &context.values)
     }
 
-    /// The event that last set the context of a run.
+    /// The index of the event that last set the context of a run.
     pub fn context_index(&self, run_id: &RunId) -> Option<EventIndex> {
         self.run(run_id)?.context.as_ref().map(|context| context.index)
     }
@@ -248,7 +248,7 @@ impl SessionState {
         self.output_by_id.get(output_id).map(|ordinal| &self.outputs[ordinal.get()])
     }
 
-    /// Every output of a node in a channel, superseded ones included, oldest first.
+    /// All outputs of a node in a channel, including superseded ones, oldest first.
     pub fn outputs_of<'s>(
         &'s self,
         node: &'s Node,
@@ -258,32 +258,31 @@ impl SessionState {
         outputs.filter(move |output| output.channel == channel)
     }
 
-    /// One gap record.
     pub fn gap(&self, gap_id: &GapId) -> Option<&Gap> {
         self.gap_by_id.get(gap_id).map(|ordinal| &self.gaps[ordinal.get()])
     }
 
-    /// Every gap record of a run, oldest first.
+    /// All gap records of a run, oldest first.
     pub fn gaps_of_run<'s>(&'s self, run: &'s Run) -> impl DoubleEndedIterator<Item = &'s Gap> {
         run.gaps.iter().map(|ordinal| &self.gaps[ordinal.get()])
     }
 
-    /// Every gap record of a node, oldest first.
+    /// All gap records of a node, oldest first.
     pub fn gaps_of<'s>(&'s self, node: &'s Node) -> impl DoubleEndedIterator<Item = &'s Gap> {
         node.gaps.iter().map(|ordinal| &self.gaps[ordinal.get()])
     }
 
-    /// What was last seen of the workspace for a key.
+    /// The last observation of the workspace for a key.
     pub fn observation(&self, key: ObservationKey) -> Option<&Observation> {
         self.observations.get(&key)
     }
 
-    /// The last event about a node, of any kind.
+    /// The index of the last event about a node, of any kind.
     pub fn last_index_touching(&self, node_id: &NodeId) -> Option<EventIndex> {
         self.node(node_id).map(|node| node.last_index)
     }
 
-    /// The event that says that a run was completed at this node.
+    /// The index of the event that completed a run at this node.
     pub fn completion_at(&self, node: &Node) -> Option<EventIndex> {
         self.run(&node.run_id)?.completions.get(&node.id).copied()
     }

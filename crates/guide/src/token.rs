@@ -1,24 +1,21 @@
-//! Tokens: signed pointers into the log.
+//! Tokens: signed references to positions in the log.
 //!
-//! A token holds no truth. It names a place in a session (which node, which attempt) and proves
-//! that this installation named it, so a caller can neither invent a place nor move a token to
-//! another one. There is no table of tokens: each is computed from the position and the key,
-//! and computing it again gives the same bytes. That is why handing out tokens writes nothing,
-//! and why a repeated call gets the reply it got before.
+//! A token contains no state. It names a position in a session (a node and an attempt) and proves that this
+//! installation issued it, so a caller can neither invent a position nor change a token. There is no table of
+//! tokens: each is computed from the position and the key, and computing it again gives the same bytes. So
+//! issuing tokens writes nothing, and a repeated call gets the same reply.
 //!
 //! | token | form | names |
 //! |---|---|---|
-//! | `stateToken` | `st.v1.<payload>.<signature>` | a node, and the workflow its run is pinned to |
+//! | `stateToken` | `st.v1.<payload>.<signature>` | a node, and the workflow that its run is pinned to |
 //! | `ackToken` | `ack.v1.<payload>.<signature>` | one attempt to advance a node |
 //! | `checkpointToken` | `cp_` and 27 characters, or `chk.v1.<payload>.<signature>` | one checkpoint of a node |
-//! | `continueToken` | `ct_` and 24 characters | one attempt, shortly; see [`ShortToken`] |
+//! | `continueToken` | `ct_` and 24 characters | one attempt, in short form; see [`ShortToken`] |
 //!
-//! A bookmark that a caller keeps for later is a `stateToken`: it names a node without an
-//! attempt, so it stays good however often the node is advanced.
+//! A `stateToken` names a node without an attempt, so it stays valid however often the node is advanced.
 //!
-//! The payload is base64url, without padding, of canonical JSON; the signature is HMAC-SHA256
-//! of the payload's JSON bytes and of nothing else. The kind is in the payload, so a signature
-//! cannot be moved to another prefix.
+//! The payload is unpadded base64url of canonical JSON. The signature is the HMAC-SHA256 of the payload's
+//! JSON bytes only. The payload contains the kind, so a signature cannot be used with another prefix.
 //!
 //! ```
 //! use guide::{derive, token::{self, AckPayload, Keyring, Token}};
@@ -59,14 +56,14 @@ use crate::record::{AttemptId, NodeId, RunId, SessionId, WorkflowHash};
 
 /// The version of the long tokens.
 pub const TOKEN_VERSION: u64 = 1;
-/// The longest token that is looked at. Four ids of the greatest length make 880 bytes.
+/// The maximum length of a token in bytes. Four ids of maximum length take 880 bytes.
 pub const TOKEN_BYTES: usize = 1024;
 
-/// What a token is for.
+/// The kinds of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenKind {
-    /// Where a run is.
+    /// A position in a run.
     State,
     /// One attempt to advance.
     Ack,
@@ -80,7 +77,7 @@ pub enum TokenKind {
 }
 
 impl TokenKind {
-    /// What a token of this kind begins with.
+    /// The prefix of tokens of this kind.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::State => "st.",
@@ -91,7 +88,7 @@ impl TokenKind {
         }
     }
 
-    /// The parameter that takes it.
+    /// The parameter for tokens of this kind.
     pub const fn parameter(self) -> &'static str {
         match self {
             Self::State => "stateToken",
@@ -101,7 +98,7 @@ impl TokenKind {
         }
     }
 
-    /// The kind that a text claims to be. Says nothing about whether it is a token at all.
+    /// The kind that a text claims to be, by its prefix. The text may still be invalid.
     pub fn claimed_by(text: &str) -> Option<Self> {
         [Self::State, Self::Ack, Self::Checkpoint, Self::Continue, Self::ShortCheckpoint]
             .into_iter()
@@ -109,7 +106,7 @@ impl TokenKind {
     }
 }
 
-/// A place in a run, and the workflow that the run is pinned to.
+/// A position in a run, and the workflow that the run is pinned to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatePayload {
     pub session_id: SessionId,
@@ -118,7 +115,7 @@ pub struct StatePayload {
     pub workflow_hash: WorkflowHash,
 }
 
-/// One attempt to advance a node: the key under which it happens at most once.
+/// One attempt to advance a node, which happens at most once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AckPayload {
     pub session_id: SessionId,
@@ -127,7 +124,7 @@ pub struct AckPayload {
     pub attempt_id: AttemptId,
 }
 
-/// One checkpoint of a node: the key under which it is made at most once.
+/// One checkpoint of a node, which is created at most once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointPayload {
     pub session_id: SessionId,
@@ -136,7 +133,7 @@ pub struct CheckpointPayload {
     pub attempt_id: AttemptId,
 }
 
-/// What a long token says.
+/// The content of a long token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token {
     /// `st.v1`
@@ -156,7 +153,7 @@ impl Token {
         }
     }
 
-    /// The place it names.
+    /// The session, run and node of the token.
     pub const fn place(&self) -> (&SessionId, &RunId, &NodeId) {
         match self {
             Self::State(token) => (&token.session_id, &token.run_id, &token.node_id),
@@ -165,10 +162,10 @@ impl Token {
         }
     }
 
-    /// The state, where a `stateToken` is wanted.
+    /// The payload of a `stateToken`.
     ///
     /// # Errors
-    /// The token is of another kind.
+    /// The token has a different kind.
     pub fn into_state(self) -> Result<StatePayload, TokenError> {
         match self {
             Self::State(token) => Ok(token),
@@ -176,10 +173,10 @@ impl Token {
         }
     }
 
-    /// The attempt, where an `ackToken` is wanted.
+    /// The payload of an `ackToken`.
     ///
     /// # Errors
-    /// The token is of another kind.
+    /// The token has a different kind.
     pub fn into_ack(self) -> Result<AckPayload, TokenError> {
         match self {
             Self::Ack(token) => Ok(token),
@@ -187,10 +184,10 @@ impl Token {
         }
     }
 
-    /// The checkpoint, where a `checkpointToken` is wanted.
+    /// The payload of a `checkpointToken`.
     ///
     /// # Errors
-    /// The token is of another kind.
+    /// The token has a different kind.
     pub fn into_checkpoint(self) -> Result<CheckpointPayload, TokenError> {
         match self {
             Self::Checkpoint(token) => Ok(token),
@@ -199,7 +196,7 @@ impl Token {
     }
 }
 
-/// The text of a token, signed by the current key.
+/// The text of a token, signed with the current key.
 pub fn mint(keyring: &Keyring, token: &Token) -> String {
     let payload = canonical::to_vec(&Wire::from(token)).expect("a token's payload is texts and the number 1");
     let signature = keyring.current.sign(&payload);
@@ -208,10 +205,10 @@ pub fn mint(keyring: &Keyring, token: &Token) -> String {
     format!("{prefix}v{TOKEN_VERSION}.{payload}.{signature}")
 }
 
-/// Reads a long `checkpointToken` that one of the keys signed; [`verify_short_checkpoint`] reads a short one.
+/// Verifies a long `checkpointToken`; [`verify_short_checkpoint`] verifies a short one.
 ///
 /// # Errors
-/// As [`verify`]; and tokens of every other kind, short ones included.
+/// The errors of [`verify`], and tokens of any other kind, including short ones.
 pub fn verify_checkpoint(keyring: &Keyring, text: &str) -> Result<CheckpointPayload, TokenError> {
     if TokenKind::claimed_by(text) == Some(TokenKind::Continue) {
         return Err(TokenError::OtherKind { wanted: TokenKind::Checkpoint, given: TokenKind::Continue });
@@ -219,13 +216,14 @@ pub fn verify_checkpoint(keyring: &Keyring, text: &str) -> Result<CheckpointPayl
     verify(keyring, text)?.into_checkpoint()
 }
 
-/// Reads a token that one of the keys signed.
+/// Verifies a token that one of the keys signed.
 ///
-/// The signature is checked before the payload is looked into, so nothing that a stranger wrote
-/// is ever parsed. Then the payload has to be the canonical one: a token has one spelling.
+/// The signature is checked before the payload is parsed, so untrusted payloads are never parsed. Then the
+/// payload must be canonical: a token has exactly one spelling.
 ///
 /// # Errors
-/// Any other text; never [`TokenError::UnknownNode`] and its like, which need the log.
+/// The text is not a valid token. Errors that need the log, such as [`TokenError::UnknownNode`], are not
+/// returned.
 pub fn verify(keyring: &Keyring, text: &str) -> Result<Token, TokenError> {
     if text.len() > TOKEN_BYTES {
         return Err(TokenError::TooLong { measured: text.len() });
@@ -256,10 +254,10 @@ pub fn verify(keyring: &Keyring, text: &str) -> Result<Token, TokenError> {
     if spelling == payload { Ok(token) } else { Err(TokenError::Payload) }
 }
 
-/// Refuses a pair of tokens that do not name one node of one run.
+/// Rejects a pair of tokens that do not name the same node.
 ///
 /// # Errors
-/// [`TokenError::ScopeMismatch`] with both places.
+/// [`TokenError::ScopeMismatch`] with both positions.
 pub fn check_pair(state: &StatePayload, ack: &AckPayload) -> Result<(), TokenError> {
     if (&state.session_id, &state.run_id, &state.node_id) == (&ack.session_id, &ack.run_id, &ack.node_id) {
         return Ok(());
@@ -283,7 +281,7 @@ fn split(text: &str) -> Result<(TokenKind, &str, &str, &str), TokenError> {
     let mut parts = text[kind.prefix().len()..].split('.');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some(version), Some(payload), Some(signature), None) => Ok((kind, version, payload, signature)),
-        // What a later version puts behind its number is not for this one to judge.
+        // The format after the version number of a later version is unknown, so it is not checked.
         (Some(version), ..) if version != "v1" && version.strip_prefix('v').is_some_and(is_version) => {
             Err(TokenError::UnsupportedVersion { kind })
         }
@@ -295,7 +293,7 @@ fn is_version(digits: &str) -> bool {
     matches!(digits.len(), 1..=4) && digits.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-/// The payload, exactly: `workflowHash` for a state, `attemptId` for the others.
+/// The payload: `workflowHash` for a state token, `attemptId` for the others.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Wire {

@@ -1,9 +1,9 @@
-//! What the host checked itself, as opposed to what an agent says.
+//! Evidence that the host verified itself, as opposed to claims of an agent.
 //!
-//! A step names commands and asks for citations to be checked ([`EvidenceDemand`]). The host does both before the
-//! attempt is judged and hands the result to the engine, which stays pure: it judges what was observed and records it
-//! as an artifact of kind [`KIND`] in the same append. A recorded attempt is answered from the log, so nothing runs
-//! twice because a call is repeated.
+//! A step can name commands to run and request that citations are checked ([`EvidenceDemand`]). The host does
+//! both before the attempt is evaluated and passes the result to the engine, which stays pure: the engine
+//! evaluates the result and records it as an artifact of kind [`KIND`] in the same append. A recorded attempt
+//! is answered from the log, so a repeated call runs nothing again.
 
 mod citations;
 
@@ -17,28 +17,28 @@ pub use citations::{Citation, MAX_CITATIONS, cited};
 use crate::record::SessionId;
 use crate::workflow::compiled::EvidenceDemand;
 
-/// The `kind` of the recorded artifact. Callers cannot send one.
+/// The `kind` of the recorded artifact. Callers cannot send artifacts of this kind.
 pub const KIND: &str = "wr.verification";
-/// What unfinished child runs are called in a blocker.
+/// The contract reference of unfinished child sessions in a blocker.
 pub const DELEGATION_REF: &str = "wr.delegation";
-/// The longest end of a command's output that is recorded, in bytes.
+/// The maximum number of bytes recorded from the end of a command's output.
 pub const OUTPUT_TAIL_BYTES: usize = 2048;
 
-/// What the host has to check for an attempt.
+/// What the host must verify for an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerificationRequest {
     /// Names of commands, in the author's order.
     pub commands: Vec<String>,
-    /// What the attempt cites, each once; at most [`MAX_CITATIONS`].
+    /// The citations in the attempt, without duplicates; at most [`MAX_CITATIONS`].
     pub citations: Vec<Citation>,
-    /// How many citations there are beyond that.
+    /// The number of citations beyond the limit.
     pub excess_citations: usize,
-    /// The child runs that the step hands out, each by its place and its workflow.
+    /// The child sessions that the step delegates to: index and workflow.
     pub delegations: Vec<(usize, String)>,
 }
 
 impl VerificationRequest {
-    /// What a step demands of an attempt with this text.
+    /// What a step demands for an attempt with these texts.
     pub fn of<'t>(demand: Option<&EvidenceDemand>, texts: impl IntoIterator<Item = &'t str>) -> Self {
         let mut citations =
             if demand.is_some_and(|demand| demand.citations) { cited(texts) } else { Vec::new() };
@@ -49,7 +49,7 @@ impl VerificationRequest {
     }
 }
 
-/// What the host found. Recorded as it is.
+/// The result of the verification, as it is recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verification {
@@ -57,7 +57,7 @@ pub struct Verification {
     pub commands: Vec<CommandResult>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub citations: Vec<CitationResult>,
-    /// How many citations were not checked because there are too many.
+    /// The number of citations that were not checked because of the limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub excess_citations: usize,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -77,18 +77,18 @@ impl Verification {
         artifact
     }
 
-    /// Reads a recorded artifact; nothing if it is of another kind.
+    /// Reads a recorded artifact; `None` if it has a different kind.
     pub fn from_artifact(artifact: &serde_json::Value) -> Option<Self> {
         (artifact.get("kind")?.as_str()? == KIND).then(|| Self::deserialize(artifact).ok())?
     }
 
-    /// Each check in one line, with whether it passed.
+    /// One line per check, with whether it passed.
     pub fn lines(&self) -> Vec<(bool, String)> {
         let commands = self.commands.iter().map(|result| (result.outcome.passed(), result.to_string()));
         let citations = self.citations.iter().map(|result| (result.finding.holds(), result.to_string()));
         let excess = (self.excess_citations > 0).then(|| {
             let cited = MAX_CITATIONS + self.excess_citations;
-            (false, format!("{cited} places are cited; the limit is {MAX_CITATIONS}"))
+            (false, format!("{cited} citations; the limit is {MAX_CITATIONS}"))
         });
         let delegations =
             self.delegations.iter().map(|result| (result.status.is_finished(), result.to_string()));
@@ -96,7 +96,7 @@ impl Verification {
     }
 }
 
-/// What came of one command.
+/// The result of one command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandResult {
@@ -114,18 +114,18 @@ pub enum CommandOutcome {
         argv: Vec<String>,
         ended: CommandEnd,
         duration_ms: u64,
-        /// Of standard output and standard error together, as they were written.
+        /// The number of bytes of standard output and standard error together, before truncation.
         output_sha256: Digest,
         output_bytes: u64,
         /// The last bytes of the output, without control characters.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         output_tail: String,
     },
-    /// The operator's settings have no command of this name.
+    /// The operator's settings do not contain a command of this name.
     NotAllowed,
-    /// The run has no workspace that this host may open.
+    /// The session has no workspace that this host may open.
     NoWorkspace,
-    /// It could not be started.
+    /// The process could not be started.
     NotStarted { reason: String },
 }
 
@@ -139,11 +139,11 @@ pub enum CommandEnd {
     Signalled {
         signal: i32,
     },
-    /// It was killed: it took too long.
+    /// Killed after the time limit.
     TimedOut {
         limit_ms: u64,
     },
-    /// It was killed: it wrote too much.
+    /// Killed because its output exceeded the limit.
     OutputLimit {
         limit_bytes: u64,
     },
@@ -161,10 +161,10 @@ impl fmt::Display for CommandEnd {
             Self::Exited { code } => write!(formatter, "exit code {code}"),
             Self::Signalled { signal } => write!(formatter, "ended by signal {signal}"),
             Self::TimedOut { limit_ms } => {
-                write!(formatter, "still running after {}, so it was killed", seconds(*limit_ms))
+                write!(formatter, "killed: still running after {}", seconds(*limit_ms))
             }
             Self::OutputLimit { limit_bytes } => {
-                write!(formatter, "wrote more than {limit_bytes} bytes, so it was killed")
+                write!(formatter, "killed: wrote more than {limit_bytes} bytes")
             }
         }
     }
@@ -181,7 +181,7 @@ impl fmt::Display for CommandResult {
             ),
             CommandOutcome::NotAllowed => formatter.write_str("not allowed on this host"),
             CommandOutcome::NoWorkspace => {
-                formatter.write_str("not run, because the run has no workspace here")
+                formatter.write_str("not run, because the session has no workspace on this host")
             }
             CommandOutcome::NotStarted { reason } => write!(formatter, "not started: {reason}"),
         }
@@ -192,11 +192,11 @@ fn seconds(milliseconds: u64) -> String {
     format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100)
 }
 
-/// How one child run stands.
+/// The status of one child session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DelegationResult {
-    /// The place of the delegation in its step, from 0.
+    /// The zero-based index of the delegation in its step.
     pub index: usize,
     pub workflow_id: String,
     pub session_id: SessionId,
@@ -216,7 +216,7 @@ pub enum ChildStatus {
 }
 
 impl ChildStatus {
-    /// Whether nothing is left to do. A child that ended with gaps discloses them itself.
+    /// Whether the child is complete. A child with gaps discloses them itself.
     pub const fn is_finished(self) -> bool {
         matches!(self, Self::Complete | Self::CompleteWithGaps)
     }
@@ -242,7 +242,7 @@ impl fmt::Display for DelegationResult {
     }
 }
 
-/// What came of one citation.
+/// The result of checking one citation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CitationResult {
@@ -256,17 +256,17 @@ pub struct CitationResult {
 #[serde(tag = "finding", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum CitationFinding {
     Exists,
-    /// There is no such file, commit or branch.
+    /// The file, commit or branch does not exist.
     Missing,
-    /// The file is shorter.
+    /// The file has fewer lines.
     NoSuchLine {
         lines: u64,
     },
-    /// The path, or a link on it, leads out of the workspace.
+    /// The path, or a link in it, leads out of the workspace.
     Outside,
-    /// The file is not a regular file, or too large to be read.
+    /// The file is not a regular file, or is too large.
     Unreadable,
-    /// The run has no workspace that this host may open.
+    /// The session has no workspace that this host may open.
     NoWorkspace,
 }
 
@@ -290,7 +290,7 @@ impl fmt::Display for CitationResult {
                 formatter.write_str("cannot be checked: it is not a regular file of at most 16 MiB")
             }
             CitationFinding::NoWorkspace => {
-                formatter.write_str("cannot be checked: the run has no workspace here")
+                formatter.write_str("cannot be checked: the session has no workspace on this host")
             }
         }
     }
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_recorded_is_read_back() {
+    fn recorded_verifications_are_read_back() {
         let verification = Verification {
             commands: vec![
                 CommandResult {
@@ -338,9 +338,6 @@ mod tests {
         );
         assert_eq!(lines[1].1, "command `lint`: not allowed on this host");
         assert_eq!(lines[2].1, "commit `abcdef1` does not exist");
-        assert_eq!(
-            lines[3].1,
-            format!("{} places are cited; the limit is {MAX_CITATIONS}", MAX_CITATIONS + 2)
-        );
+        assert_eq!(lines[3].1, format!("{} citations; the limit is {MAX_CITATIONS}", MAX_CITATIONS + 2));
     }
 }

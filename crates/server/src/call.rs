@@ -1,7 +1,7 @@
-//! From raw arguments to a typed call, and from a typed call to its outcome.
+//! Reads raw arguments into a typed call, and makes the call.
 //!
-//! Arguments are read here rather than by the protocol library, because a refusal there would be
-//! an error of the protocol, which few clients show to the model that has to mend the call.
+//! Arguments are read here instead of by the protocol library, because the library would report a mistake as
+//! a protocol error, which few clients show to the model that must fix the call.
 
 mod offered;
 mod reading;
@@ -20,24 +20,24 @@ use crate::tool::Tool;
 
 pub use refusal::{SurfaceErrorCode, arguments_not_an_object, panicked, unknown_tool};
 
-/// The most bytes that the arguments of one call may have, as canonical JSON. The largest artifact
-/// and the largest context fit several times.
+/// The maximum size of the arguments of one call, as canonical JSON. The largest artifact and the largest
+/// context fit several times.
 pub const MAX_ARGUMENT_BYTES: usize = 4 << 20;
 
-/// A call that can be made.
+/// A valid call.
 #[derive(Clone, Debug)]
 pub enum Call {
     /// `list_workflows`
     List {
         workspace: Option<PathBuf>,
-        /// What is asked for.
+        /// The filter.
         filter: listing::Filter,
     },
     /// `inspect_workflow`
     Inspect {
         workspace: Option<PathBuf>,
         workflow_id: String,
-        /// How much of it.
+        /// How much to show.
         mode: InspectMode,
     },
     /// `start_workflow`
@@ -46,33 +46,33 @@ pub enum Call {
     Continue(ContinueRequest),
     /// `checkpoint_workflow`
     Checkpoint {
-        /// The place.
+        /// The position.
         checkpoint_token: String,
-        /// What to remember.
+        /// Notes to record.
         notes: Option<String>,
     },
     /// `resume_session`
     Resume(ResumeRequest),
     /// `manage_workflow_source`
     Manage {
-        /// What to do.
+        /// Attach or detach.
         action: SourceAction,
-        /// With which folder.
+        /// The folder.
         path: String,
     },
 }
 
-/// How much of a workflow is shown.
+/// How much of a workflow to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InspectMode {
-    /// Its head.
+    /// Its metadata only.
     Metadata,
-    /// All of it.
+    /// The complete workflow.
     Preview,
 }
 
 impl InspectMode {
-    /// The mode as it is sent.
+    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Metadata => "metadata",
@@ -84,14 +84,12 @@ impl InspectMode {
 /// What to do with a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceAction {
-    /// Add it.
     Attach,
-    /// Take it away.
     Detach,
 }
 
 impl SourceAction {
-    /// The action as it is sent.
+    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Attach => "attach",
@@ -100,31 +98,30 @@ impl SourceAction {
     }
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// Of `list_workflows`.
+    /// `list_workflows`
     Listing(listing::Shown),
-    /// Of `inspect_workflow`.
+    /// `inspect_workflow`
     Inspection {
-        /// The workflow.
         found: Arc<Found>,
-        /// How much of it is shown.
+        /// How much is shown.
         mode: InspectMode,
     },
-    /// Of `start_workflow`.
+    /// `start_workflow`
     Started(Reply),
-    /// Of `continue_workflow`.
+    /// `continue_workflow`
     Continued(Reply),
-    /// Of `checkpoint_workflow`.
+    /// `checkpoint_workflow`
     Checkpoint(CheckpointReply),
-    /// Of `resume_session`.
+    /// `resume_session`
     Resume(ResumeReply),
-    /// Of `manage_workflow_source`.
+    /// `manage_workflow_source`
     Source {
         /// What was done.
         action: SourceAction,
-        /// With which folder.
+        /// The folder.
         path: String,
     },
 }
@@ -133,12 +130,12 @@ impl Call {
     /// Reads the arguments of a call.
     ///
     /// # Errors
-    /// `VALIDATION_ERROR` with everything that is wrong and the call as it was probably meant.
+    /// `VALIDATION_ERROR` with all mistakes and the call as it was probably intended.
     pub fn read(tool: Tool, arguments: Map<String, Value>) -> Answer<Self> {
         reading::read(tool, arguments)
     }
 
-    /// The call in this workspace, unless it names one itself.
+    /// Sets the workspace of the call, unless it names one itself.
     #[must_use]
     pub fn or_in(mut self, workspace: Option<PathBuf>) -> Self {
         let named = match &mut self {
@@ -156,7 +153,7 @@ impl Call {
     /// Makes the call. Blocks.
     ///
     /// # Errors
-    /// Whatever the service refuses, as it is.
+    /// The errors of the service, unchanged.
     pub fn answer(self, service: &dyn GuideService) -> Answer<Outcome> {
         Ok(match self {
             Self::List { workspace, filter } => {
@@ -184,7 +181,7 @@ impl Call {
 }
 
 impl Outcome {
-    /// The facts, for a program.
+    /// The structured result.
     pub fn facts(&self) -> Value {
         match self {
             Self::Listing(shown) => json!(shown),

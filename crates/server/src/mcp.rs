@@ -1,7 +1,7 @@
-//! MCP: the handler of one connection, and standard input and output to carry it.
+//! MCP: the handler of one connection, and the transport over standard input and output.
 //!
-//! The handler knows nothing of what carries it. Over standard input and output there is one for
-//! the process; over HTTP there is one for each request.
+//! The handler is independent of the transport. Over standard input and output there is one per process; over
+//! HTTP there is one per request.
 
 mod handler;
 mod people;
@@ -29,7 +29,7 @@ use crate::prose;
 use crate::service::GuideService;
 use crate::tool::Tool;
 
-/// What a client is told about the program as a whole.
+/// The server instructions that a client receives.
 pub const INSTRUCTIONS: &str = "\
 Interlock walks you through workflows: step-by-step procedures that are recorded durably and cannot be skipped. \
 Use it when the user asks for a workflow, or when a task (a bug, a review, a feature, a design, documentation, a \
@@ -53,11 +53,11 @@ Repeating a call with the same token is safe. Errors are data: they say what is 
 pub struct Mcp {
     service: Arc<dyn GuideService>,
     open: Mutex<OpenRuns>,
-    /// The folder of calls that name none; nothing over HTTP, where the client is on another machine.
+    /// The workspace of calls that name none; `None` over HTTP, where the client is on another machine.
     workspace: DefaultWorkspace,
-    /// How long the user of a client may take to answer what one call asks them.
+    /// How long the user of a client may take to answer the questions of one call.
     patience: Duration,
-    /// The request that carries the messages, for the log: the protocol's library answers them in a task of its own.
+    /// The span of the request, for the log: the protocol library handles messages in a separate task.
     span: Span,
 }
 
@@ -79,34 +79,34 @@ impl Mcp {
         }
     }
 
-    /// Takes calls that name no workspace to be about this folder, or about the first root that the client names.
+    /// Sets the default workspace: this folder, or the first root that the client reports.
     #[must_use]
     pub fn in_folder(self, folder: Option<PathBuf>) -> Self {
         Self { workspace: DefaultWorkspace::of(folder), ..self }
     }
 
-    /// Waits this long for a person whom a client asks; five minutes where nothing else is said.
+    /// How long to wait for a person whom a client asks; the default is five minutes.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
-    /// Logs what goes wrong as a part of this span.
+    /// Logs errors in this span.
     #[must_use]
     pub(crate) fn within(self, span: Span) -> Self {
         Self { span, ..self }
     }
 
-    /// Answers a tool call. A caller's mistake is an answer too.
+    /// Answers a tool call. A caller's mistake is returned as a result too.
     pub async fn answer(&self, name: &str, arguments: Map<String, Value>) -> CallToolResult {
         match self.respond(name, arguments, Reach::Nobody).await {
             CallToolResponse::Complete(result) => result,
-            // Only somebody who can be asked is.
+            // Without a peer there is no user to ask.
             _ => refused(&call::panicked(Tool::ContinueWorkflow)),
         }
     }
 
-    /// Answers a tool call, or says what the user of the client has to be asked first.
+    /// Answers a tool call, or returns what the user of the client must be asked first.
     async fn respond(&self, name: &str, arguments: Map<String, Value>, reach: Reach) -> CallToolResponse {
         let result = match self.outcome(name, arguments, reach).await {
             Ok(Reached::Asks(asks)) => return asks.into(),
@@ -138,13 +138,13 @@ impl Mcp {
         let service = Arc::clone(&self.service);
         let workspace = self.workspace.get();
         let can_ask = !reach.is_nobody();
-        // Reading megabytes of arguments takes its time too, so it is done over there as well.
+        // Reading megabytes of arguments takes time, so it runs on the blocking thread too.
         let begun = self.beside(tool, move || {
             service.admit(tool)?;
             match Call::read(tool, arguments)?.or_in(workspace) {
                 Call::Continue(request) if can_ask => match service.questions(&request) {
                     Ok(Some(questions)) => Ok(Begun::Asks(Box::new((request, questions)))),
-                    // What is wrong with the call is what making it says.
+                    // If the call is invalid, making it returns the error.
                     Ok(None) | Err(_) => {
                         Call::Continue(request).answer(&*service).map(Box::new).map(Begun::Done)
                     }
@@ -172,7 +172,7 @@ impl Mcp {
         Ok(Reached::Outcome(outcome))
     }
 
-    /// Does something that blocks, on a thread where that is fine.
+    /// Runs a blocking function on a blocking thread.
     async fn beside<T: Send + 'static>(
         &self,
         tool: Tool,
@@ -185,7 +185,7 @@ impl Mcp {
         })
     }
 
-    /// Says in the reply to a start that another run is open, and takes note of the run.
+    /// Adds a warning to the reply of a start if another run is open, and remembers the run.
     fn remember(&self, outcome: &mut Outcome) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
@@ -203,10 +203,10 @@ impl Mcp {
     }
 }
 
-/// A call as far as it can be made without asking anybody.
+/// A call that was made, or that needs an answer of a person first.
 enum Begun {
     Done(Box<Outcome>),
-    /// A person has to be asked before it is made.
+    /// A person must be asked before the call is made.
     Asks(Box<(ContinueRequest, Questions)>),
 }
 
@@ -215,7 +215,7 @@ enum Reached {
     Asks(InputRequiredResult),
 }
 
-/// A failed call: the same body as text and as data.
+/// The result of a failed call: the same body as text and as data.
 pub(crate) fn refused(envelope: &Envelope) -> CallToolResult {
     let body = render::mcp_tool_error(envelope);
     let mut result = CallToolResult::error(vec![ContentBlock::text(body.to_string())]);
@@ -223,23 +223,23 @@ pub(crate) fn refused(envelope: &Envelope) -> CallToolResult {
     result
 }
 
-/// Why a connection ended otherwise than by its client.
+/// Why a connection ended, other than by its client.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// There is nothing to run on.
+    /// The runtime could not be started.
     #[error("the runtime could not be started")]
     Runtime {
         #[source]
         cause: std::io::Error,
     },
-    /// The connection never got as far as a session of the protocol.
+    /// The handshake failed.
     #[error("the client and the server could not agree on a session")]
     Handshake {
-        /// What the protocol library says.
+        /// The error of the protocol library.
         #[source]
         cause: Box<ServerInitializeError>,
     },
-    /// The loop that answers requests broke down.
+    /// The request loop failed.
     #[error("the loop that answers requests broke down")]
     Loop {
         #[source]
@@ -252,8 +252,8 @@ pub enum ServeError {
 /// Nothing else may write to standard output meanwhile: it belongs to the protocol.
 ///
 /// # Errors
-/// The client does not speak the protocol, or the loop broke down. A client that leaves before it has
-/// said anything is no error.
+/// The client does not follow the protocol, or the request loop failed. A client that disconnects before it
+/// has sent anything is not an error.
 pub async fn serve_stdio(service: Arc<dyn GuideService>) -> Result<(), ServeError> {
     let handler = Mcp::new(service).in_folder(std::env::current_dir().ok());
     let running = match handler.serve(transport::stdio()).await {
@@ -267,15 +267,15 @@ pub async fn serve_stdio(service: Arc<dyn GuideService>) -> Result<(), ServeErro
     }
 }
 
-/// How long the end of a connection waits for a call that is being answered, and for standard input,
-/// which cannot be interrupted.
+/// How long to wait at the end of a connection for a call in progress, and for standard input, which cannot
+/// be interrupted.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// [`serve_stdio`] for a program that has no runtime of its own: one thread for the protocol, others
-/// only while a call is being answered.
+/// [`serve_stdio`] for a program without a runtime: one thread for the protocol, others only while a call is
+/// in progress.
 ///
 /// # Errors
-/// As [`serve_stdio`].
+/// The errors of [`serve_stdio`].
 pub fn run_stdio(service: Arc<dyn GuideService>) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

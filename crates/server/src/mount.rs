@@ -1,18 +1,20 @@
-//! Workflows as an MCP server: tools, resources and prompts of the caller's tenant, beside the guided sessions and never mixed with them.
+//! Workflows as an MCP server: tools, resources and prompts of the caller's tenant, separate from the guided
+//! sessions.
 //!
 //! ```text
 //!  message ─► read strictly ─► what the tenant exposes ─► arguments checked ─► run ─► its end, as the answer
 //!                                                             │ wrong: -32602, and there is no run
 //! ```
 //!
-//! The guided tools are served by the library's handler, whose set of tools is closed. Here the set is whatever a tenant registered, and
-//! the protocol of hosts wants things of the answers that a library decides by itself: arguments are checked before anything exists, with
-//! every violation told; a tool that is unknown and one that belongs to somebody else are refused with the same bytes; a client that
-//! leaves takes its run along. So this is a small dispatcher of our own, over one message at a time, and nothing is remembered between two
-//! but which calls wait, and what their clients were asked.
+//! The protocol library serves the guided tools, which are a closed set. Here the set is whatever a tenant
+//! registered, and the host protocol has requirements that a library decides by itself: arguments are
+//! validated before a run exists, with all violations reported; an unknown tool and a tool of another tenant
+//! get identical responses; when a client disconnects, its run is cancelled. So this is a small dispatcher
+//! for one message at a time. Between messages it keeps only the waiting calls and the requests that were
+//! sent to their clients.
 //!
-//! Everything that comes in is untrusted, and the run says so (`metadata.trustBoundary`). A client that can ask its user is asked what a
-//! run wants to know; no message approves anything.
+//! All input is untrusted, and the run records that (`metadata.trustBoundary`). A client that supports
+//! elicitation is asked the questions of a run; no message can approve anything.
 
 mod completion;
 pub(crate) mod elicitation;
@@ -45,38 +47,39 @@ use self::progress::Progress;
 use self::run::{End, Started, Watch};
 use self::surface::Places;
 
-/// The editions that begin with `initialize`, newest first. Their messages are the same as far as they are understood here.
+/// The protocol editions that start with `initialize`, newest first. For the methods used here, their
+/// messages are the same.
 pub(crate) const EDITIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
-/// What a client is told about the endpoint as a whole.
+/// The server instructions that a client receives.
 pub(crate) const INSTRUCTIONS: &str = "\
 Each tool, resource and prompt is a workflow: using one starts a run and waits for its end. A run that needs to know something \
 asks you, if you can ask your user; otherwise, and where it needs an approval, it names where a person answers.";
-/// The methods whose runs may ask the client: it began them, and for itself.
+/// The methods whose runs may ask the client: the client started them for itself.
 pub(crate) const ASKING: [&str; 3] = ["tools/call", "resources/read", "prompts/get"];
-/// The levels of a client's log.
+/// The log levels of MCP.
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// One request, and whose it is.
+/// One request with its caller.
 pub(crate) struct Mount<'m> {
     pub(crate) runs: &'m Runs,
     pub(crate) caller: &'m Caller,
     /// How long a call waits for its run.
     pub(crate) patience: Duration,
-    /// Whether the host is being stopped.
+    /// Whether the host is shutting down.
     pub(crate) stopping: watch::Receiver<bool>,
-    /// The calls that wait, and the client that this one is of.
+    /// The waiting calls, and the client of this one.
     pub(crate) pending: &'m Pending,
     pub(crate) client: Arc<Client>,
     /// Where people answer.
     pub(crate) places: Places,
-    /// Under which token progress is told, and where, for those who asked; and how often while nothing happens.
+    /// The progress token and channel, if the client requested progress, and the interval of reports.
     pub(crate) progress: Option<(Value, mpsc::Sender<Value>)>,
     pub(crate) beat: Duration,
-    /// With what the client is asked, where it can be.
+    /// How to ask the client, if it supports elicitation.
     pub(crate) means: Option<Means>,
 }
 
-/// What a request comes to: a result, an error of the protocol, or a refusal of the host as a whole.
+/// The answer to a request: a result, a protocol error, or an error of the host.
 pub(crate) type Answer = Result<Result<Value, RpcError>, Refusal>;
 
 impl Mount<'_> {
@@ -101,7 +104,7 @@ impl Mount<'_> {
         }
     }
 
-    /// A client takes back a request that it sent before.
+    /// Handles the notification that a client cancels an earlier request.
     pub(crate) fn notified(&self, message: &Message) {
         if message.method == "notifications/cancelled" && !self.client.session.is_empty() {
             let id = message.params.get("requestId").map(ToString::to_string).unwrap_or_default();
@@ -109,7 +112,7 @@ impl Mount<'_> {
         }
     }
 
-    /// A page of what may be called: a key that may not read workflows sees none.
+    /// A page of a list. A key without permission to read workflows gets an empty list.
     async fn list(&self, params: &Map<String, Value>, of: fn(&Exposed, Option<&str>) -> Value) -> Answer {
         let cursor = match params.get("cursor") {
             None | Some(Value::Null) => None,
@@ -123,7 +126,8 @@ impl Mount<'_> {
         Ok(Ok(of(&exposed, cursor)))
     }
 
-    /// Values for an argument. A key that may not read workflows sees no prompts, and so completes nothing.
+    /// Completes an argument. A key without permission to read workflows sees no prompts and gets no
+    /// completions.
     async fn complete(&self, params: &Map<String, Value>) -> Answer {
         if !self.caller.may(Scope::ManifestRead) {
             return Ok(completion::complete(&Exposed::default(), params));
@@ -198,7 +202,7 @@ impl Mount<'_> {
         if !violations.is_empty() {
             return Ok(Err(RpcError::violations(&violations)));
         }
-        // They are values for the run, and never a part of a template.
+        // They are inputs of the run, and never part of a template.
         let inputs = json!({"arguments": given});
         let end = match self.run(message, prompt, name, inputs).await? {
             Ok(end) => end,
@@ -208,7 +212,7 @@ impl Mount<'_> {
         Ok(results::of_prompt(&self.places, &prompt.workflow.name, &template, end))
     }
 
-    /// A client wants to know something of a person here.
+    /// Handles a client's elicitation: a workflow asks a person on this host.
     async fn elicit(&self, message: &Message) -> Answer {
         let exposed = self.runs.exposed(&self.caller.tenant).await?;
         let Some(handler) = &exposed.elicitation else { return Ok(Err(RpcError::no_method())) };
@@ -223,7 +227,8 @@ impl Mount<'_> {
         Ok(results::of_elicitation(end))
     }
 
-    /// A client wants something of a model here: one of the author's choice, paid for by the host.
+    /// Handles a client's sampling request: a workflow calls a model that its author chose, at the host's
+    /// expense.
     async fn sample(&self, message: &Message) -> Answer {
         if !self.runs.capabilities().mcp_sampling {
             return Ok(Err(RpcError::no_method()));
@@ -242,7 +247,7 @@ impl Mount<'_> {
         Ok(results::of_sampling(&self.places, end))
     }
 
-    /// Runs what is exposed, and waits for its end.
+    /// Runs the exposed workflow, and waits for its end.
     async fn run(
         &self,
         message: &Message,
@@ -274,7 +279,7 @@ impl Mount<'_> {
     }
 }
 
-/// The edition that the client names where it is spoken, and otherwise the newest that begins this way.
+/// The requested edition if it is supported, otherwise the newest one that starts with `initialize`.
 fn initialized(params: &Map<String, Value>) -> Value {
     let named = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
     let edition = EDITIONS.into_iter().find(|known| *known == named).unwrap_or(EDITIONS[0]);
@@ -292,7 +297,7 @@ fn initialized(params: &Map<String, Value>) -> Value {
     })
 }
 
-/// Nothing is sent without being asked for, so there is nothing to filter: a level is only checked.
+/// No log messages are sent, so there is nothing to filter: the level is only validated.
 fn set_level(params: &Map<String, Value>) -> Result<Value, RpcError> {
     match params.get("level").and_then(Value::as_str) {
         Some(level) if LEVELS.contains(&level) => Ok(json!({})),

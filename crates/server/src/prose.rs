@@ -1,8 +1,8 @@
-//! Replies in words, for a model.
+//! Replies as text, for a model.
 //!
-//! The first line of every reply about a run says which run it is, so that two runs in one
-//! conversation cannot be taken for each other. Then comes what the author of the workflow wrote,
-//! and after a rule what the program itself has to say: above all the exact next call.
+//! The first line of every reply about a run identifies the run, so that two runs in one conversation are not
+//! confused. Then comes the text of the workflow's author, and after a rule the text of the program: above
+//! all the exact next call.
 
 mod catalogue;
 mod step;
@@ -11,7 +11,7 @@ use guide::render::one_line;
 
 use crate::call::Outcome;
 
-/// The outcome of a call in words.
+/// The result of a call as text.
 pub fn of(outcome: &Outcome) -> String {
     let mut text = match outcome {
         Outcome::Listing(shown) => catalogue::listing(shown),

@@ -1,8 +1,8 @@
-//! One definition for each tool.
+//! The definitions of the tools.
 //!
-//! A [`Definition`] is all there is to know about a tool: who reads it, an agent that never saw
-//! this program, decides by it alone. Its schema, its documentation and the checks of its
-//! arguments are functions of it, so that they cannot disagree.
+//! A [`Definition`] contains everything about a tool. An agent that has never seen this program decides by it
+//! alone. The schema, the documentation and the validation of the arguments are derived from it, so that they
+//! always agree.
 
 mod definitions;
 mod output;
@@ -19,24 +19,24 @@ use parameter::Parameter;
 /// The tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tool {
-    /// Finding a workflow.
+    /// Lists workflows.
     ListWorkflows,
-    /// Reading one.
+    /// Shows a workflow.
     InspectWorkflow,
-    /// Beginning a run.
+    /// Starts a run.
     StartWorkflow,
-    /// Going on with a run.
+    /// Continues a run.
     ContinueWorkflow,
-    /// Bookmarking a place.
+    /// Creates a checkpoint.
     CheckpointWorkflow,
-    /// Finding a run again.
+    /// Finds earlier runs.
     ResumeSession,
-    /// Adding and removing folders of workflows.
+    /// Adds or removes folders of workflows.
     ManageWorkflowSource,
 }
 
 impl Tool {
-    /// Every tool, in the order in which a caller meets them.
+    /// All tools, in the order of typical use.
     pub const ALL: [Self; 7] = [
         Self::ListWorkflows,
         Self::InspectWorkflow,
@@ -47,7 +47,6 @@ impl Tool {
         Self::ManageWorkflowSource,
     ];
 
-    /// Its name, as it is called.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ListWorkflows => "list_workflows",
@@ -60,51 +59,49 @@ impl Tool {
         }
     }
 
-    /// The tool of a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 }
 
-/// All there is to know about a tool.
+/// The definition of a tool.
 #[derive(Clone, Copy, Debug)]
 pub struct Definition {
     pub tool: Tool,
-    /// What to call it before people.
+    /// The title for people.
     pub title: &'static str,
     /// What it does.
     pub purpose: &'static str,
-    /// Situations in which to call it.
+    /// When to call it.
     pub when: &'static [&'static str],
-    /// What it takes.
     pub parameters: &'static [Parameter],
-    /// Other names for parameters, that are understood and not advertised in the schema.
+    /// Alternative names of parameters, which are accepted but not in the schema.
     pub aliases: &'static [Alias],
-    /// What has to be known to call it rightly.
+    /// Rules for calling it correctly.
     pub rules: &'static [&'static str],
-    /// The arguments of a whole call, as JSON.
+    /// The arguments of an example call, as JSON.
     pub example: &'static str,
-    /// What comes back.
+    /// A description of the result.
     pub returns: &'static str,
-    /// The members of what comes back when nothing is wrong.
+    /// The fields of a successful result.
     pub output: &'static [Member],
-    /// Whether it changes nothing.
+    /// Whether it only reads.
     pub read_only: bool,
-    /// Whether the same call made twice has the effect of one.
+    /// Whether repeating a call has no further effect.
     pub idempotent: bool,
 }
 
-/// Another name for a parameter.
+/// An alternative name of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// The other name.
+    /// The alternative name.
     pub name: &'static str,
-    /// The path of the parameter: its name, after that of its group if it is in one.
+    /// The path of the parameter: its name, after that of its group if any.
     pub path: &'static [&'static str],
 }
 
 impl Definition {
-    /// The description that an agent reads. What each parameter is for is in the schema, and said once.
+    /// The description for an agent. Descriptions of parameters are only in the schema.
     pub fn description(&self) -> String {
         let mut text = self.purpose.to_owned();
         for (title, lines) in [("When to use", self.when), ("Rules", self.rules)] {
@@ -121,15 +118,15 @@ impl Definition {
         parameter::schema(self.parameters)
     }
 
-    /// The schema of what comes back when nothing is wrong.
+    /// The schema of a successful result.
     pub fn success_schema(&self) -> Value {
         output::schema(self.output)
     }
 
-    /// The schema of everything that comes back.
+    /// The schema of all results.
     ///
-    /// Some clients hold a failed call to the schema too, so it has both forms; and editions of the
-    /// protocol before the newest want an object at its root, so they stand below one.
+    /// Some clients validate failed calls against the schema too, so it contains both forms. Editions of the
+    /// protocol before the newest require an object at the root, so the forms are below one.
     pub fn output_schema(&self) -> Map<String, Value> {
         let mut schema = Map::new();
         schema.insert("type".into(), "object".into());
@@ -140,7 +137,7 @@ impl Definition {
     /// The arguments of its example.
     ///
     /// # Panics
-    /// Never: a test reads every example.
+    /// Never: a test parses every example.
     pub fn example_arguments(&self) -> Map<String, Value> {
         serde_json::from_str(self.example).expect("the example of a definition is a JSON object")
     }

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use crate::documentation::repository;
 
 /// The crates that are checked. Add a crate once this test passes for it.
-const CLEAN: [&str; 12] = [
+const CLEAN: [&str; 13] = [
     "ai",
     "canon",
     "composition",
     "console",
     "disk",
     "flow",
+    "guide",
     "interlock",
     "outbound",
     "packs",
@@ -77,6 +78,15 @@ const UNCLEAR: [(&str, &str); 50] = [
     ("works out", "computes"),
 ];
 
+/// Texts of generated steps and warnings that are part of the hash of compiled workflows, so they cannot change.
+const HASHED: [&str; 5] = [
+    "and stop only for what nobody but the user has.",
+    "as somebody who did not write it",
+    "the loop may go round {} times",
+    "this conversation may end after any call, and whoever",
+    "what nobody set ends or prolongs it",
+];
+
 /// The Rust files below a folder, sorted.
 pub(crate) fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<PathBuf> =
@@ -122,7 +132,9 @@ fn sources_are_written_in_plain_english() {
         }
         let text = std::fs::read_to_string(&path).unwrap();
         for (number, line) in text.lines().enumerate() {
-            let words = line.to_lowercase().replace('_', " ");
+            let words = HASHED
+                .iter()
+                .fold(line.to_lowercase().replace('_', " "), |words, hashed| words.replace(hashed, ""));
             for (phrase, instead) in UNCLEAR {
                 if contains(&words, phrase) {
                     found.push(format!("{}:{}: {phrase:?}; write: {instead}", path.display(), number + 1));

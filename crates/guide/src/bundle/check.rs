@@ -1,4 +1,4 @@
-//! What has to hold of a bundle, decoded.
+//! The rules for the decoded content of a bundle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::record::{
 };
 use crate::state::SessionState;
 
-/// How many there are of everything.
+/// The number of items of each kind.
 pub(super) struct Counts {
     pub(super) events: usize,
     pub(super) records: usize,
@@ -59,11 +59,11 @@ pub(super) fn counts(
     counts.check(producer, exported_at)
 }
 
-/// What the events of a session point at.
+/// The objects that the events of a session refer to.
 pub(super) struct Needs<'a> {
     pub(super) snapshots: BTreeSet<SnapshotRef>,
     pub(super) workflows: BTreeSet<WorkflowHash>,
-    /// Artifacts that are not in their events.
+    /// Artifacts whose content is not stored in their events.
     pub(super) artifacts: BTreeMap<Digest, &'a ArtifactRef>,
 }
 
@@ -91,8 +91,8 @@ impl<'a> Needs<'a> {
     }
 }
 
-/// Whatever is stored under a digest has that digest: as it stands in the bundle, which the
-/// integrity entry says, and as this program would write it again.
+/// Every object has the digest that it is stored under: both as it is in the bundle, by its integrity entry,
+/// and as this program would write it again.
 pub(super) fn content_addresses(
     session: &BundledSession,
     entries: &[IntegrityEntry],
@@ -100,13 +100,13 @@ pub(super) fn content_addresses(
     let attested: BTreeMap<&str, &IntegrityEntry> =
         entries.iter().map(|entry| (entry.path.as_str(), entry)).collect();
     let addressed = |path: String, key: Digest, rewritten: Option<Digest>| {
-        let stands = attested.get(path.as_str()).is_some_and(|entry| entry.sha256 == key);
-        if stands && rewritten.is_none_or(|digest| digest == key) {
+        let is_attested = attested.get(path.as_str()).is_some_and(|entry| entry.sha256 == key);
+        if is_attested && rewritten.is_none_or(|digest| digest == key) {
             return Ok(());
         }
-        Err(BundleError::Integrity { path, problem: "does not have the digest it is stored under" })
+        Err(BundleError::Integrity { path, problem: "does not match the digest it is stored under" })
     };
-    // The raw value has a canonical form, or there would be no entry; so has the decoded one.
+    // The raw value has a canonical form, otherwise it would have no entry. So does the decoded one.
     for (key, snapshot) in &session.snapshots {
         addressed(integrity::snapshot_path(key), key.0, Some(snapshot.snapshot_ref().0))?;
     }
@@ -120,11 +120,11 @@ pub(super) fn content_addresses(
     for (key, artifact) in needs.artifacts {
         let path = integrity::artifact_path(key);
         match attested.get(path.as_str()) {
-            None => return Err(BundleError::Integrity { path, problem: "is needed, but not there" }),
+            None => return Err(BundleError::Integrity { path, problem: "is required but missing" }),
             Some(entry) if entry.bytes != artifact.byte_length => {
                 return Err(BundleError::Integrity {
                     path,
-                    problem: "does not have the length its event says",
+                    problem: "does not have the length in its event",
                 });
             }
             Some(_) => {}
@@ -133,7 +133,7 @@ pub(super) fn content_addresses(
     Ok(())
 }
 
-/// The rules of events, manifest and what they need.
+/// Checks the events, the manifest and the objects that they need.
 pub(super) fn session(session: &BundledSession) -> Result<(), BundleError> {
     events(session)?;
     manifest(session)?;
@@ -162,7 +162,7 @@ pub(super) fn session(session: &BundledSession) -> Result<(), BundleError> {
     unneeded(session)
 }
 
-/// An artifact in its event has the digest and the length that the event says.
+/// Checks the digest and the length of an artifact that is stored in its event.
 fn inline_artifact(index: EventIndex, artifact: &ArtifactRef) -> Result<(), BundleError> {
     let Some(content) = &artifact.content else { return Ok(()) };
     let path = format!("session/events/{}/data/payload/content", index.0);
@@ -189,7 +189,7 @@ fn unneeded(session: &BundledSession) -> Result<(), BundleError> {
     path.map_or(Ok(()), |path| Err(BundleError::Unneeded { path }))
 }
 
-/// The events are the whole history of the session: the engine's own fold takes every one.
+/// The events are the complete history of the session: the engine's own state accepts each of them.
 fn events(session: &BundledSession) -> Result<(), BundleError> {
     if session.events.is_empty() {
         return Err(BundleError::NoEvents);
@@ -201,74 +201,75 @@ fn events(session: &BundledSession) -> Result<(), BundleError> {
     Ok(())
 }
 
-/// The manifest attests exactly the events, and pins what they need before it goes on.
+/// The manifest attests exactly the events, and pins the snapshots of a segment before the next one.
 fn manifest(session: &BundledSession) -> Result<(), BundleError> {
-    let mut walk = Walk { next: EventIndex::FIRST, owed: BTreeSet::new(), pinned: BTreeSet::new() };
+    let mut reader =
+        ManifestReader { next: EventIndex::FIRST, unpinned: BTreeSet::new(), pinned: BTreeSet::new() };
     for (index, record) in session.manifest.iter().enumerate() {
         let broken = |rule| BundleError::ManifestOrder { index, rule };
         if record.manifest_index().0 != index as u64 {
-            return Err(broken("indexes are dense and start at 0"));
+            return Err(broken("indexes must be dense and start at 0"));
         }
         if *record.session_id() != session.session_id {
-            return Err(broken("it belongs to another session"));
+            return Err(broken("it belongs to a different session"));
         }
         match record {
             ManifestRecord::SegmentClosed(segment) => {
-                let append = walk.segment(segment, &session.events).map_err(broken)?;
+                let append = reader.segment(segment, &session.events).map_err(broken)?;
                 if let Some(cause) = unfinished_advance(append) {
                     return Err(BundleError::UnfinishedAdvance { cause });
                 }
             }
-            ManifestRecord::SnapshotPinned(pin) => walk.pin(pin, &session.events).map_err(broken)?,
+            ManifestRecord::SnapshotPinned(pin) => reader.pin(pin, &session.events).map_err(broken)?,
         }
     }
     let broken = |rule| Err(BundleError::ManifestOrder { index: session.manifest.len(), rule });
-    if walk.next.0 != session.events.len() as u64 {
+    if reader.next.0 != session.events.len() as u64 {
         return broken("the segments do not cover all events");
     }
-    if !walk.owed.is_empty() {
+    if !reader.unpinned.is_empty() {
         return broken("a snapshot of the last segment is not pinned");
     }
     Ok(())
 }
 
-struct Walk {
-    /// The first event that no segment covers yet.
+struct ManifestReader {
+    /// The first event that is not covered by a segment yet.
     next: EventIndex,
-    /// Snapshots that have to be pinned before the next segment.
-    owed: BTreeSet<SnapshotRef>,
+    /// Snapshots that must be pinned before the next segment.
+    unpinned: BTreeSet<SnapshotRef>,
     pinned: BTreeSet<SnapshotRef>,
 }
 
-impl Walk {
-    /// Takes a segment, and gives its events.
+impl ManifestReader {
+    /// Adds a segment and returns its events.
     fn segment<'e>(
         &mut self,
         segment: &SegmentRecord,
         events: &'e [Event],
     ) -> Result<&'e [Event], &'static str> {
-        if !self.owed.is_empty() {
-            return Err("a snapshot of the segment before is not pinned");
+        if !self.unpinned.is_empty() {
+            return Err("a snapshot of the previous segment is not pinned");
         }
         let (first, last) = (segment.first_event_index, segment.last_event_index);
         if first != self.next || last < first {
-            return Err("segments adjoin, and hold at least one event");
+            return Err("segments must be adjacent and contain at least one event");
         }
         if last.0 >= events.len() as u64 {
-            return Err("a segment covers events that are not there");
+            return Err("a segment covers events that are missing");
         }
         if segment.segment_rel_path != segment_rel_path(first, last) {
-            return Err("the path of a segment follows from its indexes");
+            return Err("the path of a segment must be derived from its indexes");
         }
         self.next = last.next();
-        // Both are below the number of events, which is a `usize`.
+        // Both indexes are less than the number of events, which is a `usize`.
         let position = |index: EventIndex| usize::try_from(index.0).unwrap_or(usize::MAX);
         let covered = &events[position(first)..=position(last)];
         for event in covered {
             if let EventData::NodeCreated { snapshot_ref, .. } = event.data
                 && !self.pinned.contains(&snapshot_ref)
             {
-                self.owed.insert(snapshot_ref);
+                self.unpinned.insert(snapshot_ref);
             }
         }
         Ok(covered)
@@ -276,7 +277,7 @@ impl Walk {
 
     fn pin(&mut self, pin: &PinRecord, events: &[Event]) -> Result<(), &'static str> {
         if pin.event_index >= self.next {
-            return Err("a pin follows the segment of its event");
+            return Err("a pin must follow the segment of its event");
         }
         let event = usize::try_from(pin.event_index.0).ok().and_then(|index| events.get(index));
         let introduces = event.is_some_and(|event| {
@@ -284,9 +285,9 @@ impl Walk {
                 && matches!(event.data, EventData::NodeCreated { snapshot_ref, .. } if snapshot_ref == pin.snapshot_ref)
         });
         if !introduces {
-            return Err("a pin names the event that introduced its snapshot");
+            return Err("a pin must name the event that introduced its snapshot");
         }
-        self.owed.remove(&pin.snapshot_ref);
+        self.unpinned.remove(&pin.snapshot_ref);
         self.pinned.insert(pin.snapshot_ref);
         Ok(())
     }

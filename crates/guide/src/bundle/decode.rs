@@ -1,4 +1,4 @@
-//! From bytes to a bundle.
+//! Reads a bundle from bytes.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use canon::{digest::Digest, json};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::integrity::{self, About, IntegrityEntry, Parts};
+use super::integrity::{self, IntegrityEntry, Metadata, Parts};
 use super::{
     BUNDLE_BYTES, BUNDLE_VERSION, Bundle, BundleError, BundledSession, INTEGRITY_KIND, Producer, Salvaged,
     check,
@@ -47,13 +47,13 @@ struct WireSession {
     artifacts: BTreeMap<Digest, Value>,
 }
 
-/// Reads a bundle, and checks all of it.
+/// Reads a bundle and validates all of it.
 ///
-/// The order is that of trust: size, JSON, version, shape, integrity of the raw values, and only
-/// then what the values mean.
+/// The checks run in this order: size, JSON, version, structure, integrity of the raw values, and only then
+/// their meaning.
 ///
 /// # Errors
-/// Whatever does not hold of the list [above](super), the first that is met.
+/// The first of the [rules](super) that is violated.
 pub fn read(bytes: &[u8]) -> Result<Bundle, BundleError> {
     if bytes.len() > BUNDLE_BYTES {
         return Err(BundleError::TooLarge { what: "bytes", measured: bytes.len(), maximum: BUNDLE_BYTES });
@@ -88,14 +88,17 @@ pub fn read(bytes: &[u8]) -> Result<Bundle, BundleError> {
         pinned_workflows: &pinned_workflows,
         artifacts: &artifacts,
     };
-    let about =
-        About { exported_at: &wire.exported_at, producer: &wire.producer, salvaged: wire.salvaged.as_ref() };
-    let computed = integrity::entries(about, &parts)?;
+    let metadata = Metadata {
+        exported_at: &wire.exported_at,
+        producer: &wire.producer,
+        salvaged: wire.salvaged.as_ref(),
+    };
+    let computed = integrity::entries(metadata, &parts)?;
     integrity::compare(&wire.integrity.entries, &computed)?;
     if wire.bundle_id != integrity::bundle_id(&computed) {
         return Err(BundleError::Integrity {
             path: "bundleId".to_owned(),
-            problem: "does not follow from the content",
+            problem: "does not match the content",
         });
     }
 
@@ -122,8 +125,8 @@ pub fn read(bytes: &[u8]) -> Result<Bundle, BundleError> {
     })
 }
 
-/// A member that is there is what it should be: `null` would say neither that the session is whole nor why
-/// it is not.
+/// Rejects `null` for a field that is present: it would say neither that the session is complete nor why it
+/// is not.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Salvaged>, D::Error> {
     Salvaged::deserialize(deserializer).map(Some)
 }
@@ -146,9 +149,9 @@ fn decode_map<K: Ord, T>(
     values.into_iter().map(|(key, value)| decode(key, value)).collect()
 }
 
-/// Reads a snapshot, whether or not the reader of its set of completed steps knows the `kind`
-/// that the writer puts there. Leaving it out is safe: the snapshot is written again afterwards,
-/// `kind` included, and has to have the digest it is stored under.
+/// Reads a snapshot, whether or not its set of completed steps has the field `kind`. Ignoring `kind` is safe:
+/// the snapshot is serialized again afterwards, including `kind`, and must have the digest that it is stored
+/// under.
 fn snapshot(mut value: Value) -> Result<ExecutionSnapshot, DecodeError> {
     let read = ExecutionSnapshot::from_value(value.clone());
     if !matches!(read, Err(DecodeError::Shape { .. })) {

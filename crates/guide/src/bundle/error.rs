@@ -1,4 +1,4 @@
-//! Why a bundle is refused.
+//! Errors of bundles.
 
 use canon::error::Envelope;
 
@@ -8,128 +8,115 @@ use crate::record::{DecodeError, SnapshotRef, WorkflowHash};
 use crate::state::FoldError;
 
 canon::error_codes! {
-    /// The reasons for refusing a bundle that programs can tell apart.
+    /// The error codes of bundles.
     pub enum BundleErrorCode {
-        /// The file is not a bundle, or too large for one.
+        /// The file is not a bundle, or it is too large.
         InvalidFormat => "BUNDLE_INVALID_FORMAT",
-        /// The bundle, or something in it, is of a version that this program does not know.
+        /// The version of the bundle, or of something in it, is unknown.
         UnsupportedVersion => "BUNDLE_UNSUPPORTED_VERSION",
         /// The content is not what was exported.
         IntegrityFailed => "BUNDLE_INTEGRITY_FAILED",
-        /// A node's state is not in the bundle.
+        /// The snapshot of a node is missing.
         MissingSnapshot => "BUNDLE_MISSING_SNAPSHOT",
-        /// A run's workflow is not in the bundle.
+        /// The workflow of a run is missing.
         MissingPinnedWorkflow => "BUNDLE_MISSING_PINNED_WORKFLOW",
-        /// The events are not the whole history of one session.
+        /// The events are not the complete history of one session.
         EventOrderInvalid => "BUNDLE_EVENT_ORDER_INVALID",
         /// The manifest does not attest the events.
         ManifestOrderInvalid => "BUNDLE_MANIFEST_ORDER_INVALID",
     }
 }
 
-/// Why a bundle is refused.
+/// Why a bundle is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// Not JSON, or not strictly.
+    /// Not strict JSON.
     #[error("the bundle is not strict JSON")]
     NotJson {
         #[source]
         cause: canon::json::ReadError,
     },
-    /// Nothing says which version it is.
+    /// The version is missing.
     #[error("the bundle has no `bundleSchemaVersion`")]
     NoVersion,
-    /// Not of the shape of a bundle.
-    #[error("the bundle does not have the shape of one")]
+    /// A field is missing, unknown or has the wrong type.
+    #[error("the bundle has an invalid structure")]
     Shape {
-        /// What is wrong.
         #[source]
         cause: serde_json::Error,
     },
-    /// More than a bundle may have.
-    #[error("the bundle has {measured} {what}, and at most {maximum} are allowed")]
+    /// A limit is exceeded.
+    #[error("the bundle has {measured} {what}; the limit is {maximum}")]
     TooLarge {
         what: &'static str,
         measured: usize,
-        /// How many there may be.
+        /// The limit.
         maximum: usize,
     },
-    /// A value without one canonical form has no digest.
-    #[error("`{path}` has no canonical JSON: {cause}")]
-    NotCanonical {
-        /// Which part.
-        path: String,
-        cause: String,
-    },
-    /// A record that does not decode.
-    #[error("`{path}` does not decode")]
+    /// A value has no canonical form, so it has no digest.
+    #[error("`{path}` has no canonical JSON form: {cause}")]
+    NotCanonical { path: String, cause: String },
+    /// A record cannot be decoded.
+    #[error("`{path}` cannot be decoded")]
     Record {
-        /// Which part.
         path: String,
         #[source]
         cause: DecodeError,
     },
-    /// Something that no event needs.
+    /// No event needs this object.
     #[error("`{path}` is not needed by any event")]
-    Unneeded {
-        /// Which part.
-        path: String,
-    },
-    /// A key cannot be rewritten for the new session.
+    Unneeded { path: String },
+    /// A dedupe key cannot be rewritten for the new session.
     #[error("event {index} has a dedupe key that cannot be rewritten for the new session")]
-    DedupeKey {
-        /// Which event.
-        index: u64,
-    },
-    /// Of a later version.
-    #[error("version {version} of the {what} is not known; this program reads version {BUNDLE_VERSION}")]
+    DedupeKey { index: u64 },
+    /// The version is unknown.
+    #[error("unknown {what} version {version}; this program reads version {BUNDLE_VERSION}")]
     UnsupportedVersion { what: &'static str, version: u64 },
-    /// Attested in an unknown way.
-    #[error("the integrity of the bundle is not of the kind `{INTEGRITY_KIND}`")]
+    /// The kind of integrity attestation is unknown.
+    #[error("the integrity kind of the bundle is not `{INTEGRITY_KIND}`")]
     UnsupportedIntegrity,
-    /// A part that is not what was exported.
+    /// A part differs from what was exported.
     #[error("`{path}` {problem}")]
     Integrity {
-        /// Which part.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong, as a predicate of `path`.
         problem: &'static str,
     },
-    /// A state that is not there.
-    #[error("snapshot {snapshot} is needed by event {index} and not in the bundle")]
+    /// A snapshot is missing.
+    #[error("event {index} needs snapshot {snapshot}, which is not in the bundle")]
     MissingSnapshot {
         snapshot: SnapshotRef,
-        /// Who needs it.
+        /// The event that needs it.
         index: u64,
     },
-    /// A workflow that is not there.
-    #[error("workflow {workflow} is needed by event {index} and not in the bundle")]
+    /// A workflow is missing.
+    #[error("event {index} needs workflow {workflow}, which is not in the bundle")]
     MissingPinnedWorkflow {
         workflow: WorkflowHash,
-        /// Who needs it.
+        /// The event that needs it.
         index: u64,
     },
-    /// A session has at least the event that it exists.
+    /// A session has at least the event `session_created`.
     #[error("the bundle has no events")]
     NoEvents,
-    /// An event cannot follow the ones before it.
-    #[error("event {index} cannot follow the ones before it")]
+    /// An event is not valid after the previous ones.
+    #[error("event {index} is not valid after the previous events")]
     EventOrder {
-        /// Where, counted from 0.
+        /// The zero-based index.
         index: usize,
         #[source]
         cause: Box<FoldError>,
     },
-    /// An advance without the node and the edge that it leads to.
-    #[error("a segment tells of an advance that it does not make")]
+    /// An advance without its node and edge.
+    #[error("a segment contains an incomplete advance")]
     UnfinishedAdvance {
         #[source]
         cause: UnfinishedAdvance,
     },
-    /// The manifest breaks a rule.
-    #[error("manifest record {index} breaks the order of the manifest: {rule}")]
+    /// The manifest violates a rule.
+    #[error("manifest record {index} is invalid: {rule}")]
     ManifestOrder {
-        /// Where, counted from 0.
+        /// The zero-based index.
         index: usize,
         rule: &'static str,
     },
@@ -160,7 +147,7 @@ impl BundleError {
         }
     }
 
-    /// The error as a caller is told it, with what lies behind it among the details.
+    /// The error envelope for the caller, with the cause in its details.
     pub fn envelope(&self) -> Envelope {
         let mut envelope = Envelope::new(self.code(), self.to_string()).suggest(self.suggestion());
         if let Some(cause) = std::error::Error::source(self) {

@@ -1,11 +1,11 @@
-//! From a bundle to what an importer appends.
+//! The plan of importing a bundle.
 //!
-//! An import never merges. Where no session of that id exists, the events are stored [as they
-//! are](as_is); where one does, they become a [new session](as_new). The new session differs in
-//! exactly three things: its id, the ids of its events (which follow from the session and the
-//! index) wherever they are cited, and the session's id inside dedupe keys. Runs, nodes,
-//! attempts and outputs keep their ids: they are looked up within a session, snapshots name
-//! some of them, and so every snapshot keeps its digest and every projection its value.
+//! An import never merges. If no session has the same id, the events are stored [unchanged](as_is); otherwise
+//! they become a [new session](as_new). The new session differs in exactly three things: its id, the ids of
+//! its events (derived from the session and the index) wherever they are referenced, and the session id
+//! inside dedupe keys. Runs, nodes, attempts and outputs keep their ids: they are unique only within a
+//! session, and snapshots contain some of them. So every snapshot keeps its digest and every projection its
+//! value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,21 +20,21 @@ use crate::record::{
 };
 use crate::workflow::compiled::CompiledWorkflow;
 
-/// What an importer stores: first what is addressed by content, then the segments in order.
+/// What an import stores: first the content-addressed objects, then the segments in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportPlan {
-    /// The session that comes to be.
+    /// The id of the imported session.
     pub session_id: SessionId,
-    /// The session that was exported.
+    /// The id of the exported session.
     pub exported_session_id: SessionId,
-    /// Why the session is only a part, if it is.
+    /// Why the bundle contains only a part of a session, if so.
     pub salvaged: Option<Salvaged>,
-    /// The appends, in order, divided as they were when the session was made.
+    /// The appends, in order, with the same boundaries as in the exported session.
     pub segments: Vec<ImportSegment>,
-    /// The snapshots, whole.
+    /// The complete snapshots.
     pub snapshots: BTreeMap<SnapshotRef, ExecutionSnapshot>,
     pub pinned_workflows: BTreeMap<WorkflowHash, CompiledWorkflow>,
-    /// The artifacts that are not in their events.
+    /// The artifacts whose content is not stored in their events.
     pub artifacts: BTreeMap<Digest, Value>,
 }
 
@@ -42,25 +42,25 @@ pub struct ImportPlan {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportSegment {
     pub events: Vec<Event>,
-    /// The snapshots to pin behind it, each with the event that introduced it.
+    /// The snapshots to pin after the append, each with the event that introduced it.
     pub pins: Vec<(EventIndex, EventId, SnapshotRef)>,
 }
 
-/// The plan that stores a session under its own id, for one that [keeps it](Bundle::keeps_its_id).
+/// The plan that keeps the session id, for a bundle that [may keep it](Bundle::keeps_its_id).
 ///
 /// # Errors
-/// A segment that is larger than an append may be.
+/// A segment exceeds the limits of an append.
 pub fn as_is(bundle: Bundle) -> Result<ImportPlan, BundleError> {
     let Bundle { session, salvaged, .. } = bundle;
     let session_id = session.session_id.clone();
     plan(session, session_id, salvaged)
 }
 
-/// The plan that stores a session under `new`, because its own id is taken.
+/// The plan that stores the session under the id `new`, because its own id is already used.
 ///
 /// # Errors
-/// A dedupe key that would become too long or meet another one, which no id that this program
-/// makes can cause; a segment that is larger than an append may be.
+/// A segment exceeds the limits of an append, or a dedupe key would become too long or a duplicate. Ids that
+/// this program generates never cause the latter.
 pub fn as_new(bundle: Bundle, new: &SessionId) -> Result<ImportPlan, BundleError> {
     let Bundle { mut session, salvaged, .. } = bundle;
     let exported = std::mem::replace(&mut session.session_id, new.clone());
@@ -103,13 +103,13 @@ pub fn as_new(bundle: Bundle, new: &SessionId) -> Result<ImportPlan, BundleError
     plan(session, exported, salvaged)
 }
 
-/// A key with one session's id in place of another's.
+/// Replaces one session id in a key with another.
 fn dedupe_key(key: &DedupeKey, from: &SessionId, to: &SessionId) -> Option<DedupeKey> {
     let parts = key.as_str().split(':').map(|part| if part == from.as_str() { to.as_str() } else { part });
     DedupeKey::parse(&parts.collect::<Vec<_>>().join(":")).ok()
 }
 
-/// Divides the events as the manifest does.
+/// Divides the events into the segments of the manifest.
 fn plan(
     session: BundledSession,
     exported_session_id: SessionId,

@@ -1,4 +1,4 @@
-//! The integrity entries: what attests each part of a bundle.
+//! Integrity entries: a digest for each part of a bundle.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -11,19 +11,19 @@ use super::{BundleError, BundledSession, Producer, Salvaged};
 use crate::record::{Event, ExecutionSnapshot, ManifestRecord, SnapshotRef, derive_id};
 use crate::workflow::compiled::CompiledWorkflow;
 
-/// Attests one part of a bundle.
+/// The digest of one part of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IntegrityEntry {
-    /// Which part, for example `session/events`.
+    /// The path of the part, for example `session/events`.
     pub path: String,
     /// The digest of its canonical JSON.
     pub sha256: Digest,
-    /// The length of its canonical JSON.
+    /// The length of its canonical JSON, in bytes.
     pub bytes: u64,
 }
 
-/// The parts of a session, decoded or not: either way they have the same canonical JSON.
+/// The parts of a session, decoded or raw: both have the same canonical JSON.
 pub(super) struct Parts<'a, E, M, K, S, W> {
     pub(super) session_id: &'a str,
     pub(super) events: &'a [E],
@@ -46,17 +46,17 @@ impl<'a> Parts<'a, Event, ManifestRecord, SnapshotRef, ExecutionSnapshot, Compil
     }
 }
 
-/// What is said about a session, beside the session itself.
+/// The metadata of a bundle.
 #[derive(Clone, Copy)]
-pub(super) struct About<'a> {
+pub(super) struct Metadata<'a> {
     pub(super) exported_at: &'a str,
     pub(super) producer: &'a Producer,
     pub(super) salvaged: Option<&'a Salvaged>,
 }
 
-/// The entries of these parts, sorted by path.
+/// The entries of the given parts, sorted by path.
 pub(super) fn entries<E, M, K, S, W>(
-    about: About<'_>,
+    metadata: Metadata<'_>,
     parts: &Parts<'_, E, M, K, S, W>,
 ) -> Result<Vec<IntegrityEntry>, BundleError>
 where
@@ -67,13 +67,13 @@ where
     W: Serialize,
 {
     let mut entries = vec![
-        entry("exportedAt".to_owned(), about.exported_at)?,
-        entry("producer".to_owned(), about.producer)?,
+        entry("exportedAt".to_owned(), metadata.exported_at)?,
+        entry("producer".to_owned(), metadata.producer)?,
         entry("session/sessionId".to_owned(), parts.session_id)?,
         entry("session/events".to_owned(), parts.events)?,
         entry("session/manifest".to_owned(), parts.manifest)?,
     ];
-    if let Some(salvaged) = about.salvaged {
+    if let Some(salvaged) = metadata.salvaged {
         entries.push(entry("salvaged".to_owned(), salvaged)?);
     }
     for (key, snapshot) in parts.snapshots {
@@ -108,8 +108,8 @@ fn entry<T: Serialize + ?Sized>(path: String, value: &T) -> Result<IntegrityEntr
     }
 }
 
-/// The id of a bundle: two exports of the same content have the same one, whenever they were
-/// made and by whichever version of the program.
+/// The id of a bundle: exports of the same content have the same id, regardless of the time and the program
+/// version.
 pub(super) fn bundle_id(entries: &[IntegrityEntry]) -> String {
     let digests: Vec<String> = entries
         .iter()
@@ -119,7 +119,7 @@ pub(super) fn bundle_id(entries: &[IntegrityEntry]) -> String {
     derive_id("bundle_", &digests.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Refuses any list of entries but the one that follows from the content.
+/// Rejects any list of entries that differs from the computed one.
 pub(super) fn compare(given: &[IntegrityEntry], computed: &[IntegrityEntry]) -> Result<(), BundleError> {
     let failed = |path: &str, problem| Err(BundleError::Integrity { path: path.to_owned(), problem });
     let mut given = given.iter();
@@ -130,13 +130,13 @@ pub(super) fn compare(given: &[IntegrityEntry], computed: &[IntegrityEntry]) -> 
                 return failed(&entry.path, "does not match its digest or length");
             }
             Some(entry) if entry.path < expected.path => {
-                return failed(&entry.path, "is attested, but not there, or stands out of order");
+                return failed(&entry.path, "has an integrity entry but is missing or out of order");
             }
-            _ => return failed(&expected.path, "is there, but not attested"),
+            _ => return failed(&expected.path, "has no integrity entry"),
         }
     }
     match given.next() {
-        Some(entry) => failed(&entry.path, "is attested, but not there, or stands out of order"),
+        Some(entry) => failed(&entry.path, "has an integrity entry but is missing or out of order"),
         None => Ok(()),
     }
 }

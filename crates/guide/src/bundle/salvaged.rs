@@ -1,4 +1,4 @@
-//! What is said of a session that is only a part.
+//! The mark of a session that is only a part of another one.
 
 use canon::budget::truncate;
 use serde::{Deserialize, Serialize};
@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 use super::{BUNDLE_TEXT_BYTES, BundleError};
 use crate::record::SessionId;
 
-/// The most bytes of [`Salvaged::problem`]: a sentence or two.
+/// The maximum length of [`Salvaged::problem`], in bytes: a sentence or two.
 pub const SALVAGED_PROBLEM_BYTES: usize = 1024;
 
-/// Says that a session is only the sound beginning of another one, which was damaged behind it.
+/// Says that a session is only the intact beginning of another one, which was damaged after it.
 ///
-/// Partial data is never passed on in silence: this goes with the bundle, and stays with the session
-/// that an import makes of it.
+/// Partial data is never passed on silently: this mark is part of the bundle and stays with the imported
+/// session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Salvaged {
-    /// The session that was damaged.
+    /// The damaged session.
     pub session_id: SessionId,
-    /// What was wrong with it: a code of the store or of the fold.
+    /// The error code of the store or the state.
     pub reason: String,
-    /// The same in words.
+    /// The error message.
     pub problem: String,
 }
 
 impl Salvaged {
-    /// Says why only a part of a session is there, within the bounds of a bundle.
+    /// Truncates the strings to the limits of a bundle.
     pub fn new(session_id: SessionId, reason: &str, problem: &str) -> Self {
         Self {
             session_id,
@@ -34,7 +34,7 @@ impl Salvaged {
         }
     }
 
-    /// Whether its texts are within their bounds.
+    /// Checks the lengths of the strings.
     ///
     /// # Errors
     /// [`BundleError::TooLarge`].

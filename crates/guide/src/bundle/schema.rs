@@ -16,21 +16,21 @@ impl JsonSchema for Bundle {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let digest = json_schema!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"});
         json_schema!({
-            "description": "A session on its way to another machine.",
+            "description": "An exported session.",
             "type": "object",
             "properties": {
                 "bundleSchemaVersion": {"const": BUNDLE_VERSION},
-                "bundleId": {"description": "Follows from the content.", "type": "string"},
-                "exportedAt": {"description": "When it was made. Informational.", "type": "string"},
+                "bundleId": {"description": "Derived from the content.", "type": "string"},
+                "exportedAt": {"description": "When the bundle was made. Informational.", "type": "string"},
                 "producer": {
-                    "description": "Who made it. Informational.",
+                    "description": "The program that made the bundle. Informational.",
                     "type": "object",
                     "properties": {"appVersion": {"type": "string"}, "appliedConfigHash": digest},
                     "additionalProperties": false,
                     "required": ["appVersion"],
                 },
                 "salvaged": {
-                    "description": "Why the session is only the sound part of another one, if it is.",
+                    "description": "Present if the session is only the intact part of a damaged one: which session, and why.",
                     "type": "object",
                     "properties": {
                         "sessionId": generator.subschema_for::<SessionId>(),
@@ -41,7 +41,7 @@ impl JsonSchema for Bundle {
                     "required": ["sessionId", "reason", "problem"],
                 },
                 "integrity": {
-                    "description": "What attests each part.",
+                    "description": "The digest of each part.",
                     "type": "object",
                     "properties": {
                         "kind": {"const": INTEGRITY_KIND},
@@ -82,7 +82,7 @@ impl JsonSchema for Bundle {
                             "additionalProperties": generator.subschema_for::<CompiledWorkflow>(),
                         },
                         "artifacts": {
-                            "description": "By digest: those whose content is not in their events.",
+                            "description": "By digest: the artifacts whose content is not stored in their events.",
                             "type": "object",
                             "propertyNames": digest,
                         },

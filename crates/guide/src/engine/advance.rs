@@ -5,10 +5,10 @@ mod disclose;
 use canon::budget;
 use serde_json::{Map, Value};
 
+use super::amend::{self, Correction, Resolution};
 use super::answers::Answered;
-use super::evidence::{self, Artifact, Evidence, JudgedContext};
+use super::evidence::{self, Artifact, ContextUpdate, Evidence};
 use super::ledger::Ledger;
-use super::mend::{self, Correction, Resolution};
 use super::notes::KeptNotes;
 use super::people::{self, FromPeople};
 use super::reasons::{self, GapFacts, Reason};
@@ -16,7 +16,7 @@ use super::start::exceeded_recommendation;
 use super::{Additions, EngineError, NewArtifact, NewSnapshot, context, verify};
 use crate::delegation;
 use crate::derive::{self, Cause};
-use crate::interpret::{self, Circumstances, OnObstacle, visible_context};
+use crate::interpret::{self, OnObstacle, SelectionInput, visible_context};
 use crate::project::open_gaps;
 use crate::record::budgets::{
     BLOCKED_ATTEMPTS, INLINE_ARTIFACT_BYTES, SUMMARY_BYTES, TRACE_BYTES, TRACE_ENTRIES,
@@ -31,69 +31,70 @@ use crate::state::{Node, Run, SessionState};
 use crate::verification::Verification;
 use crate::workflow::compiled::{CompiledWorkflow, Step};
 
-/// What an advance needs to know.
+/// The input of [`advance`].
 #[derive(Clone, Debug)]
 pub struct Advance<'a> {
-    /// The folded log.
+    /// The applied log.
     pub state: &'a SessionState,
     /// The node to advance.
     pub node_id: &'a NodeId,
-    /// The attempt of the token.
+    /// The attempt in the token.
     pub attempt_id: &'a AttemptId,
     /// The pinned workflow.
     pub workflow: &'a CompiledWorkflow,
     /// The snapshot of the node.
     pub snapshot: &'a EngineState,
-    /// What the step left behind.
+    /// The output of the step.
     pub output: Output,
-    /// What changed in the context.
+    /// The changes to the context.
     pub context: Option<Map<String, Value>>,
-    /// The preferences from here on, if they change.
+    /// The new preferences, if they change.
     pub preferences: Option<Preferences>,
-    /// What people said who were asked with this call.
+    /// The answers of people who were asked during this call.
     pub people: FromPeople,
-    /// What the host verified, for a step that demands evidence.
+    /// The result of the host's verification, for a step that demands evidence.
     pub verification: Option<Verification>,
-    /// When, by the clock. Informational.
+    /// The clock time in milliseconds. Informational.
     pub now_ms: u64,
 }
 
-/// What a step leaves behind.
+/// The output of a step.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
-    /// A recap of this step only.
+    /// Notes about this step only.
     pub notes_markdown: Option<String>,
     /// Structured results.
     pub artifacts: Vec<Value>,
 }
 
-/// Judges an attempt: the next step, or a blocked attempt that says what is missing.
+/// Evaluates an attempt: the result is the next step, or a blocked attempt that says what is missing.
 ///
-/// For a step that demands evidence, [`verification_wanted`](super::verification_wanted) says what the host has to
-/// check first.
+/// For a step that demands evidence, [`verification_wanted`](super::verification_wanted) returns what the
+/// host must verify first.
 ///
 /// # Errors
-/// What cannot be recorded at all; see [`EngineError`].
+/// The attempt cannot be recorded at all; see [`EngineError`].
 pub fn advance(request: &Advance<'_>) -> Result<Additions, EngineError> {
     let state = request.state;
-    let judged = Judgement::of(request)?;
+    let judged = EvaluatedAttempt::of(request)?;
     let demand = judged.demand(request);
-    let Judgement { node, run, step, preferences, merged, artifacts, values, notes, mut evidence } = judged;
+    let EvaluatedAttempt { node, run, step, preferences, merged, artifacts, values, notes, mut evidence } =
+        judged;
     let never_stops = preferences.autonomy == Autonomy::FullAutoNeverStop;
     if let Some(demand) = &demand {
         match &request.verification {
             Some(verification) => evidence.take_verification(demand, verification, &step.step_id)?,
-            // An attempt that is blocked anyway is not worth running commands for.
+            // Do not run commands for an attempt that is blocked anyway.
             None if evidence.blocks(preferences) => {}
             None => {
-                let reason = "a step that demands verification was judged without any";
+                let reason = "a step that requires verification was evaluated without it";
                 return Err(EngineError::Inconsistent { reason });
             }
         }
     }
     let current = merged.as_ref().unwrap_or_else(|| state.context(&run.id));
-    let resolutions = mend::resolutions(state, run, request.workflow, &values)?;
-    let correction = mend::correction(state, node, &values)?;
+    let resolutions = amend::resolutions(state, run, request.workflow, &values)?;
+    let correction = amend::correction(state, node, &values)?;
 
     let wanted = request.preferences.filter(|wanted| *wanted != node.preferences);
     let exceeded = wanted.and_then(|wanted| exceeded_recommendation(request.workflow, wanted));
@@ -112,13 +113,13 @@ pub fn advance(request: &Advance<'_>) -> Result<Additions, EngineError> {
         return block(reasons.into_iter().cloned().collect(), artifacts, changes);
     }
 
-    let circumstances = Circumstances {
+    let input = SelectionInput {
         workflow: request.workflow,
         context: current,
         decision: evidence.decision,
         on_obstacle: if never_stops { OnObstacle::PassOver } else { OnObstacle::Stop },
     };
-    let next = match interpret::proceed(circumstances, request.snapshot) {
+    let next = match interpret::proceed(input, request.snapshot) {
         Ok(next) => next,
         Err(obstacle) => {
             return block(Reason::of_obstacle(&obstacle, &step.step_id), artifacts, changes);
@@ -134,29 +135,29 @@ pub fn advance(request: &Advance<'_>) -> Result<Additions, EngineError> {
     gaps.append(&mut changes.gaps);
     changes.gaps = gaps;
     let whole_notes = notes.as_ref().map_or(Ok(None), KeptNotes::whole)?;
-    let leaves = Leaves { notes, whole_notes, resolutions, correction };
-    Ok(attempt.succeed(next, &evidence, artifacts, changes, leaves))
+    let success = SuccessOutput { notes, whole_notes, resolutions, correction };
+    Ok(attempt.succeed(next, &evidence, artifacts, changes, success))
 }
 
-/// An attempt, understood, and judged by everything that the caller sent.
-pub(super) struct Judgement<'a> {
+/// An attempt, evaluated with everything that the caller sent.
+pub(super) struct EvaluatedAttempt<'a> {
     node: &'a Node,
     run: &'a Run,
     pub(super) step: &'a Step,
     pub(super) preferences: Preferences,
-    /// The context as the attempt leaves it, where it changes it.
+    /// The context after the attempt, if it changes.
     merged: Option<Map<String, Value>>,
     artifacts: Vec<Artifact>,
-    /// The artifacts as they are judged.
+    /// The artifacts that are evaluated.
     values: Vec<Value>,
     pub(super) notes: Option<KeptNotes<'a>>,
     pub(super) evidence: Evidence,
 }
 
-impl<'a> Judgement<'a> {
+impl<'a> EvaluatedAttempt<'a> {
     pub(super) fn of(request: &'a Advance<'a>) -> Result<Self, EngineError> {
         let state = request.state;
-        let missing = EngineError::Inconsistent { reason: "the node of the token is not in the log" };
+        let missing = EngineError::Inconsistent { reason: "the node in the token is not in the log" };
         let node = state.node(request.node_id).ok_or_else(|| missing.clone())?;
         let run = state.run(&node.run_id).ok_or(missing)?;
         if let EngineState::Blocked(Blocked { blocked: Block::TerminalBlock { .. }, .. }) = request.snapshot {
@@ -166,11 +167,11 @@ impl<'a> Judgement<'a> {
         let step = request
             .workflow
             .step(&pending.step_id)
-            .ok_or(EngineError::Inconsistent { reason: "the pinned workflow lacks the pending step" })?;
+            .ok_or(EngineError::Inconsistent { reason: "the pending step is not in the pinned workflow" })?;
 
         let preferences = request.preferences.unwrap_or(node.preferences);
         let mut artifacts = evidence::measure(people::claimed(request.output.artifacts.clone()))?;
-        // Not the caller's, so its limit is not theirs either.
+        // The host wrote it, so the caller's limit does not apply.
         artifacts.append(&mut evidence::measure(request.people.artifacts())?);
         let values: Vec<Value> = artifacts.iter().map(|artifact| artifact.value.clone()).collect();
         let merged = match &request.context {
@@ -183,19 +184,20 @@ impl<'a> Judgement<'a> {
         let known = |capability| state.capability_at(&node.id, capability).strong.map(|seen| seen.status);
         let notes = request.output.notes_markdown.as_deref().and_then(KeptNotes::of);
         let innermost = stack.last().map(|frame| &frame.loop_id);
-        // What is judged is what will be stored: evidence behind the cut would be in no record.
+        // Evaluate exactly what will be stored. Otherwise truncated evidence would be accepted but not
+        // recorded.
         let kept = notes.as_ref().map(KeptNotes::judged);
         let mut evidence = evidence::judge(request.workflow, step, innermost, kept, &values, &visible, known);
         evidence.take_context(
             step,
-            &JudgedContext {
+            &ContextUpdate {
                 declared: request.workflow.declared_keys(),
                 context: current,
                 sent: request.context.as_ref(),
                 autonomy: preferences.autonomy,
             },
         );
-        if let Err(fault) = delegation::handed_out(step, &visible) {
+        if let Err(fault) = delegation::active_delegations(step, &visible) {
             evidence.reasons.push(verify::list_reason(fault, &step.step_id));
         }
         evidence.reasons.extend(notes.as_ref().and_then(|notes| notes.too_long(&step.step_id)));
@@ -209,16 +211,16 @@ impl<'a> Judgement<'a> {
         Ok(Self { node, run, step, preferences, merged, artifacts, values, notes, evidence })
     }
 
-    /// The work that the step hands out in the context that the attempt leaves.
-    pub(super) fn handed_out(&self, request: &Advance<'_>) -> Vec<(usize, String)> {
+    /// The delegations that apply in the context after the attempt: index and workflow of each.
+    pub(super) fn active_delegations(&self, request: &Advance<'_>) -> Vec<(usize, String)> {
         if self.step.delegations.is_empty() {
             return Vec::new();
         }
         let current = self.merged.as_ref().unwrap_or_else(|| request.state.context(&self.run.id));
         let visible = visible_context(request.workflow, current, stack_of(request));
-        // A list that cannot be gone over is a reason to block already.
-        let pieces = delegation::handed_out(self.step, &visible).unwrap_or_default();
-        pieces.iter().map(|piece| (piece.index, piece.delegation.workflow_id.clone())).collect()
+        // An invalid list is reported as a separate reason to block.
+        let active = delegation::active_delegations(self.step, &visible).unwrap_or_default();
+        active.iter().map(|one| (one.index, one.delegation.workflow_id.clone())).collect()
     }
 }
 
@@ -227,8 +229,8 @@ fn stack_of<'r>(request: &Advance<'r>) -> &'r [crate::record::LoopFrame] {
     request.snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default()
 }
 
-/// Whether a missing context key is a gap already: of this very call, or one that is still open. Each step that
-/// it guards would record it again.
+/// Whether a missing context key is already disclosed as a gap, by this call or by an open gap. Otherwise
+/// every step that requires the key would record it again.
 fn is_disclosed(state: &SessionState, run: &Run, reasons: &[&Reason], passed: &Reason) -> bool {
     matches!(passed.reason, BlockReason::MissingContextKey { .. })
         && (reasons.iter().any(|reason| reason.reason == passed.reason)
@@ -237,7 +239,7 @@ fn is_disclosed(state: &SessionState, run: &Run, reasons: &[&Reason], passed: &R
             }))
 }
 
-/// An attempt that was understood.
+/// A validated attempt.
 struct Attempt<'a> {
     state: &'a SessionState,
     node: &'a Node,
@@ -246,26 +248,26 @@ struct Attempt<'a> {
     now_ms: u64,
 }
 
-/// What an attempt changes for the run, whether its step is taken or not.
+/// What an attempt changes, whether or not its step is accepted.
 struct Changes {
     context: Option<Map<String, Value>>,
     preferences: Option<Preferences>,
-    /// What the run goes on without.
+    /// The reasons that the session continues in spite of.
     gaps: Vec<GapFacts>,
 }
 
-/// What only an attempt that succeeds leaves behind.
-struct Leaves<'a> {
+/// What only a successful attempt adds.
+struct SuccessOutput<'a> {
     notes: Option<KeptNotes<'a>>,
-    /// The notes as an artifact, where they are longer than a recap.
+    /// The complete notes as an artifact, if they are longer than a recap.
     whole_notes: Option<Artifact>,
     resolutions: Vec<Resolution>,
     correction: Option<Correction>,
 }
 
 impl Attempt<'_> {
-    /// A node of its own that says what is missing. Artifacts, context and preferences are kept: they were
-    /// sent, and hold from then on. Notes are not: the step is not done.
+    /// Adds a blocked node that says what is missing. Artifacts, context and preferences are kept and apply
+    /// from now on. Notes are not, because the step is not done.
     fn block(
         &self,
         snapshot: &EngineState,
@@ -279,9 +281,9 @@ impl Attempt<'_> {
         }
         let inconsistent = |reason| EngineError::Inconsistent { reason };
         let first = reasons.first().ok_or(inconsistent("a block without a reason"))?;
-        let (completed, loop_stack) = snapshot.progress().ok_or(inconsistent("nothing is pending"))?;
-        let pending = snapshot.pending().cloned().ok_or(inconsistent("nothing is pending"))?;
-        let blockers = reasons::report(reasons).map_err(|_| inconsistent("a blocker is over its budget"))?;
+        let (completed, loop_stack) = snapshot.progress().ok_or(inconsistent("no step is pending"))?;
+        let pending = snapshot.pending().cloned().ok_or(inconsistent("no step is pending"))?;
+        let blockers = reasons::report(reasons).map_err(|_| inconsistent("a blocker exceeds its budget"))?;
         let to = self.next_node();
         let validation_ref = evidence.validation.as_ref().map(|_| derive::validation_id(self.attempt_id, 0));
         let blocked = if reasons::is_retryable(&first.reason) {
@@ -329,7 +331,7 @@ impl Attempt<'_> {
         evidence: &Evidence,
         artifacts: Vec<Artifact>,
         changes: Changes,
-        leaves: Leaves<'_>,
+        success: SuccessOutput<'_>,
     ) -> Additions {
         let to = self.next_node();
         let complete = next.state.is_complete();
@@ -340,8 +342,9 @@ impl Attempt<'_> {
         let mut ledger = self.ledger();
         let recorded = self.record_outcome(&mut ledger, &to);
         self.add_validation(&mut ledger, evidence);
-        let open_critical_gaps = changes.open_critical_gaps(self.run.open_critical_gaps, &leaves.resolutions);
-        self.add_gaps(&mut ledger, changes.gaps, leaves.resolutions, &recorded);
+        let open_critical_gaps =
+            changes.open_critical_gaps(self.run.open_critical_gaps, &success.resolutions);
+        self.add_gaps(&mut ledger, changes.gaps, success.resolutions, &recorded);
         self.add_context(&mut ledger, changes.context);
         self.add_observations(&mut ledger, evidence);
         for (index, divergence) in evidence.divergences.iter().enumerate() {
@@ -366,12 +369,12 @@ impl Attempt<'_> {
             });
         }
         add_trace(&mut ledger, &self.run.id, &self.node.id, cause, trace);
-        if let Some(correction) = leaves.correction {
+        if let Some(correction) = success.correction {
             self.add_correction(&mut ledger, correction);
         }
         self.add_node(&mut ledger, &to, NodeKind::Step, &snapshot, recorded);
         self.add_preferences(&mut ledger, &to, changes.preferences);
-        if let Some(notes) = leaves.notes {
+        if let Some(notes) = success.notes {
             let output_id = derive::recap_output_id(self.attempt_id);
             ledger.add(
                 Scope::Node(self.run.id.clone(), to.clone()),
@@ -385,7 +388,7 @@ impl Attempt<'_> {
             );
         }
         let mut artifacts = self.add_artifacts(&mut ledger, &to, artifacts);
-        if let Some(whole) = leaves.whole_notes {
+        if let Some(whole) = success.whole_notes {
             let output_id = derive::whole_notes_output_id(self.attempt_id);
             self.add_artifact(&mut ledger, &to, &output_id, whole, &mut artifacts.stored);
         }
@@ -441,7 +444,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The preferences from the node `to` on.
+    /// Records the preferences that apply from the node `to` on.
     fn add_preferences(&self, ledger: &mut Ledger, to: &NodeId, wanted: Option<Preferences>) {
         if let Some(wanted) = wanted {
             let change_id = derive::preference_change_id(Cause::Attempt(self.attempt_id));
@@ -525,7 +528,7 @@ impl Attempt<'_> {
         );
     }
 
-    /// Artifacts in the order of their digests, small ones inside the event.
+    /// Adds artifacts in the order of their digests. Small ones are stored inside the event.
     fn add_artifacts(&self, ledger: &mut Ledger, to: &NodeId, artifacts: Vec<Artifact>) -> AddedArtifacts {
         let mut ordered: Vec<(usize, Artifact)> = artifacts.into_iter().enumerate().collect();
         ordered.sort_by(|(a, one), (b, other)| one.sha256.cmp(&other.sha256).then(a.cmp(b)));
@@ -538,7 +541,7 @@ impl Attempt<'_> {
         added
     }
 
-    /// What the host found, whatever it means for the attempt.
+    /// Records the host's verification, whether or not it passed.
     fn add_verification(
         &self,
         ledger: &mut Ledger,
@@ -625,17 +628,17 @@ impl Attempt<'_> {
 }
 
 struct AddedArtifacts {
-    /// The output of each artifact, by its place in the call.
+    /// The output of each artifact, by its index in the call.
     ids: Vec<(usize, OutputId)>,
     stored: Vec<NewArtifact>,
 }
 
-/// A part of a dedupe key that an author's id cannot break.
+/// An author's id, encoded for a dedupe key.
 fn assessment_key(id: &str) -> String {
     canon::digest::Digest::of_bytes(id.as_bytes()).to_hex()[..16].to_owned()
 }
 
-/// Records why the engine decided as it did: as many events as the decisions need, each within its budget.
+/// Records why the engine decided as it did, in as many events as the budget requires.
 pub(super) fn add_trace(
     ledger: &mut Ledger,
     run: &RunId,
@@ -644,7 +647,7 @@ pub(super) fn add_trace(
     mut entries: Vec<TraceEntry>,
 ) {
     let first = derive::trace_id(cause);
-    // The locked budgets are 25 entries and 8192 bytes; entries this short keep both.
+    // The budget is 25 entries and 8192 bytes per event. Entries this short stay within both.
     for entry in &mut entries {
         entry.summary = budget::truncate(&entry.summary, TRACE_BYTES / TRACE_ENTRIES / 2).into_owned();
     }

@@ -1,8 +1,8 @@
-//! What the user answered, and what is still to be asked.
+//! Validates the user's answers to what a step needs.
 //!
-//! An answer is an artifact of the kind `wr.user_answer`: it says which need it is about, who gave it, in which words, and how
-//! it came in. Where a caller sends it, it is the caller's word; a step can [require](Step::require_person) that a person gave
-//! it directly.
+//! An answer is an artifact of kind `wr.user_answer`. It says which need it answers, who gave it, in which
+//! words, and how it was received. If the caller sends it, it is only the caller's claim; a step can
+//! [require](Step::require_person) that a person gives it directly.
 
 use canon::budget;
 use serde::Deserialize;
@@ -19,10 +19,10 @@ use crate::workflow::needs::{ANSWER_KIND, Giver, Need, needs};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Answer {
+struct UserAnswer {
     answered_by: AnsweredBy,
     outcome: AnswerOutcome,
-    /// What was said. A secret itself is never part of it.
+    /// The words of the answer. A secret is never included.
     answer: String,
     provenance: AnswerProvenance,
     #[serde(default, rename = "person")]
@@ -36,25 +36,25 @@ pub(super) enum AnsweredBy {
     Coordinator,
 }
 
-/// Every answer that counts for an attempt.
+/// All answers that count for an attempt.
 pub(super) struct Answered<'a> {
-    /// The artifacts of the attempt: what the caller claims, then what people answered with it.
+    /// The artifacts of the attempt: the caller's claims, then the answers of people.
     pub(super) sent: Vec<&'a Value>,
-    /// What people answered directly since the step is pending.
+    /// The answers that people gave directly since the step became pending.
     pub(super) recorded: Vec<&'a Value>,
     /// Why a person who was asked did not answer.
     pub(super) unanswered: Option<Unanswered>,
     pub(super) session_id: &'a SessionId,
 }
 
-/// The needs of a step that no answer meets, each with the reason why it stops a run.
+/// The unanswered needs of a step, each with the reason to block.
 pub(super) fn unmet<'s>(
     step: &'s Step,
     answered: &Answered<'_>,
     context: &Map<String, Value>,
 ) -> Vec<(Need<'s>, Reason)> {
     let needs = needs(step, context);
-    // A slip in the id would otherwise look like silence.
+    // Report an answer with an unknown id; a typo would otherwise look like a missing answer.
     let strange = answers(&answered.sent).map(id_of).find(|id| needs.iter().all(|need| need.id != *id));
     let mut unmet = Vec::new();
     for need in needs {
@@ -67,15 +67,16 @@ pub(super) fn unmet<'s>(
     unmet
 }
 
-/// Whether a person need not be asked: they answered already, or what a coordinator may give was given.
+/// Whether a person need not be asked: they already answered, or the coordinator gave an answer that it may
+/// give.
 pub(super) fn is_settled(step: &Step, need: &Need<'_>, sent: &[&Value], recorded: &[&Value]) -> bool {
     let answer = newest(need, sent, recorded);
     let claims = answer.is_some_and(claimed) && need.giver == Giver::User;
     !claims && judge(step, need, answer, None, None).is_ok()
 }
 
-/// The answer that counts: the last one that a person gave directly, and otherwise the last that the caller sent. What a
-/// person said is not for the caller to change.
+/// The answer that counts: the last one that a person gave directly, otherwise the last one that the caller
+/// sent. A caller cannot override a person's answer.
 fn newest<'a>(need: &Need<'_>, sent: &[&'a Value], recorded: &[&'a Value]) -> Option<&'a Map<String, Value>> {
     let mut about: Vec<_> = answers(recorded).chain(answers(sent)).collect();
     about.retain(|answer| id_of(answer) == need.id);
@@ -95,7 +96,7 @@ fn claimed(answer: &Map<String, Value>) -> bool {
     answer.get("provenance").and_then(Value::as_str) == Some("claimed")
 }
 
-/// Why an answer does not meet a need.
+/// Why an answer does not satisfy a need.
 fn judge(
     step: &Step,
     need: &Need<'_>,
@@ -110,22 +111,22 @@ fn judge(
         });
         let nothing = match unanswered {
             None => "no answer was sent".to_owned(),
-            Some(why) => asked_in_vain(why),
+            Some(why) => describe_unanswered(why),
         };
         return Err(format!("{nothing}{}", strange.unwrap_or_default()));
     };
     let mut members = artifact.clone();
     members.retain(|name, _| name != "kind" && name != "dependencyId");
-    let answer: Answer = serde_json::from_value(Value::Object(members))
+    let answer: UserAnswer = serde_json::from_value(Value::Object(members))
         .map_err(|_| format!("the answer is invalid: {}", answer_fault(artifact)))?;
     if answer.answer.trim().is_empty() || is_placeholder(&answer.answer) {
-        return Err("the answer does not say what was said".to_owned());
+        return Err("`answer` is empty or still the placeholder".to_owned());
     }
     if answer.answered_by == AnsweredBy::Coordinator && need.giver == Giver::User {
-        return Err("it was answered by the coordinator, and only the user can".to_owned());
+        return Err("the coordinator answered, but only the user can".to_owned());
     }
     if step.require_person && need.giver == Giver::User && answer.provenance == AnswerProvenance::Claimed {
-        let asked = unanswered.map(|why| format!("; {}", asked_in_vain(why)));
+        let asked = unanswered.map(|why| format!("; {}", describe_unanswered(why)));
         return Err(format!(
             "the answer was sent by the caller, but this step requires that a person gives it directly{}",
             asked.unwrap_or_default()
@@ -140,7 +141,7 @@ fn judge(
     }
 }
 
-fn asked_in_vain(why: Unanswered) -> String {
+fn describe_unanswered(why: Unanswered) -> String {
     match why {
         Unanswered::TimedOut { seconds } => {
             format!("the person was asked and did not answer within {seconds} seconds")
@@ -150,7 +151,7 @@ fn asked_in_vain(why: Unanswered) -> String {
     }
 }
 
-/// What is wrong with an answer that is not one, in words.
+/// What is wrong with an invalid answer.
 fn answer_fault(artifact: &Map<String, Value>) -> String {
     let choices = [("answeredBy", &["user", "coordinator"][..]), ("outcome", &["given", "refused"][..])];
     for (member, allowed) in choices {
@@ -165,13 +166,13 @@ fn answer_fault(artifact: &Map<String, Value>) -> String {
         }
     }
     if !artifact.get("answer").is_some_and(Value::is_string) {
-        return "`answer` is missing; it must be text".to_owned();
+        return "`answer` is missing; it must be a string".to_owned();
     }
     let known = ["kind", "dependencyId", "answeredBy", "outcome", "answer", "provenance", "person"];
     let unknown = artifact.keys().find(|key| !known.contains(&key.as_str()));
     unknown.map_or_else(
-        || "it has a member of another type".to_owned(),
-        |key| format!("`{}` is not a member of it", key.chars().take(60).collect::<String>()),
+        || "a field has the wrong type".to_owned(),
+        |key| format!("`{}` is an unknown field", key.chars().take(60).collect::<String>()),
     )
 }
 
@@ -186,8 +187,8 @@ fn reason(
     let block = BlockReason::UserOnlyDependency { detail, step_id: step.step_id.clone() };
     let mut reason = Reason::of(block, &step.step_id);
     let whose = match need.giver {
-        Giver::User => "of the user",
-        Giver::Coordinator => "of the coordinator or the user",
+        Giver::User => "from the user",
+        Giver::Coordinator => "from the coordinator or the user",
     };
     let (kind, what) = (need.kind(), resolve(need.what, context));
     let message = format!("This step needs {kind} {whose} (`{}`), and {fault}. Needed: {what}", need.id);
@@ -197,13 +198,13 @@ fn reason(
             "The run waits for a person. Tell the user to answer on the page of session {session_id} in the console \
              (`/sessions/{session_id}`), then advance again with the token of this reply and the step's output. A client that \
              supports elicitation asks the user itself when you advance again. Do not send a `wr.user_answer`: it is not \
-             accepted here. After a no, change what was refused first.",
+             accepted here. After a refusal, change what was refused first.",
         )
     } else {
         format!(
-            "Ask, and wait: do not answer for anybody. {}Then advance again with the token of this reply, the step's other \
-             output, and this in output.artifacts: {}. outcome is \"given\" or \"refused\"; after a no, change what was \
-             refused and ask again. Instead of you, the user can answer in the console (`/sessions/{session_id}`): then \
+            "Ask and wait for the answer. Do not answer for the user. {}Then advance again with the token of this reply, the step's other \
+             output, and this in output.artifacts: {}. outcome is \"given\" or \"refused\"; after a refusal, change what was \
+             refused and ask again. The user can also answer in the console (`/sessions/{session_id}`); then \
              advance again without the artifact.",
             need.caution(),
             need.example()

@@ -1,4 +1,4 @@
-//! A bookmark: the same step stays pending, and the place can be found again.
+//! A checkpoint marks a node. The same step stays pending, and the node can be found again.
 
 use super::ledger::Ledger;
 use super::notes::KeptNotes;
@@ -9,30 +9,32 @@ use crate::record::{
 };
 use crate::state::SessionState;
 
-/// What a checkpoint needs to know.
+/// The input of [`checkpoint`].
 #[derive(Clone, Copy, Debug)]
 pub struct Checkpoint<'a> {
-    /// The folded log.
+    /// The applied log.
     pub state: &'a SessionState,
-    /// The node to bookmark.
+    /// The node to mark.
     pub node_id: &'a NodeId,
-    /// The attempt of the token.
+    /// The attempt in the token.
     pub attempt_id: &'a AttemptId,
-    /// What to remember with it.
+    /// Notes to record with the checkpoint.
     pub notes: Option<&'a str>,
-    /// When, by the clock. Informational.
+    /// The clock time in milliseconds. Informational.
     pub now_ms: u64,
 }
 
-/// Makes a checkpoint of a node; it shares the node's snapshot.
+/// Creates a checkpoint of a node. It shares the node's snapshot.
 ///
 /// # Errors
-/// A node that is not in the log.
+/// The node is not in the log.
 pub fn checkpoint(request: Checkpoint<'_>) -> Result<Additions, EngineError> {
     let state = request.state;
-    let node =
-        state.node(request.node_id).ok_or(EngineError::Inconsistent { reason: "the node is not there" })?;
-    let run = state.run(&node.run_id).ok_or(EngineError::Inconsistent { reason: "the run is not there" })?;
+    let node = state
+        .node(request.node_id)
+        .ok_or(EngineError::Inconsistent { reason: "the node is not in the log" })?;
+    let run =
+        state.run(&node.run_id).ok_or(EngineError::Inconsistent { reason: "the run is not in the log" })?;
     let session = state.session_id().clone();
     let made = derive::checkpoint_node_id(&session, &run.id, &node.id, request.attempt_id);
     let mut ledger = Ledger::new(session, state.next_index(), request.now_ms);
@@ -48,7 +50,7 @@ pub fn checkpoint(request: Checkpoint<'_>) -> Result<Additions, EngineError> {
     );
     ledger.add(
         Scope::Run(run.id.clone()),
-        // The attempt stands at the end: the log finds a checkpoint again by it.
+        // The attempt is the last part of the key, so that the log can find the checkpoint by it.
         &[
             run.id.as_str(),
             &format!("{}->{made}", node.id),

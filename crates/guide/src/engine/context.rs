@@ -1,17 +1,17 @@
-//! The context of a run: inputs, not documents.
+//! The context of a run. It is for inputs, not for documents.
 
 use serde_json::{Map, Value};
 
 use super::EngineError;
 use crate::record::budgets::{CONTEXT_BYTES, CONTEXT_DEPTH};
 
-/// Keys that programs in other languages would trip over.
+/// Keys with a special meaning in other languages.
 const RESERVED: [&str; 3] = ["__proto__", "constructor", "prototype"];
 
-/// Checks a context that a caller sends.
+/// Validates a context that a caller sends.
 ///
 /// # Errors
-/// One that is too large, too deep or has a reserved key. Nothing is cut silently.
+/// The context is too large, nested too deeply or has a reserved key. Nothing is truncated silently.
 pub fn check(context: &Map<String, Value>) -> Result<(), EngineError> {
     if let Some(key) = context.keys().find(|key| RESERVED.contains(&key.as_str())) {
         return Err(EngineError::ReservedContextKey { key: key.clone() });
@@ -27,10 +27,10 @@ pub fn check(context: &Map<String, Value>) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// The context after a change: key by key, `null` takes a key away, everything else replaces it.
+/// The context after a change, key by key: `null` removes a key, any other value replaces it.
 ///
 /// # Errors
-/// As [`check`], of the change and of what comes out.
+/// The errors of [`check`], for the change and for the result.
 pub fn merge(
     context: &Map<String, Value>,
     delta: &Map<String, Value>,
@@ -71,16 +71,16 @@ mod tests {
     }
 
     #[test]
-    fn what_no_context_may_be() {
+    fn invalid_contexts_are_rejected() {
         let mut deep = json!(1);
         for _ in 0..CONTEXT_DEPTH {
             deep = json!([deep]);
         }
         let cases = [
             (json!({"__proto__": 1}), "reserved"),
-            (json!({"a": deep}), "deeper than 64"),
+            (json!({"a": deep}), "the limit is 64 levels"),
             (json!({"a": "x".repeat(CONTEXT_BYTES)}), "262152 bytes"),
-            (json!({"a": 9_007_199_254_740_993_u64}), "cannot be kept exactly"),
+            (json!({"a": 9_007_199_254_740_993_u64}), "cannot be stored exactly"),
         ];
         for (context, expected) in cases {
             let error = check(&object(context)).unwrap_err();

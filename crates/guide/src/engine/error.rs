@@ -1,4 +1,4 @@
-//! Why a call is refused without anything being recorded.
+//! Errors of calls that record nothing.
 
 use canon::error::{Envelope, Retry};
 
@@ -6,93 +6,84 @@ use crate::record::GapId;
 use crate::workflow::context_keys::ContextFault;
 
 canon::error_codes! {
-    /// What a caller can get wrong, besides tokens.
+    /// The error codes of the engine, besides those of tokens.
     pub enum EngineErrorCode {
-        /// A parameter is missing, misspelt, too large or of the wrong form.
+        /// A parameter is missing, unknown, too large or invalid.
         Validation => "VALIDATION_ERROR",
-        /// The call is well-formed, and cannot be made now.
+        /// The call is valid but not possible in the current state.
         Precondition => "PRECONDITION_FAILED",
-        /// Something that must hold does not. The input is not at fault.
+        /// An invariant is violated. The input is not the cause.
         Internal => "INTERNAL_ERROR",
     }
 }
 
-/// Why a call is refused.
+/// Why a call is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// The context is too large.
-    #[error("the context has {measured} bytes of canonical JSON, and at most {maximum} are allowed")]
+    #[error("the context has {measured} bytes of canonical JSON; the limit is {maximum}")]
     ContextTooLarge {
-        /// How large it is.
         measured: usize,
-        /// How large it may be.
+        /// The limit.
         maximum: usize,
     },
-    /// The context nests too deep.
-    #[error("the context nests deeper than {maximum} levels")]
+    #[error("the context is nested too deeply; the limit is {maximum} levels")]
     ContextTooDeep {
-        /// How deep it may nest.
+        /// The limit.
         maximum: usize,
     },
-    /// The context has no canonical form.
-    #[error("the context cannot be kept exactly: {reason}")]
+    #[error("the context cannot be stored exactly: {reason}")]
     ContextNotCanonical { reason: String },
-    /// A key that no context may have.
     #[error("the context key {key:?} is reserved")]
     ReservedContextKey { key: String },
-    /// An artifact that is no object with a `kind`, or too large, or one too many.
+    /// An artifact is not an object with a `kind`, is too large, or exceeds the number of artifacts.
     #[error("artifact {index}: {reason}")]
     Artifact {
-        /// Which one, from 0.
+        /// The zero-based index.
         index: usize,
-        /// What is wrong.
         reason: String,
     },
-    /// An artifact that would mend what is recorded, and cannot.
+    /// An artifact should close a gap or correct notes, but cannot.
     #[error("artifact {index}: {reason}")]
-    CannotMend {
-        /// Which one, from 0.
+    InvalidAmendment {
+        /// The zero-based index.
         index: usize,
         reason: String,
-        /// One of its kind that can.
+        /// A valid example of its kind.
         example: &'static str,
     },
-    /// A gap that is to be closed and is none of the run's.
-    #[error("no gap of this run is called {gap_id:?}")]
+    /// The gap to close does not belong to the run.
+    #[error("the run has no gap with the id {gap_id:?}")]
     UnknownGap {
-        /// What it was called.
+        /// The id that was sent.
         gap_id: String,
-        /// The open gaps of the run, the newest first, as many as are worth naming.
+        /// The newest open gaps of the run, up to a limit.
         open: Vec<GapId>,
     },
     /// The step was blocked too often in a row.
     #[error("this step was blocked {count} times in a row")]
-    TooManyBlocks {
-        /// How often.
-        count: u32,
-    },
-    /// No attempt can help.
-    #[error("this step is blocked for good")]
+    TooManyBlocks { count: u32 },
+    /// No further attempt can succeed.
+    #[error("this step is blocked permanently")]
     TerminalBlock,
-    /// The run cannot begin.
-    #[error("the workflow cannot begin: {reason}")]
+    /// The workflow cannot start.
+    #[error("the workflow cannot start: {reason}")]
     CannotBegin { reason: String },
-    /// The context of a start lacks what the first step requires, or has a value of another type.
-    #[error("the workflow cannot begin: {}", .faults.iter().map(ContextFault::to_string).collect::<Vec<_>>().join("; "))]
+    /// The first step requires context keys that are missing or have the wrong type.
+    #[error("the workflow cannot start: {}", .faults.iter().map(ContextFault::to_string).collect::<Vec<_>>().join("; "))]
     MissingInputs {
         /// The keys; at least one.
         faults: Vec<ContextFault>,
     },
-    /// Nothing is pending.
+    /// No step is pending.
     #[error("the run is complete at this node")]
     Complete,
-    /// Something that must hold does not.
-    #[error("the recorded facts do not fit together: {reason}")]
+    /// An invariant is violated.
+    #[error("the recorded session is inconsistent: {reason}")]
     Inconsistent { reason: &'static str },
 }
 
 impl EngineError {
-    /// The closed code.
+    /// The code of this error.
     pub const fn code(&self) -> EngineErrorCode {
         match self {
             Self::ContextTooLarge { .. }
@@ -100,7 +91,7 @@ impl EngineError {
             | Self::ContextNotCanonical { .. }
             | Self::ReservedContextKey { .. }
             | Self::Artifact { .. }
-            | Self::CannotMend { .. }
+            | Self::InvalidAmendment { .. }
             | Self::MissingInputs { .. }
             | Self::UnknownGap { .. } => EngineErrorCode::Validation,
             Self::TooManyBlocks { .. } | Self::TerminalBlock | Self::CannotBegin { .. } | Self::Complete => {
@@ -110,12 +101,12 @@ impl EngineError {
         }
     }
 
-    /// The error as a caller gets it.
+    /// The error envelope for the caller.
     pub fn envelope(&self) -> Envelope {
         let envelope = Envelope::new(self.code(), self.to_string()).retry(Retry::NotRetryable);
         match self {
             Self::ContextTooLarge { measured, maximum } => envelope
-                .suggest("Take documents and blobs out of the context and pass references to them instead.")
+                .suggest("Move documents and binary data out of the context and pass references to them.")
                 .detail("measuredBytes", *measured)
                 .detail("maximumBytes", *maximum)
                 .detail("method", "UTF-8 bytes of RFC 8785 (JCS) canonical JSON"),
@@ -123,39 +114,39 @@ impl EngineError {
                 envelope.suggest("Flatten the context.").detail("maximumDepth", *maximum)
             }
             Self::ContextNotCanonical { .. } => {
-                envelope.suggest("Send large integers as text, and only values that JSON has.")
+                envelope.suggest("Send large integers as strings, and only values that JSON can represent.")
             }
             Self::ReservedContextKey { key } => {
-                envelope.suggest("Use another name for this key.").detail("key", key.as_str())
+                envelope.suggest("Use a different key.").detail("key", key.as_str())
             }
             Self::Artifact { index, .. } => envelope
                 .suggest("Send each artifact as a JSON object with a `kind`, and large documents by reference.")
                 .detail("index", *index),
-            Self::CannotMend { index, example, .. } => envelope
-                .suggest(format!("Nothing was recorded. Send it like this, or leave it out: {example}"))
+            Self::InvalidAmendment { index, example, .. } => envelope
+                .suggest(format!("Nothing was recorded. Send the artifact in this form or omit it: {example}"))
                 .detail("index", *index),
             Self::UnknownGap { open, .. } => {
                 let open: Vec<&str> = open.iter().map(GapId::as_str).collect();
                 let suggestion = if open.is_empty() {
-                    "Nothing is open: leave the wr.gap_resolution out.".to_owned()
+                    "The run has no open gaps. Omit the `wr.gap_resolution` artifact.".to_owned()
                 } else {
-                    format!("Copy the gapId from a reply. Open are: {}.", open.join(", "))
+                    format!("Copy the `gapId` from a reply. Open gaps: {}.", open.join(", "))
                 };
                 envelope.suggest(suggestion)
             }
             Self::TooManyBlocks { count } => envelope
                 .suggest(
-                    "Nothing of this call was recorded, `context` and `preferences` included. Stop repeating the same \
-                     attempt: tell the user what the blockers say. To try the step again with other output, make the call \
-                     in `details.nextCall`: it shows the place before the first block, with a token that starts a new branch.",
+                    "Nothing was recorded, including `context` and `preferences`. Do not repeat the same \
+                     attempt. Report the blockers to the user. To try the step again with different output, make the call \
+                     in `details.nextCall`: it returns the node before the first block, with a token that starts a new branch.",
                 )
                 .detail("blockedAttempts", *count),
             Self::TerminalBlock => envelope.suggest(
-                "Tell the user what the blockers say. Once that is fixed, make the call in `details.nextCall`: it shows the \
-                 place before this one, with a token to advance from there.",
+                "Report the blockers to the user. Once they are fixed, make the call in `details.nextCall`: it returns the \
+                 previous node, with a token to advance from there.",
             ),
             Self::CannotBegin { .. } => {
-                envelope.suggest("Pass the missing input in `context`, or tell the author of the workflow.")
+                envelope.suggest("Pass the missing input in `context`, or report the problem to the author of the workflow.")
             }
             Self::MissingInputs { faults } => {
                 let wanted: serde_json::Map<String, serde_json::Value> =
@@ -168,9 +159,9 @@ impl EngineError {
                     ))
                     .detail("context", wanted)
             }
-            Self::Complete => envelope.suggest("Start another run, or rehydrate an earlier node to go another way."),
+            Self::Complete => envelope.suggest("Start a new run, or rehydrate an earlier node to create another branch."),
             Self::Inconsistent { .. } => envelope.suggest(
-                "Your input is not at fault. Run `interlock session verify`, and show the user what it says.",
+                "Your input is not the cause. Run `interlock session verify` and show its output to the user.",
             ),
         }
     }

@@ -1,4 +1,4 @@
-//! What a caller sends with an advance, and whether it is enough.
+//! Validates the output of an attempt.
 
 use canon::digest::Digest;
 use serde_json::{Map, Value};
@@ -22,12 +22,12 @@ use crate::workflow::needs::Giver;
 
 /// The contract of a capability observation.
 const CAPABILITY_CONTRACT: &str = "wr.contracts.capability_observation";
-/// The template of the steps that the compiler puts in front for required capabilities.
+/// The template of the steps that the compiler inserts to probe required capabilities.
 const PROBE_TEMPLATE: &str = "wr.templates.capability_probe";
-/// What the criteria of a step are called in a validation.
+/// The contract reference of a step's validation criteria.
 const CRITERIA_REF: &str = "wr.validationCriteria";
 
-/// An artifact, measured.
+/// An artifact with its canonical bytes and digest.
 #[derive(Clone)]
 pub(super) struct Artifact {
     pub(super) value: Value,
@@ -35,21 +35,21 @@ pub(super) struct Artifact {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Everything that a call's output says.
+/// The result of validating an attempt's output.
 #[derive(Default)]
 pub(super) struct Evidence {
-    /// Why it is not enough; empty when it is.
+    /// Why the output is not sufficient; empty if it is.
     pub(super) reasons: Vec<Reason>,
-    /// What a run of this autonomy goes on without, with a warning.
+    /// The reasons that the autonomy of the session allows to pass with a warning.
     pub(super) waived: Vec<Reason>,
-    /// What was checked, by contract.
+    /// The validation result by contract.
     pub(super) validation: Option<(String, ValidationResult)>,
     pub(super) assessments: Vec<assessment::Assessed>,
-    pub(super) followups: Vec<assessment::Fired>,
+    pub(super) followups: Vec<assessment::TriggeredConsequence>,
     pub(super) decision: Option<Decision>,
     pub(super) capabilities: Vec<ObservedCapability>,
     pub(super) divergences: Vec<Divergence>,
-    /// What the host verified.
+    /// The recorded result of the host's verification.
     pub(super) verification: Option<Artifact>,
 }
 
@@ -65,22 +65,22 @@ pub(super) struct Divergence {
     pub(super) related_step_id: Option<StepName>,
 }
 
-/// The context of an attempt, as it is judged.
+/// The context of an attempt, for validation.
 #[derive(Clone, Copy)]
-pub(super) struct JudgedContext<'a> {
-    /// Every key that the workflow declares.
+pub(super) struct ContextUpdate<'a> {
+    /// All keys that the workflow declares.
     pub(super) declared: &'a ContextKeys,
-    /// The context as the attempt leaves it.
+    /// The context after the attempt.
     pub(super) context: &'a Map<String, Value>,
-    /// What the attempt sent of it.
+    /// The changes that the attempt sent.
     pub(super) sent: Option<&'a Map<String, Value>>,
     pub(super) autonomy: Autonomy,
 }
 
-/// Measures the artifacts that a caller sends, and refuses what is none.
+/// Measures the artifacts that a caller sends, and rejects invalid ones.
 pub(super) fn measure(artifacts: Vec<Value>) -> Result<Vec<Artifact>, EngineError> {
     if artifacts.len() > ARTIFACTS {
-        let reason = format!("{} artifacts were sent, and at most {ARTIFACTS} are taken", artifacts.len());
+        let reason = format!("{} artifacts were sent; the limit is {ARTIFACTS}", artifacts.len());
         return Err(EngineError::Artifact { index: ARTIFACTS, reason });
     }
     let measured = artifacts.into_iter().enumerate().map(|(index, value)| match kind_of(&value) {
@@ -98,20 +98,17 @@ impl Artifact {
     pub(super) fn measured(index: usize, value: Value) -> Result<Self, EngineError> {
         let fault = |reason: String| EngineError::Artifact { index, reason };
         if kind_of(&value).is_none() {
-            return Err(fault("it is no object with a `kind`".to_owned()));
+            return Err(fault("it is not an object with a `kind`".to_owned()));
         }
         let bytes = canon::canonical::to_vec(&value).map_err(|cause| fault(cause.to_string()))?;
         if bytes.len() > ARTIFACT_BYTES {
-            return Err(fault(format!(
-                "it has {} bytes, and at most {ARTIFACT_BYTES} are taken",
-                bytes.len()
-            )));
+            return Err(fault(format!("it has {} bytes; the limit is {ARTIFACT_BYTES}", bytes.len())));
         }
         Ok(Self { sha256: Digest::of_bytes(&bytes), bytes, value })
     }
 }
 
-/// Judges an output against what the step asks for.
+/// Validates an output against the requirements of the step.
 pub(super) fn judge(
     workflow: &CompiledWorkflow,
     step: &Step,
@@ -136,7 +133,7 @@ pub(super) fn judge(
 }
 
 impl Evidence {
-    /// The contract, or else the criteria.
+    /// Validates the contract, or else the criteria.
     fn take_output(
         &mut self,
         workflow: &CompiledWorkflow,
@@ -159,7 +156,7 @@ impl Evidence {
                     });
                 }
                 ContractVerdict::Missing { .. } => {}
-                // An artifact that was sent and is wrong is told so, required or not.
+                // Report an invalid artifact even if the contract is optional.
                 ContractVerdict::Invalid { issues } => {
                     self.reasons.push(Reason {
                         reason: BlockReason::InvalidRequiredOutput { contract_ref: contract_ref() },
@@ -211,7 +208,7 @@ impl Evidence {
                 }),
             }
         }
-        self.followups = assessment::fired(&step.assessment_consequences, &self.assessments);
+        self.followups = assessment::triggered_consequences(&step.assessment_consequences, &self.assessments);
         for fired in &self.followups {
             let reason = BlockReason::AssessmentFollowupRequired {
                 assessment_id: fired.assessment_id.clone(),
@@ -223,7 +220,7 @@ impl Evidence {
         }
     }
 
-    /// The decision about the innermost loop, whichever step of its body brings it.
+    /// Reads the decision about the innermost loop, from any step of its body.
     fn take_decision(
         &mut self,
         workflow: &CompiledWorkflow,
@@ -237,7 +234,7 @@ impl Evidence {
             self.decision = match contract::loop_decision_of(pack, artifacts) {
                 contract::LoopDecision::Continue => Some(Decision::Continue),
                 contract::LoopDecision::Stop => Some(Decision::Stop),
-                // Neither is a decision; a step that owes one was told so above.
+                // No valid decision. If the step requires one, the contract check above reported it.
                 contract::LoopDecision::Missing | contract::LoopDecision::Invalid { .. } => None,
             };
         }
@@ -272,7 +269,7 @@ impl Evidence {
                     BlockReason::RequiredCapabilityUnavailable { capability },
                     &step.step_id,
                 )),
-                // Before it was probed nobody has to know; a probe that leaves it open has failed.
+                // A capability may be unknown before it is probed; a probe that leaves it unknown has failed.
                 Some(CapabilityStatus::Unknown) | None if probes && self.observes(capability) => self
                     .reasons
                     .push(Reason::of(BlockReason::RequiredCapabilityUnknown { capability }, &step.step_id)),
@@ -285,35 +282,37 @@ impl Evidence {
         self.capabilities.iter().any(|seen| seen.capability == capability)
     }
 
-    /// The context that the step has to leave behind, and declared keys that have a value of another type.
+    /// Checks the context keys that the step must produce, and the types of all declared keys.
     ///
-    /// A run that stops does not continue while a declared key has the wrong type, even one set earlier. One that never stops
-    /// discloses what this very call sent: the rest is disclosed already.
-    pub(super) fn take_context(&mut self, step: &Step, judged: &JudgedContext<'_>) {
-        let JudgedContext { declared, context, sent, autonomy } = *judged;
+    /// In a session that stops, no declared key may have the wrong type, even one that was set earlier. A
+    /// session that never stops discloses only what this call sent, because earlier values are already
+    /// disclosed.
+    pub(super) fn take_context(&mut self, step: &Step, judged: &ContextUpdate<'_>) {
+        let ContextUpdate { declared, context, sent, autonomy } = *judged;
         let mut reasons = Vec::new();
         for fault in context_keys::faults(&step.produces_context, context) {
             let near = fault.found.is_none().then(|| near_miss(&fault.key, declared, context)).flatten();
             let hint = near.map_or_else(String::new, |near| {
                 format!(" The context has `{near}`; the key must be spelled `{}`.", fault.key)
             });
-            let why = format!("Step `{}` has to send it: later steps depend on it.{hint}", step.step_id);
+            let why =
+                format!("Step `{}` must send it, because later steps depend on it.{hint}", step.step_id);
             reasons.push(Reason::of_context(&fault, &why, &step.step_id));
         }
         let others = declared.iter().filter(|(key, _)| !step.produces_context.contains_key(*key));
         for (key, declaration) in others {
-            let told =
+            let is_reported =
                 autonomy != Autonomy::FullAutoNeverStop || sent.is_some_and(|sent| sent.contains_key(key));
             let fault = ContextFault::of(key, declaration, context);
-            if let Some(fault) = fault.filter(|fault| told && fault.found.is_some()) {
+            if let Some(fault) = fault.filter(|fault| is_reported && fault.found.is_some()) {
                 reasons.push(Reason::of_context(&fault, "A later step reads it.", &step.step_id));
             }
         }
         self.reasons.append(&mut reasons);
     }
 
-    /// What the user has to answer and did not. It stands behind everything else: a block that no answer can lift
-    /// is told as such.
+    /// Adds the user's missing answers as the last reasons: the first reason determines whether a retry can
+    /// help.
     pub(super) fn take_answers(
         &mut self,
         step: &Step,
@@ -362,11 +361,11 @@ impl Evidence {
     }
 }
 
-/// Each failing rule in the author's words, as far as they fit.
+/// The failed rules with the author's messages, as far as they fit.
 fn criteria_reason(issues: &[String]) -> Reason {
     use crate::record::budgets::BLOCKER_MESSAGE_BYTES;
     let message = format!("The notes do not pass: {}", issues.join("; "));
-    let fix = "Do the work that the message asks for, say so in output.notesMarkdown, and advance again with the token of \
+    let fix = "Do the work that the message asks for, describe it in `output.notesMarkdown`, and advance again with the token of \
                this reply.";
     Reason {
         reason: BlockReason::InvalidRequiredOutput { contract_ref: CRITERIA_REF.to_owned() },
@@ -379,7 +378,7 @@ fn criteria_reason(issues: &[String]) -> Reason {
     }
 }
 
-/// A key of the context that was probably meant for a declared one.
+/// A key of the context that is probably a misspelled declared key.
 fn near_miss(key: &str, declared: &ContextKeys, context: &Map<String, Value>) -> Option<String> {
     let others = context.keys().filter(|other| !declared.contains_key(*other));
     let others: Vec<&String> = others.filter(|other| other.len() <= 2 * key.len()).collect();
@@ -395,10 +394,10 @@ const fn is_strong(provenance: &Provenance) -> bool {
     !matches!(provenance, Provenance::ManualClaim { .. })
 }
 
-/// A capability observation among the artifacts, if it is well-formed.
+/// Reads a capability observation from an artifact, if it is valid.
 ///
-/// Saying that it was probed does not make it so: only a step that the compiler put there to probe
-/// gives an observation of that worth; anywhere else it is a claim.
+/// Only a probe step that the compiler inserted can produce an observation with the provenance `probe_step`.
+/// Elsewhere it counts as a claim.
 fn observed_capability(artifact: &Value, step: &Step) -> Option<ObservedCapability> {
     if kind_of(artifact) != Some("wr.capability_observation") {
         return None;
@@ -412,8 +411,8 @@ fn observed_capability(artifact: &Value, step: &Step) -> Option<ObservedCapabili
     };
     let result = if available { UseResult::Success } else { UseResult::Failure };
     let failure_code = || {
-        let told = text("failureCode").and_then(|code| serde_json::from_value(code.into()).ok());
-        (!available).then(|| told.unwrap_or(FailureCode::Unknown))
+        let sent = text("failureCode").and_then(|code| serde_json::from_value(code.into()).ok());
+        (!available).then(|| sent.unwrap_or(FailureCode::Unknown))
     };
     let provenance = match text("provenance")? {
         "probe_step" if step.provenance.origin_id.as_deref() == Some(PROBE_TEMPLATE) => {

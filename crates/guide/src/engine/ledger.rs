@@ -1,9 +1,9 @@
-//! Writing the events of one append.
+//! Builds the events of one append.
 
 use crate::derive;
 use crate::record::{DedupeKey, Event, EventData, EventId, EventIndex, Scope, SessionId};
 
-/// Events under way: each gets the next index, and the id that follows from it.
+/// Events in progress. Each gets the next index and the id derived from it.
 pub(super) struct Ledger {
     session_id: SessionId,
     next: EventIndex,
@@ -16,7 +16,7 @@ impl Ledger {
         Self { session_id, next, now_ms, events: Vec::new() }
     }
 
-    /// Adds an event; `parts` are the rest of its dedupe key, behind its kind and the session.
+    /// Adds an event; `parts` follow the kind and the session in its dedupe key.
     pub(super) fn add(&mut self, scope: Scope, parts: &[&str], data: EventData) -> EventId {
         let event_id = derive::event_id(&self.session_id, self.next);
         let all: Vec<&str> = std::iter::once(self.session_id.as_str()).chain(parts.iter().copied()).collect();

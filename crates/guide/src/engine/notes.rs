@@ -1,7 +1,7 @@
-//! Notes as they are kept: what is checked is what is stored.
+//! Notes as they are stored: validation reads exactly what is stored.
 //!
-//! A recap holds the beginning. Longer notes are also stored whole, as one artifact in the same append, and that is
-//! what checks read; notes beyond even that are refused with both sizes.
+//! A recap contains the beginning of the notes. Longer notes are also stored completely, as one artifact in
+//! the same append, and validation reads that. Notes over that limit are rejected.
 
 use std::borrow::Cow;
 
@@ -15,9 +15,9 @@ use crate::placeholder::is_placeholder;
 use crate::record::budgets::{NOTES_BYTES, WHOLE_NOTES_BYTES};
 use crate::record::{BlockReason, OutputPayload, StepName};
 
-/// The `kind` of the artifact that holds notes whole.
+/// The `kind` of the artifact with complete notes.
 pub const WHOLE_NOTES_KIND: &str = "wr.notes";
-/// What a limit on the notes themselves is called in a blocker.
+/// The contract reference of the size limit of notes in a blocker.
 const NOTES_REF: &str = "wr.notesMarkdown";
 
 /// Notes within their budget.
@@ -27,13 +27,13 @@ pub(super) struct KeptNotes<'a> {
 }
 
 impl<'a> KeptNotes<'a> {
-    /// Cuts notes to what a recap keeps of them. Blank ones, and a placeholder that was sent as it is, are none.
+    /// Truncates notes to the size of a recap. `None` for blank notes and unchanged placeholders.
     pub(super) fn of(sent: &'a str) -> Option<Self> {
         let blank = sent.trim().is_empty() || is_placeholder(sent);
         (!blank).then(|| Self { text: budget::truncate(sent, NOTES_BYTES), sent })
     }
 
-    /// What checks read: everything that an advance stores of the notes.
+    /// The text that is validated: everything that an advance stores of the notes.
     pub(super) fn judged(&self) -> &str {
         if self.is_stored_whole() { self.sent } else { &self.text }
     }
@@ -45,7 +45,7 @@ impl<'a> KeptNotes<'a> {
         }
     }
 
-    /// The artifact with the whole text, where the recap has only its beginning.
+    /// The artifact with the complete text, if the recap has only its beginning.
     pub(super) fn whole(&self) -> Result<Option<Artifact>, EngineError> {
         if !self.is_stored_whole() {
             return Ok(None);
@@ -54,7 +54,7 @@ impl<'a> KeptNotes<'a> {
         Artifact::measured(0, artifact).map(Some)
     }
 
-    /// The reason to refuse notes that are too long to be stored at all.
+    /// The reason to reject notes that exceed the limit.
     pub(super) fn too_long(&self, step_id: &StepName) -> Option<Reason> {
         if self.sent.len() <= WHOLE_NOTES_BYTES {
             return None;
@@ -79,27 +79,27 @@ impl<'a> KeptNotes<'a> {
     }
 }
 
-/// The warning for a caller of whose notes only the beginning is kept.
+/// The warning that only the beginning of the notes was stored.
 pub fn cut_words(sent: u64) -> String {
     format!(
-        "Notes are {} bytes; the limit is {}. Only the beginning is kept and checked: shorten the notes, or put \
+        "Notes are {} bytes; the limit is {}. Only the beginning is stored and validated. Shorten the notes, or move \
          details into artifacts.",
         grouped(sent),
         grouped(NOTES_BYTES as u64)
     )
 }
 
-/// The warning for a caller whose notes are longer than a recap, and stored whole beside it.
+/// The warning that recaps show only the beginning of the notes.
 pub fn stored_whole_words(sent: u64) -> String {
     format!(
-        "Notes are {} bytes; recaps show the first {}. The whole text was checked, and is stored as an artifact of kind \
+        "Notes are {} bytes; recaps show the first {}. The complete text was validated and is stored as an artifact of kind \
          `{WHOLE_NOTES_KIND}`.",
         grouped(sent),
         grouped(NOTES_BYTES as u64)
     )
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_apart() {
+    fn thousands_are_separated() {
         for (number, text) in [(0, "0"), (999, "999"), (4096, "4,096"), (1_048_576, "1,048,576")] {
             assert_eq!(grouped(number), text);
         }

@@ -1,8 +1,9 @@
-//! Answers that a person gave directly, and what is still to be asked of one.
+//! Answers that a person gave directly, and the questions to ask.
 //!
-//! A caller who sends a `wr.user_answer` claims that the user said so. A host that can reach the person itself, through the
-//! client or the console, hands their answers over here, and the log says which of the three it was. The `provenance` of an
-//! answer is written by the engine only: what a caller sends under that name is replaced.
+//! A caller who sends a `wr.user_answer` claims that the user said so. A host that can reach the person,
+//! through the client or the console, passes the answers to this module, and the log records which of the
+//! three it was. Only the engine writes the `provenance` of an answer; a value that the caller sends is
+//! replaced.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -22,24 +23,24 @@ use crate::state::{Node, SessionState};
 use crate::workflow::compiled::{CompiledWorkflow, Step};
 use crate::workflow::needs::{ANSWER_KIND, Need, needs};
 
-/// The longest text of a person's answer, in bytes: with everything around it, it still fits into its event.
+/// The maximum length of a person's answer, in bytes. With its metadata it still fits into an event.
 pub const MAX_ANSWER_BYTES: usize = 1024;
-/// The longest name of a person that is recorded, in bytes.
+/// The maximum length of a recorded person's name, in bytes.
 const MAX_PERSON_BYTES: usize = 128;
 
-/// How an answer came in.
+/// How an answer was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerProvenance {
-    /// The client of the call asked its user.
+    /// The client asked its user with an elicitation.
     Elicited,
     /// A person who is signed in answered in the console.
     Console,
-    /// The caller says that it was answered. Also what an answer without a provenance is, from before there was one.
+    /// The caller says that it was answered. Also the meaning of old answers without a provenance.
     Claimed,
 }
 
-/// What a person decided.
+/// The decision of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerOutcome {
@@ -50,47 +51,47 @@ pub enum AnswerOutcome {
 /// The answer of a person who was asked directly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonAnswer {
-    /// Which need it is about.
+    /// The need that it answers.
     pub dependency_id: String,
     pub outcome: AnswerOutcome,
-    /// What was said; nothing where the decision says it all.
+    /// The words of the answer; `None` if the decision says it all.
     pub words: Option<String>,
-    /// Who it was, where that is known.
+    /// The person's name, if known.
     pub person: Option<String>,
 }
 
-/// Why a person who was asked with a call did not answer.
+/// Why a person who was asked during a call did not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
-    /// Nothing came back within this many seconds.
+    /// The time limit was reached.
     TimedOut { seconds: u64 },
-    /// The question was closed without an answer.
+    /// The person closed the question without an answer.
     Dismissed,
-    /// The client could not show the question, or what came back was not an answer to it.
+    /// The client could not show the question, or its response was invalid.
     Failed,
 }
 
-/// What came of asking people with a call.
+/// The result of asking people during a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FromPeople {
-    /// What the client's user answered.
+    /// The answers of the client's user.
     pub answers: Vec<PersonAnswer>,
-    /// Why there are not more answers, where a person was asked.
+    /// Why answers are missing, if a person was asked.
     pub unanswered: Option<Unanswered>,
 }
 
-/// Something to ask a person.
+/// A question to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// What an answer calls it.
+    /// The id that an answer refers to.
     pub id: String,
-    /// What kind of thing it is, in words.
+    /// A description of the kind of need.
     pub kind: &'static str,
     /// What is asked for.
     pub what: String,
-    /// What to keep in mind when answering; often nothing.
+    /// A note on how to answer; often empty.
     pub caution: &'static str,
-    /// Whether a yes alone does not answer it.
+    /// Whether the answer needs words in addition to the decision.
     pub needs_words: bool,
 }
 
@@ -136,7 +137,7 @@ impl FromPeople {
     }
 }
 
-/// Marks what a caller sends as answers of the user for what they are: the caller's word.
+/// Marks user answers that a caller sends as claimed.
 pub(super) fn claimed(mut artifacts: Vec<Value>) -> Vec<Value> {
     for artifact in &mut artifacts {
         if is_answer(artifact)
@@ -149,8 +150,8 @@ pub(super) fn claimed(mut artifacts: Vec<Value>) -> Vec<Value> {
     artifacts
 }
 
-/// What people answered directly about the pending step of a node, oldest first: with the attempts that were blocked since the
-/// step began, and in the console.
+/// The direct answers about the pending step of a node, oldest first: those given with blocked attempts since
+/// the step became pending, and those given in the console.
 pub(super) fn recorded<'s>(state: &'s SessionState, node: &'s Node) -> Vec<&'s Value> {
     let attempts = state.lineage(node).take_while(|node| node.kind != NodeKind::Step);
     let mut found: Vec<_> = attempts.flat_map(|node| direct_answers(state, node)).collect();
@@ -158,7 +159,7 @@ pub(super) fn recorded<'s>(state: &'s SessionState, node: &'s Node) -> Vec<&'s V
     found.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// The answers of people that are recorded on one node.
+/// The direct answers that are recorded on one node.
 fn direct_answers<'s>(
     state: &'s SessionState,
     node: &'s Node,
@@ -179,15 +180,16 @@ fn is_answer(artifact: &Value) -> bool {
 }
 
 fn provenance(answer: &Value) -> AnswerProvenance {
-    let told = answer.get("provenance").and_then(|told| serde_json::from_value(told.clone()).ok());
-    told.unwrap_or(AnswerProvenance::Claimed)
+    let recorded =
+        answer.get("provenance").and_then(|recorded| serde_json::from_value(recorded.clone()).ok());
+    recorded.unwrap_or(AnswerProvenance::Claimed)
 }
 
-/// What a person has to be asked before this attempt is made, as far as asking can help: nothing where the attempt would be
-/// refused or blocked for another reason anyhow, and nothing where the run does not stop for it.
+/// The questions to ask a person before this attempt. Empty if the attempt would be rejected or blocked for
+/// another reason, or if the session does not stop for it.
 ///
 /// # Errors
-/// As [`advance`]: the attempt cannot be recorded at all.
+/// The errors of [`advance`]: the attempt cannot be recorded at all.
 pub fn questions(request: &Advance<'_>) -> Result<Vec<Question>, EngineError> {
     let state = request.state;
     let Some((node, step)) = pending(state, request) else { return Ok(Vec::new()) };
@@ -205,7 +207,7 @@ pub fn questions(request: &Advance<'_>) -> Result<Vec<Question>, EngineError> {
     if open.is_empty() {
         return Ok(Vec::new());
     }
-    // Nobody is asked for a step that is blocked whatever they say.
+    // Do not ask about a step that is blocked regardless of the answer.
     let yes = |need: &Need<'_>| PersonAnswer {
         dependency_id: need.id.to_owned(),
         outcome: AnswerOutcome::Given,
@@ -214,7 +216,7 @@ pub fn questions(request: &Advance<'_>) -> Result<Vec<Question>, EngineError> {
     };
     let people = FromPeople { answers: open.iter().map(yes).collect(), unanswered: None };
     let trial = Advance { people, ..request.clone() };
-    // What the host verifies is verified once they have answered.
+    // The host verifies the rest after the answers.
     if trial.verification.is_none() && verification_wanted(&trial)?.is_some() {
         return Ok(open.iter().map(|need| Question::of(need, &visible)).collect());
     }
@@ -230,7 +232,7 @@ fn pending<'a>(state: &'a SessionState, request: &Advance<'a>) -> Option<(&'a No
     Some((node, request.workflow.step(&request.snapshot.pending()?.step_id)?))
 }
 
-/// What a person can answer about a node that is blocked: each question, with the newest direct answer to it.
+/// What a person can answer about a blocked node: each question with the newest direct answer to it.
 pub fn waiting_for_people(
     state: &SessionState,
     node: &Node,
@@ -259,19 +261,20 @@ pub fn waiting_for_people(
             let outcome = answers.iter().rev().find(about)?.get("outcome")?;
             serde_json::from_value(outcome.clone()).ok()
         };
-        // A no that led to this block was about what is to be changed: the question is open again.
+        // A refusal that led to this block applied to the previous output. The question is open again.
         let earlier = newest(&recorded).filter(|outcome| *outcome == AnswerOutcome::Given);
         (Question::of(&need, &visible), newest(&here).or(earlier))
     })
     .collect()
 }
 
-/// Records what a person answered in the console about a blocked node: one event, which the next attempt of the step counts.
+/// Records an answer given in the console about a blocked node. It is one event, which the next attempt of
+/// the step uses.
 ///
-/// Whoever calls this has checked that the node [waits](waiting_for_people) for it.
+/// The caller has checked that the node [waits](waiting_for_people) for it.
 ///
 /// # Errors
-/// The answer cannot be written as canonical JSON, which no text of a form comes to.
+/// The answer cannot be written as canonical JSON. Text from a form never causes this.
 pub fn answer_in_console(
     state: &SessionState,
     node: &Node,

@@ -1,4 +1,4 @@
-//! The one model behind blockers and gaps: what a reason means to a caller, and to the record.
+//! The common model of blockers and gaps.
 
 use canon::budget;
 
@@ -10,7 +10,7 @@ use crate::record::{
 };
 use crate::workflow::context_keys::ContextFault;
 
-/// A reason, and the blocker that tells a caller about it.
+/// A reason with its blocker for the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reason {
     pub(super) reason: BlockReason,
@@ -18,7 +18,7 @@ pub(super) struct Reason {
 }
 
 impl Reason {
-    /// A reason whose words follow from itself.
+    /// A reason with the default message.
     pub(super) fn of(reason: BlockReason, step_id: &StepName) -> Self {
         let (message, fix) = words(&reason);
         let blocker = Blocker {
@@ -30,11 +30,11 @@ impl Reason {
         Self { reason, blocker }
     }
 
-    /// What stops the interpreter, in words that name exactly what is missing: one reason for each key.
+    /// The reasons for an obstacle, one per missing key, with messages that name what is missing.
     pub(super) fn of_obstacle(obstacle: &Obstacle, step_id: &StepName) -> Vec<Self> {
         match obstacle {
             Obstacle::MissingContext { item, faults } => {
-                let why = format!("`{item}` depends on it, and is not skipped without it.");
+                let why = format!("`{item}` depends on it and cannot be skipped without it.");
                 faults.iter().map(|fault| Self::of_context(fault, &why, step_id)).collect()
             }
             Obstacle::MissingInput { key, expected, .. } => {
@@ -55,7 +55,7 @@ impl Reason {
         }
     }
 
-    /// A context key that is missing or of another type, and why it matters.
+    /// A context key that is missing or has the wrong type, and why it is needed.
     pub(super) fn of_context(fault: &ContextFault, why: &str, step_id: &StepName) -> Self {
         let mut words = fault.to_string();
         words.replace_range(..1, "T");
@@ -67,14 +67,14 @@ impl Reason {
         Self::of(missing_key(&fault.key), step_id).saying(&format!("{words}. {why}"), &fix)
     }
 
-    /// The same reason in other words.
+    /// The same reason with a different message.
     pub(super) fn saying(mut self, message: &str, fix: &str) -> Self {
         self.blocker.message = budget::truncate(message, BLOCKER_MESSAGE_BYTES).into_owned();
         self.blocker.suggested_fix = Some(budget::truncate(fix, SUGGESTED_FIX_BYTES).into_owned());
         self
     }
 
-    /// What goes into the log when a run does not stop for it.
+    /// The gap to record if the session does not stop.
     pub(super) fn gap(&self, severity: GapSeverity) -> GapFacts {
         GapFacts {
             severity,
@@ -85,7 +85,7 @@ impl Reason {
     }
 }
 
-/// What a gap says.
+/// The content of a gap.
 pub(super) struct GapFacts {
     pub(super) severity: GapSeverity,
     pub(super) reason: GapReason,
@@ -94,17 +94,18 @@ pub(super) struct GapFacts {
 }
 
 impl GapFacts {
-    /// Preferences that go beyond what the author recommends: worth a warning, about nothing in particular.
+    /// A warning that the preferences exceed the author's recommendation.
     pub(super) const fn beyond_recommendation(summary: String) -> Self {
         let reason = GapReason::Unexpected(GapDetail::PreferencesExceedRecommendation);
         Self { severity: GapSeverity::Warning, reason, summary, pointer: None }
     }
 }
 
-/// How many reasons of one attempt become gaps of their own: a plan has room for these and the rest of an advance.
+/// The maximum number of reasons of one attempt that become separate gaps. An append also has room for the
+/// rest of an advance.
 const GAPS: usize = 128;
 
-/// The report about these reasons. One that has more than its budget says so in its last message.
+/// The blocker report. If the reasons exceed its budget, the last message says so.
 pub(super) fn report(reasons: &[Reason]) -> Result<BlockerReport, ReportError> {
     let mut blockers: Vec<Blocker> =
         reasons.iter().take(BLOCKERS).map(|reason| reason.blocker.clone()).collect();
@@ -113,14 +114,14 @@ pub(super) fn report(reasons: &[Reason]) -> Result<BlockerReport, ReportError> {
     BlockerReport::new(blockers)
 }
 
-/// The reasons that become gaps: all of them, unless an author managed to write more than a plan has room for.
+/// The reasons that become gaps, up to the limit of an append.
 pub(super) fn disclosed(reasons: &[&Reason]) -> Vec<Reason> {
     let mut kept: Vec<Reason> = reasons.iter().take(GAPS).map(|reason| (*reason).clone()).collect();
     count_rest(kept.last_mut().map(|reason| &mut reason.blocker), reasons.len().saturating_sub(GAPS));
     kept
 }
 
-/// Says in the last one that is told how many are not.
+/// Appends the number of omitted reasons to the last one.
 fn count_rest(last: Option<&mut Blocker>, rest: usize) {
     if let (Some(last), 1..) = (last, rest) {
         let (verb, noun) = if rest == 1 { ("is", "reason") } else { ("are", "reasons") };
@@ -130,7 +131,7 @@ fn count_rest(last: Option<&mut Blocker>, rest: usize) {
     }
 }
 
-/// Whether another attempt can help. The first reason decides about the whole block.
+/// Whether another attempt can help. The first reason decides for the whole block.
 pub(super) const fn is_retryable(reason: &BlockReason) -> bool {
     match reason {
         BlockReason::InvalidRequiredOutput { .. }
@@ -149,7 +150,7 @@ pub(super) const fn is_retryable(reason: &BlockReason) -> bool {
     }
 }
 
-/// Whether the risk policy lets a reason pass with a warning. Only capabilities are its business.
+/// Whether the risk policy lets a reason pass with a warning. It applies only to capabilities.
 pub(super) const fn is_tolerated(reason: &BlockReason, preferences: Preferences) -> bool {
     match reason {
         BlockReason::RequiredCapabilityUnknown { .. } => {
@@ -236,23 +237,23 @@ fn pointer(reason: &BlockReason, step_id: &StepName) -> Pointer {
     }
 }
 
-/// What is wrong, and what to do. Contracts bring better words of their own.
+/// The default message and fix of a reason. Contracts have more specific ones.
 fn words(reason: &BlockReason) -> (String, String) {
     let (message, fix) = match reason {
         BlockReason::InvalidRequiredOutput { contract_ref } => (
-            format!("The output does not keep {contract_ref}."),
+            format!("The output does not match contract {contract_ref}."),
             "Correct the output and advance again with the token of this reply.".to_owned(),
         ),
         BlockReason::MissingRequiredOutput { contract_ref } => (
-            format!("The step asks for an artifact of {contract_ref}, and none was sent."),
+            format!("The step requires an artifact for contract {contract_ref}, but none was sent."),
             "Add the artifact to output.artifacts and advance again with the token of this reply.".to_owned(),
         ),
         BlockReason::AssessmentFollowupRequired { assessment_id, dimension_id, level, guidance } => (
-            format!("Assessment {assessment_id} says {dimension_id} is {level}."),
-            format!("{guidance} Advance again, with a new assessment, with the token of this reply."),
+            format!("Assessment {assessment_id} rates {dimension_id} as {level}."),
+            format!("{guidance} Advance again with a new assessment and the token of this reply."),
         ),
         BlockReason::MissingContextKey { key } => (
-            format!("The context key {key} is missing, or not of the form that the next step needs."),
+            format!("The context key {key} is missing or has the wrong type for the next step."),
             format!("Send it with `context: {{\"{key}\": …}}` when you advance again with the token of this reply."),
         ),
         BlockReason::ContextBudgetExceeded => (
@@ -267,30 +268,30 @@ fn words(reason: &BlockReason) -> (String, String) {
         ),
         BlockReason::LoopLimitReached { loop_id, iteration, max_iterations } => (
             format!(
-                "Loop {loop_id} has gone round {} of at most {max_iterations} times and may not go on.",
+                "Loop {loop_id} has run {} iterations; the limit is {max_iterations}.",
                 iteration + 1
             ),
-            "Advance again with the token of this reply and the decision \"stop\"; say in the notes what is left open."
+            "Advance again with the token of this reply and the decision \"stop\". List what is unfinished in the notes."
                 .to_owned(),
         ),
         BlockReason::UserOnlyDependency { .. } => (
-            "Only the user can help here.".to_owned(),
+            "Only the user can resolve this.".to_owned(),
             "Ask the user for what the step needs. Do not guess.".to_owned(),
         ),
         BlockReason::RequiredCapabilityUnknown { capability } => (
-            format!("The workflow requires {}, and nobody has tried it.", capability_name(*capability)),
-            "Try it, and report a wr.capability_observation with provenance probe_step or attempted_use.".to_owned(),
+            format!("The workflow requires {}, which was not tested yet.", capability_name(*capability)),
+            "Test it, and send a `wr.capability_observation` artifact with provenance probe_step or attempted_use.".to_owned(),
         ),
         BlockReason::RequiredCapabilityUnavailable { capability } => (
             format!("The workflow requires {}, which is not available.", capability_name(*capability)),
-            "Tell the user. Once it is available, rehydrate the node before this one and report it again.".to_owned(),
+            "Tell the user. Once it is available, rehydrate the previous node and report it again.".to_owned(),
         ),
         BlockReason::EvaluationError => (
-            "A rule of this step cannot be evaluated. Your output is not at fault.".to_owned(),
-            "Tell the user that the workflow has to be mended; `interlock workflow validate` says where.".to_owned(),
+            "A rule of this step cannot be evaluated. Your output is not the cause.".to_owned(),
+            "Tell the user to fix the workflow; `interlock workflow validate` shows where.".to_owned(),
         ),
         BlockReason::InvariantViolation | BlockReason::StorageCorruptionDetected => (
-            "The engine found a state that should not exist. Your output is not at fault.".to_owned(),
+            "The engine found an invalid state. Your output is not the cause.".to_owned(),
             "Tell the user to run `interlock session verify`.".to_owned(),
         ),
     };

@@ -1,4 +1,4 @@
-//! A run begins.
+//! Starts a session.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::ledger::Ledger;
 use super::reasons::{GapFacts, Reason};
 use super::{Additions, EngineError, NewSnapshot, context};
 use crate::derive::{self, Cause};
-use crate::interpret::{self, Circumstances, Obstacle, OnObstacle};
+use crate::interpret::{self, Obstacle, OnObstacle, SelectionInput};
 use crate::record::{
     Autonomy, Confidence, ContextSource, EventData, EventIndex, ExecutionSnapshot, GapResolution,
     GapSeverity, NodeKind, ObservationKey, ObservationValue, PreferenceChange, PreferenceSource, Preferences,
@@ -16,39 +16,39 @@ use crate::workflow::compiled::CompiledWorkflow;
 use crate::workflow::context_keys::{self, ContextFault};
 use crate::workflow::pinned::PinnedWorkflow;
 
-/// What a start needs to know.
+/// The input of [`start`].
 #[derive(Clone, Debug)]
 pub struct Start<'a> {
     /// The new session.
     pub session_id: SessionId,
-    /// The session that this one was delegated from.
+    /// The session that delegated this one.
     pub parent_session_id: Option<SessionId>,
     pub workflow: &'a PinnedWorkflow,
-    /// Where it came from.
+    /// Where the workflow came from.
     pub source_kind: WorkflowSourceKind,
     pub source_ref: String,
-    /// What the run is for; becomes the context key `goal`.
+    /// The goal of the run; becomes the context key `goal`.
     pub goal: String,
     /// Further inputs.
     pub context: Map<String, Value>,
-    /// The preferences that the caller asked for; the defaults, without.
+    /// The preferences that the caller requested; `None` for the defaults.
     pub preferences: Option<Preferences>,
-    /// What was seen of the workspace.
+    /// Observations of the workspace.
     pub observations: Vec<(ObservationKey, ObservationValue)>,
-    /// When, by the clock. Informational.
+    /// The clock time in milliseconds. Informational.
     pub now_ms: u64,
 }
 
-/// Begins a run: session, run, root node, preferences, context, observations.
+/// Creates a session: session, run, root node, preferences, context, observations.
 ///
 /// # Errors
-/// A context that cannot be, or a loop at the very start whose input is missing.
+/// The context is invalid, or the workflow starts with a loop whose input is missing.
 pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
     let mut initial = request.context;
     initial.insert("goal".to_owned(), Value::String(request.goal));
     context::check(&initial)?;
     let preferences = request.preferences.unwrap_or_default();
-    // A start that is refused leaves nothing behind, so a value of another type is refused however autonomous.
+    // A rejected start records nothing, so a value of the wrong type is rejected at any level of autonomy.
     let never_stops = preferences.autonomy == Autonomy::FullAutoNeverStop;
     let is_refused = |fault: &ContextFault| {
         fault.found.is_some() || (!never_stops && request.workflow.inputs.contains_key(&fault.key))
@@ -58,7 +58,7 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
     if !faults.is_empty() {
         return Err(EngineError::MissingInputs { faults });
     }
-    let next = interpret::begin(Circumstances {
+    let next = interpret::begin(SelectionInput {
         workflow: request.workflow,
         context: &initial,
         decision: None,
@@ -69,9 +69,7 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
         other => EngineError::CannotBegin { reason: other.to_string() },
     })?;
     let Some(first_step) = next.state.pending().map(|pending| pending.step_id.clone()) else {
-        return Err(EngineError::CannotBegin {
-            reason: "no step of it can run with this context".to_owned(),
-        });
+        return Err(EngineError::CannotBegin { reason: "no step can run with this context".to_owned() });
     };
 
     let session = request.session_id;
@@ -146,14 +144,14 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
         );
     }
     super::advance::add_trace(&mut ledger, &run, &root, cause, next.trace);
-    let why = "`start_workflow` has to bring it.";
+    let why = "Send it with `start_workflow`.";
     let of_inputs = missing
         .iter()
         .filter(|fault| request.workflow.inputs.contains_key(&fault.key))
         .map(|fault| Reason::of_context(fault, why, &first_step));
     let passed_over = next.passed_over.iter().flat_map(|obstacle| Reason::of_obstacle(obstacle, &first_step));
     let mut reasons: Vec<Reason> = of_inputs.collect();
-    // A step that an input guards would record the same key again.
+    // Otherwise a step that requires an input would record the same key again.
     for reason in passed_over {
         if !reasons.iter().any(|known| known.reason == reason.reason) {
             reasons.push(reason);
@@ -186,7 +184,7 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
     })
 }
 
-/// What to record when the preferences go beyond what the author recommends. It never stops anybody.
+/// The warning if the preferences exceed the author's recommendation. It never blocks.
 pub(super) fn exceeded_recommendation(
     workflow: &CompiledWorkflow,
     preferences: Preferences,

@@ -1,9 +1,9 @@
-//! Evidence that the host gathers: what an attempt needs of it, and what it means.
+//! Evidence that the host verifies: what an attempt needs, and how the result is evaluated.
 
 use serde_json::Value;
 
 use super::EngineError;
-use super::advance::{Advance, Judgement};
+use super::advance::{Advance, EvaluatedAttempt};
 use super::evidence::{Artifact, Evidence};
 use super::reasons::{self, Reason};
 use crate::delegation::ListFault;
@@ -13,26 +13,26 @@ use crate::verification::{self, CommandOutcome, CommandResult, Verification, Ver
 use crate::workflow::compiled::EvidenceDemand;
 use crate::workflow::needs::ANSWER_KIND;
 
-/// How much of a failed command's output a blocker repeats, in bytes.
+/// How many bytes of a failed command's output a blocker repeats.
 const SHOWN_OUTPUT: usize = 240;
 
-/// What the host has to check before [`advance`](super::advance) can judge this attempt: nothing where the step
-/// demands nothing, or where the attempt is blocked for other reasons already.
+/// What the host must verify before [`advance`](super::advance) can evaluate this attempt. `None` if the step
+/// demands nothing, or if the attempt is already blocked for other reasons.
 ///
 /// # Errors
-/// As [`advance`](super::advance).
+/// The errors of [`advance`](super::advance).
 pub fn verification_wanted(request: &Advance<'_>) -> Result<Option<VerificationRequest>, EngineError> {
     let pending = request.snapshot.pending().and_then(|pending| request.workflow.step(&pending.step_id));
     if pending.is_none_or(|step| step.evidence.is_none() && step.delegations.is_empty()) {
         return Ok(None);
     }
-    let judged = Judgement::of(request)?;
+    let judged = EvaluatedAttempt::of(request)?;
     let Some(demand) = judged.demand(request) else { return Ok(None) };
     if judged.evidence.blocks(judged.preferences) {
         return Ok(None);
     }
     let mut texts: Vec<&str> = judged.notes.iter().map(super::notes::KeptNotes::judged).collect();
-    // The user's words are theirs, and no claim of the agent.
+    // The user's words are not claims of the agent, so they are not checked for citations.
     let is_answer = |artifact: &Value| artifact.get("kind").and_then(Value::as_str) == Some(ANSWER_KIND);
     for artifact in request.output.artifacts.iter().filter(|artifact| !is_answer(artifact)) {
         texts_of(artifact, &mut texts);
@@ -41,22 +41,22 @@ pub fn verification_wanted(request: &Advance<'_>) -> Result<Option<VerificationR
     Ok(Some(VerificationRequest { delegations, ..VerificationRequest::of(demand.evidence, texts) }))
 }
 
-/// What an attempt has to be verified for.
+/// What must be verified for an attempt.
 pub(super) struct Demand<'s> {
     evidence: Option<&'s EvidenceDemand>,
     delegations: Vec<(usize, String)>,
 }
 
-impl<'a> Judgement<'a> {
-    /// What this attempt has to be verified for; nothing for most steps.
+impl<'a> EvaluatedAttempt<'a> {
+    /// What must be verified for this attempt; `None` for most steps.
     pub(super) fn demand(&self, request: &Advance<'_>) -> Option<Demand<'a>> {
-        let delegations = self.handed_out(request);
+        let delegations = self.active_delegations(request);
         let evidence = self.step.evidence.as_ref();
         (evidence.is_some() || !delegations.is_empty()).then_some(Demand { evidence, delegations })
     }
 }
 
-/// Every text within a value. Artifacts that a caller sends are bounded in depth by the reader of the call.
+/// All strings within a value. The reader of the call limits the depth of artifacts.
 fn texts_of<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
     match value {
         Value::String(text) => texts.push(text),
@@ -67,13 +67,13 @@ fn texts_of<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
 }
 
 impl Evidence {
-    /// Whether the attempt is blocked by what is known so far.
+    /// Whether the attempt is blocked by the reasons so far.
     pub(super) fn blocks(&self, preferences: Preferences) -> bool {
         preferences.autonomy != Autonomy::FullAutoNeverStop
             && self.reasons.iter().any(|reason| !reasons::is_tolerated(&reason.reason, preferences))
     }
 
-    /// Takes what the host found: it is recorded, and what did not hold is a reason.
+    /// Records the host's result, and adds a reason for every failed check.
     pub(super) fn take_verification(
         &mut self,
         demand: &Demand<'_>,
@@ -85,9 +85,7 @@ impl Evidence {
         if !demand.evidence.iter().flat_map(|demand| &demand.commands).all(is_verified)
             || !demand.delegations.iter().all(|(index, _)| is_counted(*index))
         {
-            return Err(EngineError::Inconsistent {
-                reason: "something that the step demands was not verified",
-            });
+            return Err(EngineError::Inconsistent { reason: "a check that the step requires was not run" });
         }
         for result in verification.commands.iter().filter(|result| !result.outcome.passed()) {
             self.reasons.push(command_reason(result, step_id));
@@ -114,14 +112,14 @@ fn command_reason(result: &CommandResult, step_id: &StepName) -> Reason {
                     "This step is checked with the command `{name}`, which the operator of this host has not allowed."
                 ),
                 &format!(
-                    "Tell the user: the operator has to add `[guide.commands.{name}]` with `argv = [\"program\", \"argument\"]` \
-                     to the settings file, which `interlock doctor` names, and restart the server. Then advance again with the \
+                    "Tell the user that the operator must add `[guide.commands.{name}]` with `argv = [\"program\", \"argument\"]` \
+                     to the settings file (`interlock doctor` shows its path) and restart the server. Then advance again with the \
                      token of this reply and the same output."
                 ),
             )
         }
         CommandOutcome::NoWorkspace => invalid(step_id).saying(
-            &format!("The command `{name}` could not run: the run has no workspace on this host."),
+            &format!("The command `{name}` could not run: the session has no workspace on this host."),
             NO_WORKSPACE,
         ),
         CommandOutcome::NotStarted { reason } => invalid(step_id).saying(
@@ -143,7 +141,7 @@ fn command_reason(result: &CommandResult, step_id: &StepName) -> Reason {
                 &format!("The host ran the command `{name}`: {ended}.{shown}"),
                 &format!(
                     "Run `{}` in the workspace, fix what it reports, and advance again with the token of this reply. The host \
-                     runs it again then; notes cannot replace it.",
+                     then runs it again; notes cannot replace it.",
                     argv.join(" ")
                 ),
             )
@@ -154,7 +152,7 @@ fn command_reason(result: &CommandResult, step_id: &StepName) -> Reason {
 const NO_WORKSPACE: &str = "Start the run again with `workspacePath`: a directory on the host that serves the run and, for \
                             `interlock serve`, below one of its `guide.workspace_roots`.";
 
-/// All citations that do not hold, in one reason.
+/// All failed citations, in one reason.
 fn citation_reason(verification: &Verification, step_id: &StepName) -> Option<Reason> {
     let wrong = verification.citations.iter().filter(|result| !result.finding.holds());
     let mut wrong: Vec<String> = wrong.map(ToString::to_string).collect();
@@ -166,29 +164,29 @@ fn citation_reason(verification: &Verification, step_id: &StepName) -> Option<Re
         .iter()
         .any(|result| result.finding == verification::CitationFinding::NoWorkspace);
     let fix = if has_workspace {
-        "Cite what is there: open each file, look the commit or branch up, correct the output, and advance again with the \
+        "Open each cited file and look up each commit or branch. Correct the citations, and advance again with the \
          token of this reply."
     } else {
         NO_WORKSPACE
     };
     (!wrong.is_empty()).then(|| {
         invalid(step_id)
-            .saying(&format!("The host checked what the output cites: {}.", wrong.join("; ")), fix)
+            .saying(&format!("The host checked the citations in the output: {}.", wrong.join("; ")), fix)
     })
 }
 
-/// A parallel `forEach` whose list cannot be gone over.
+/// A parallel `forEach` whose list is missing or too long.
 pub(super) fn list_reason(fault: ListFault<'_>, step_id: &StepName) -> Reason {
     let (ListFault::Missing { list } | ListFault::TooLong { list, .. }) = fault;
     let fix = format!(
         "Advance again with the token of this reply and `context`: {{\"{}\": […]}}, a list of at most {} items. The reply \
-         then hands out one run for each.",
+         then delegates each of them.",
         list.key, list.max_items
     );
     Reason::of(missing_key(&list.key), step_id).saying(&fault.to_string(), &fix)
 }
 
-/// All child runs that are not finished, in one reason.
+/// All unfinished child sessions, in one reason.
 fn delegation_reason(verification: &Verification, step_id: &StepName) -> Option<Reason> {
     let open = verification.delegations.iter().filter(|result| !result.status.is_finished());
     let open: Vec<String> = open.map(ToString::to_string).collect();
@@ -201,9 +199,9 @@ fn delegation_reason(verification: &Verification, step_id: &StepName) -> Option<
                 verification.delegations.len(),
                 open.join("; ")
             ),
-            "Have each of them done by a subagent with its call under DELEGATED RUNS. If you cannot start subagents, make the \
-             calls yourself, one after another, and follow each run to its end. A call that was made before shows where its run \
-             is. Then advance again with the token of this reply.",
+            "Start a subagent for each of them with its call under DELEGATED RUNS. If you cannot start subagents, make the \
+             calls yourself, one after another, and follow each run to its end. Repeating a call returns the current step of its \
+             run. Then advance again with the token of this reply.",
         )
     })
 }

@@ -1,4 +1,4 @@
-//! The context as a loop body sees it: with the names of its iterations.
+//! The context inside a loop body: it includes the variables of the loops.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::record::LoopFrame;
 use crate::workflow::compiled::{CompiledWorkflow, LoopControl};
 
-/// The context, and the variables of the loops on the stack; inner ones hide outer ones.
+/// The context with the variables of the loops on the stack. Inner loops shadow outer ones.
 pub fn visible_context<'c>(
     workflow: &CompiledWorkflow,
     context: &'c Map<String, Value>,
@@ -21,7 +21,8 @@ pub fn visible_context<'c>(
         let Some(definition) = workflow.loop_of(&frame.loop_id) else { continue };
         visible.insert(definition.iteration_var.clone(), Value::from(u64::from(frame.iteration) + 1));
         if let LoopControl::ForEach { items, item_var, index_var, .. } = &definition.control {
-            // In what is visible so far: an inner loop may go over a list of the outer one's item.
+            // Uses the variables added so far: an inner loop may iterate over a list in the outer loop's
+            // item.
             let item = list(&visible, items).and_then(|items| items.get(frame.iteration as usize)).cloned();
             visible.insert(item_var.clone(), item.unwrap_or(Value::Null));
             visible.insert(index_var.clone(), Value::from(frame.iteration));
@@ -30,12 +31,12 @@ pub fn visible_context<'c>(
     Cow::Owned(visible)
 }
 
-/// The list under a key, which may be a dotted path.
+/// The list at a key or dotted path.
 pub(super) fn list<'c>(context: &'c Map<String, Value>, key: &str) -> Option<&'c Vec<Value>> {
     value_at(context, key)?.as_array()
 }
 
-/// The value under a key, or under a dotted path.
+/// The value at a key or dotted path. A key that contains dots takes precedence.
 pub fn value_at<'c>(context: &'c Map<String, Value>, path: &str) -> Option<&'c Value> {
     if let Some(value) = context.get(path) {
         return Some(value);

@@ -1,4 +1,4 @@
-//! Choosing what is pending.
+//! The search for the next pending step.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use canon::budget;
 use serde_json::{Map, Value};
 
 use super::scope::visible_context;
-use super::{Circumstances, MAX_HOPS, Next, Obstacle, OnObstacle, control, path_of, running};
+use super::{MAX_HOPS, Next, Obstacle, OnObstacle, SelectionInput, control, path_of, running};
 use crate::record::{
     CompletedSteps, DelimiterSafe, EngineState, LOOP_DID_NOT_RUN, LoopFrame, LoopPathEntry, Pending,
     PendingStep, SKIPPED, STILL_SKIPPED, StepInstanceKey, StepName, TraceEntry, TraceKind, TraceRef, budgets,
@@ -15,67 +15,69 @@ use crate::workflow::compiled::{Condition, Loop, SequenceItem};
 use crate::workflow::condition;
 use crate::workflow::context_keys::{self, ContextKeys};
 
-/// The most entries that one choice leaves: ten events full. Only skipped steps can be that many.
+/// The maximum number of trace entries of one selection: ten full events. Only skipped steps can be that
+/// many.
 const MAX_TRACE: usize = 10 * budgets::TRACE_ENTRIES;
 
-/// One choice under way.
+/// One selection in progress.
 pub(super) struct Selection<'a> {
-    circumstances: Circumstances<'a>,
-    /// The loop that the decision of this call is about: the one whose step was just done.
+    input: SelectionInput<'a>,
+    /// The loop that the decision of this call applies to: the innermost loop of the step that was just
+    /// completed.
     decided: Option<DelimiterSafe>,
     completed: CompletedSteps,
     stack: Vec<LoopFrame>,
-    /// The item of the top level that the run was at before this choice.
+    /// The index of the current top-level item before this selection.
     reached: usize,
     trace: Vec<TraceEntry>,
     passed_over: Vec<Obstacle>,
 }
 
-/// What looking at a sequence came to.
-enum Found {
-    /// This step is pending now.
+/// The result of searching a sequence.
+enum SearchResult {
+    /// This step becomes pending.
     Step(StepName),
-    /// A loop was entered: look into it.
-    Entered,
-    /// There is nothing left.
-    Nothing,
+    /// A loop was entered. Search its body next.
+    EnteredLoop,
+    /// No item is left that can run.
+    Exhausted,
 }
 
 impl<'a> Selection<'a> {
     pub(super) fn new(
-        circumstances: Circumstances<'a>,
+        input: SelectionInput<'a>,
         completed: CompletedSteps,
         stack: Vec<LoopFrame>,
         reached: usize,
     ) -> Self {
         let decided = stack.last().map(|frame| frame.loop_id.clone());
-        Self { circumstances, decided, completed, stack, reached, trace: Vec::new(), passed_over: Vec::new() }
+        Self { input, decided, completed, stack, reached, trace: Vec::new(), passed_over: Vec::new() }
     }
 
     pub(super) fn run(mut self) -> Result<Next, Obstacle> {
         for _ in 0..MAX_HOPS {
-            let found = match self.stack.last() {
+            let result = match self.stack.last() {
                 Some(frame) => {
                     let definition = self.definition(&frame.loop_id)?;
                     let from = frame.body_index as usize;
-                    self.look(&definition.body, from..definition.body.len())?
+                    self.search(&definition.body, from..definition.body.len())?
                 }
-                None => self.look_at_top()?,
+                None => self.search_top_level()?,
             };
-            match found {
-                Found::Step(step_id) => return Ok(self.pending(step_id)),
-                Found::Entered => {}
-                Found::Nothing if self.stack.is_empty() => {
+            match result {
+                SearchResult::Step(step_id) => return Ok(self.pending(step_id)),
+                SearchResult::EnteredLoop => {}
+                SearchResult::Exhausted if self.stack.is_empty() => {
                     return Ok(Next {
                         state: EngineState::Complete,
                         trace: self.trace,
                         passed_over: self.passed_over,
                     });
                 }
-                Found::Nothing => self.go_round_or_leave()?,
+                SearchResult::Exhausted => self.next_iteration_or_leave()?,
             }
         }
-        Err(Obstacle::Broken { reason: "its loops go round without ever reaching a step" })
+        Err(Obstacle::Broken { reason: "its loops iterate without reaching a step" })
     }
 
     fn pending(mut self, step_id: StepName) -> Next {
@@ -98,39 +100,39 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// The first item of the top level that can run.
+    /// The first top-level item that can run.
     ///
-    /// Whatever stands before the item that the run was at is done, or was skipped because of its
-    /// condition: without one it would have been chosen then. So only those with a condition are looked at
-    /// again, and what a choice costs does not grow with the number of steps that are done.
-    fn look_at_top(&mut self) -> Result<Found, Obstacle> {
-        let workflow = self.circumstances.workflow;
+    /// Every item before the current one is done, or was skipped because of its condition: an item without a
+    /// condition would have been selected. So only items with a condition are evaluated again, and the cost
+    /// of a selection does not grow with the number of completed steps.
+    fn search_top_level(&mut self) -> Result<SearchResult, Obstacle> {
+        let workflow = self.input.workflow;
         let rest = self.reached..workflow.sequence.len();
-        self.look(&workflow.sequence, workflow.conditional_before(self.reached).chain(rest))
+        self.search(&workflow.sequence, workflow.conditional_before(self.reached).chain(rest))
     }
 
-    /// The first of these items of a sequence that can run.
-    fn look(
+    /// The first of the given items of a sequence that can run.
+    fn search(
         &mut self,
         sequence: &'a [SequenceItem],
-        places: impl Iterator<Item = usize>,
-    ) -> Result<Found, Obstacle> {
+        indexes: impl Iterator<Item = usize>,
+    ) -> Result<SearchResult, Obstacle> {
         let path = path_of(&self.stack);
         let at_top = self.stack.is_empty();
-        for (index, item) in places.filter_map(|index| Some((index, sequence.get(index)?))) {
+        for (index, item) in indexes.filter_map(|index| Some((index, sequence.get(index)?))) {
             match item {
                 SequenceItem::Step { step_id } => {
                     if self.is_done(step_id.as_str(), &path) {
                         continue;
                     }
-                    let Some(step) = self.circumstances.workflow.step(step_id) else {
-                        return Err(Obstacle::Broken { reason: "a sequence names a step that is not there" });
+                    let Some(step) = self.input.workflow.step(step_id) else {
+                        return Err(Obstacle::Broken { reason: "a sequence refers to an unknown step" });
                     };
                     let about = TraceRef::StepId { step_id: step_id.clone() };
                     let again = at_top && index < self.reached;
                     if self.runs(step.run_condition.as_ref(), &step.requires_context, about, again)? {
                         self.move_to(index);
-                        return Ok(Found::Step(step_id.clone()));
+                        return Ok(SearchResult::Step(step_id.clone()));
                     }
                 }
                 SequenceItem::Loop { loop_id } => {
@@ -144,44 +146,44 @@ impl<'a> Selection<'a> {
                     if self.runs(condition.as_ref(), requires, about, again)? {
                         self.move_to(index);
                         if self.enter(definition)? {
-                            return Ok(Found::Entered);
+                            return Ok(SearchResult::EnteredLoop);
                         }
                     }
                 }
             }
         }
-        Ok(Found::Nothing)
+        Ok(SearchResult::Exhausted)
     }
 
-    /// Enters a loop, or notes that it does not run at all. Whether it was entered.
+    /// Enters a loop, or records that it does not run. Returns whether it was entered.
     fn enter(&mut self, definition: &'a Loop) -> Result<bool, Obstacle> {
-        let verdict = match control::enters(definition, &self.circumstances, &self.visible()) {
-            Ok(verdict) => verdict,
+        let evaluation = match control::evaluate_entry(definition, &self.input, &self.visible()) {
+            Ok(evaluation) => evaluation,
             Err(obstacle) => {
                 self.pass_over(&obstacle)?;
-                control::Verdict { goes_on: false, why: obstacle.to_string() }
+                control::LoopEvaluation { continues: false, reason: obstacle.to_string() }
             }
         };
         let refs = || {
             vec![TraceRef::LoopId { loop_id: definition.loop_id.clone() }, TraceRef::Iteration { value: 0 }]
         };
-        if verdict.goes_on {
+        if evaluation.continues {
             self.note(
                 TraceKind::EnteredLoop,
-                &format!("entered {}: {}", definition.loop_id, verdict.why),
+                &format!("entered {}: {}", definition.loop_id, evaluation.reason),
                 refs(),
             );
             self.stack.push(LoopFrame { loop_id: definition.loop_id.clone(), iteration: 0, body_index: 0 });
         } else {
-            self.note(TraceKind::EvaluatedCondition, &verdict.why, refs());
+            self.note(TraceKind::EvaluatedCondition, &evaluation.reason, refs());
             self.note(TraceKind::ExitedLoop, &format!("{}{LOOP_DID_NOT_RUN}", definition.loop_id), refs());
             self.complete(definition.loop_id.as_str());
         }
-        Ok(verdict.goes_on)
+        Ok(evaluation.continues)
     }
 
-    /// The body of the innermost loop is done: once more, or on.
-    fn go_round_or_leave(&mut self) -> Result<(), Obstacle> {
+    /// The body of the innermost loop is done: starts the next iteration or leaves the loop.
+    fn next_iteration_or_leave(&mut self) -> Result<(), Obstacle> {
         let Some(frame) = self.stack.last().cloned() else { return Ok(()) };
         let definition = self.definition(&frame.loop_id)?;
         let refs = vec![
@@ -189,30 +191,31 @@ impl<'a> Selection<'a> {
             TraceRef::Iteration { value: frame.iteration },
         ];
         let next = frame.iteration + 1;
-        // A decision counts once, and for its own loop: an inner `stop` does not end the outer one.
+        // A decision is used once, and only for its own loop: an inner `stop` does not end the outer loop.
         let decision =
-            self.circumstances.decision.filter(|_| self.decided.take_if(|id| *id == frame.loop_id).is_some());
-        let circumstances = Circumstances { decision, ..self.circumstances };
-        let verdict = control::wants(definition, &circumstances, &self.visible(), next).and_then(|verdict| {
-            if verdict.goes_on && next >= definition.max_iterations {
-                return Err(Obstacle::LoopLimit {
-                    loop_id: frame.loop_id.clone(),
-                    iteration: frame.iteration,
-                    max_iterations: definition.max_iterations,
-                    exit: self.circumstances.workflow.loop_exit(definition),
-                });
-            }
-            Ok(verdict)
-        });
-        let verdict = match verdict {
-            Ok(verdict) => verdict,
+            self.input.decision.filter(|_| self.decided.take_if(|id| *id == frame.loop_id).is_some());
+        let input = SelectionInput { decision, ..self.input };
+        let evaluation =
+            control::evaluate_iteration(definition, &input, &self.visible(), next).and_then(|evaluation| {
+                if evaluation.continues && next >= definition.max_iterations {
+                    return Err(Obstacle::LoopLimit {
+                        loop_id: frame.loop_id.clone(),
+                        iteration: frame.iteration,
+                        max_iterations: definition.max_iterations,
+                        exit: self.input.workflow.loop_exit(definition),
+                    });
+                }
+                Ok(evaluation)
+            });
+        let evaluation = match evaluation {
+            Ok(evaluation) => evaluation,
             Err(obstacle) => {
                 self.pass_over(&obstacle)?;
-                control::Verdict { goes_on: false, why: obstacle.to_string() }
+                control::LoopEvaluation { continues: false, reason: obstacle.to_string() }
             }
         };
-        self.note(TraceKind::EvaluatedCondition, &verdict.why, refs.clone());
-        if verdict.goes_on {
+        self.note(TraceKind::EvaluatedCondition, &evaluation.reason, refs.clone());
+        if evaluation.continues {
             if let Some(frame) = self.stack.last_mut() {
                 frame.iteration = next;
                 frame.body_index = 0;
@@ -225,9 +228,9 @@ impl<'a> Selection<'a> {
         Ok(())
     }
 
-    /// Stops at an obstacle, or remembers that it was passed over.
+    /// Stops at an obstacle, or records that it was passed over.
     fn pass_over(&mut self, obstacle: &Obstacle) -> Result<(), Obstacle> {
-        match self.circumstances.on_obstacle {
+        match self.input.on_obstacle {
             OnObstacle::Stop => Err(obstacle.clone()),
             OnObstacle::PassOver => {
                 self.passed_over.push(obstacle.clone());
@@ -236,10 +239,10 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Whether a step or a loop runs; one whose condition does not hold is in the trace.
+    /// Whether a step or a loop runs. If its condition does not hold, adds the reason to the trace.
     ///
-    /// A required key without a value that is allowed decides nothing: what it guards is never skipped for it.
-    /// `again` says that an earlier choice looked at it already.
+    /// A step is never skipped because a required key is missing or invalid. `again` means that an earlier
+    /// selection already evaluated the item.
     fn runs(
         &mut self,
         condition: Option<&Condition>,
@@ -282,23 +285,23 @@ impl<'a> Selection<'a> {
     }
 
     fn visible(&self) -> Cow<'a, Map<String, Value>> {
-        visible_context(self.circumstances.workflow, self.circumstances.context, &self.stack)
+        visible_context(self.input.workflow, self.input.context, &self.stack)
     }
 
     fn definition(&self, loop_id: &DelimiterSafe) -> Result<&'a Loop, Obstacle> {
-        let missing = Obstacle::Broken { reason: "a loop is not in the workflow" };
-        self.circumstances.workflow.loop_of(loop_id).ok_or(missing)
+        let missing = Obstacle::Broken { reason: "a sequence refers to an unknown loop" };
+        self.input.workflow.loop_of(loop_id).ok_or(missing)
     }
 
     fn is_done(&self, id: &str, path: &[LoopPathEntry]) -> bool {
         if path.is_empty() {
-            // Outside of loops the id is the key: nothing has to be put together to look it up.
+            // Outside of loops the id is the key, so the lookup needs no allocation.
             return self.completed.values.contains(id);
         }
         self.completed.values.contains(StepInstanceKey::new(id, path).as_str())
     }
 
-    /// Marks something of the current path as done.
+    /// Marks an item of the current path as completed.
     fn complete(&mut self, id: &str) {
         self.completed.values.insert(StepInstanceKey::new(id, &path_of(&self.stack)));
     }
@@ -309,7 +312,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Adds to the trace, while there is room: it explains, and nothing depends on it.
+    /// Adds a trace entry if there is room. The trace explains; nothing depends on it.
     fn note(&mut self, kind: TraceKind, summary: &str, refs: Vec<TraceRef>) {
         if self.trace.len() < MAX_TRACE {
             let summary = budget::truncate(summary, budgets::TRACE_SUMMARY_BYTES).into_owned();

@@ -1,26 +1,25 @@
-//! An advance is told whole: with the node that it leads to, and the edge to it.
+//! Checks that an advance is complete: the same append contains its node and the edge to it.
 
 use std::collections::BTreeSet;
 
 use crate::record::{AdvanceOutcome, EdgeKind, Event, EventData, EventIndex, NodeId};
 
-/// The outcome of an attempt, without what it led to.
+/// An advance whose node or edge is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("event {} advances to node {node_id}, and no {missing} of the same append makes that true", index.0)]
+#[error("event {} advances to node {node_id}, but the same append has no {missing} for it", index.0)]
 pub struct UnfinishedAdvance {
-    /// The event that tells of the advance.
+    /// The event that records the advance.
     pub index: EventIndex,
-    /// Where it leads.
+    /// The node that it advances to.
     pub node_id: NodeId,
-    /// The kind of event that is not there.
+    /// The kind of the missing event.
     pub missing: &'static str,
 }
 
-/// The first advance among the events of *one append* that is not told whole.
+/// The first incomplete advance among the events of *one append*.
 ///
-/// An append is all or nothing, so what is not there will not come: the attempt would have an outcome
-/// for ever, and nobody could go on from it. The rule needs no state, because the node of an advance
-/// never exists before it.
+/// An append is atomic, so a missing event cannot follow later: the attempt would have an outcome that no
+/// call could continue from. The check needs no state, because the node of an advance never exists before it.
 pub fn unfinished_advance(events: &[Event]) -> Option<UnfinishedAdvance> {
     let mut made = BTreeSet::new();
     let mut reached = BTreeSet::new();
@@ -56,7 +55,7 @@ mod tests {
     use crate::record::NodeKind;
     use crate::state::testing::Log;
 
-    /// A started session, and the events of an advance that follow it.
+    /// A started session, and the events of the advance after it.
     fn advance() -> (Log, Vec<Event>) {
         let mut log = Log::start("unfinished");
         let started = log.events.len();
@@ -65,7 +64,7 @@ mod tests {
         (log, advance)
     }
 
-    /// The events that are left of an advance, numbered as the log asks for.
+    /// The events without those of one kind, numbered again.
     fn without(events: &[Event], kind: &str) -> Vec<Event> {
         let first = events[0].event_index.0;
         let kept = events.iter().filter(|event| event.data.kind() != kind).cloned();
@@ -73,14 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn an_advance_without_its_node_or_its_edge_is_no_plan() {
+    fn an_advance_without_its_node_or_edge_is_rejected() {
         let (log, events) = advance();
         for (gone, missing) in
             [(&["node_created", "edge_created"][..], "node_created"), (&["edge_created"], "edge_created")]
         {
             let kept = gone.iter().fold(events.clone(), |events, kind| without(&events, kind));
             let mut state = log.state();
-            state.clone().apply(&kept[0]).expect("the fold alone takes what is told");
+            state.clone().apply(&kept[0]).expect("the state alone accepts the event");
             let refusal = AppendPlan::new(&mut state, kept).unwrap_err();
             assert!(
                 matches!(&refusal, PlanError::Unfinished { cause } if cause.missing == missing),
@@ -89,30 +88,30 @@ mod tests {
             assert!(
                 refusal.envelope().details()["cause"].as_str().is_some_and(|cause| cause.contains(missing))
             );
-            assert_eq!(state, log.state(), "{gone:?}: nothing was folded");
+            assert_eq!(state, log.state(), "{gone:?}: no event was applied");
         }
         assert!(matches!(AppendPlan::new(&mut log.state(), events), Ok(Planned::Append(_))));
     }
 
     #[test]
-    fn what_a_later_append_makes_does_not_count() {
+    fn events_of_a_later_append_do_not_count() {
         let (_, events) = advance();
         assert_eq!(unfinished_advance(&events), None);
         for cut in 1..events.len() {
-            let told = unfinished_advance(&events[..cut]).expect("the append ends too early");
-            assert_eq!(told.index, events[0].event_index, "cut after {cut}");
-            assert_eq!(unfinished_advance(&events[cut..]), None, "who tells nothing owes nothing");
+            let unfinished = unfinished_advance(&events[..cut]).expect("the append ends too early");
+            assert_eq!(unfinished.index, events[0].event_index, "cut after {cut}");
+            assert_eq!(unfinished_advance(&events[cut..]), None, "no advance, nothing missing");
         }
     }
 
     #[test]
-    fn a_bookmark_is_not_where_an_advance_leads() {
+    fn a_checkpoint_edge_does_not_complete_an_advance() {
         let (_, mut events) = advance();
         for event in &mut events {
             if let EventData::EdgeCreated { edge_kind, .. } = &mut event.data {
                 *edge_kind = EdgeKind::Checkpoint;
             }
         }
-        assert_eq!(unfinished_advance(&events).map(|told| told.missing), Some("edge_created"));
+        assert_eq!(unfinished_advance(&events).map(|unfinished| unfinished.missing), Some("edge_created"));
     }
 }

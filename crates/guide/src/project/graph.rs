@@ -1,8 +1,7 @@
-//! A run as a picture: forks, blocks, checkpoints and the preferred tip.
+//! Draws a run: forks, blocked attempts, checkpoints and the preferred tip.
 //!
-//! A run is mostly a chain with a few branches, so the layout is as small as that: a row per
-//! depth, a column per branch, and the way to the preferred tip straight down the first column.
-//! The same run gives the same bytes.
+//! A run is mostly a chain with few branches, so the layout is simple: a row per depth, a column per branch,
+//! and the path to the preferred tip in the first column. The same run produces the same bytes.
 
 mod layout;
 mod mermaid;
@@ -20,18 +19,18 @@ pub use mermaid::to_mermaid;
 pub(crate) use svg::escape as escape_svg;
 pub use svg::{to_svg, to_svg_part};
 
-/// How many nodes are drawn. The first ones, so that no node hangs in the air; how many are
-/// missing is said in the picture.
+/// The maximum number of nodes drawn. The first ones are drawn, so that no node lacks its parent; the picture
+/// says how many are missing.
 pub const DRAWN_NODES: usize = 2000;
 
-/// What to call nodes, such as the titles of their steps. A node without a name is called by
-/// the number of its step.
+/// Names of nodes, such as the titles of their steps. A node without a name is shown with the number of its
+/// step.
 pub type Labels = BTreeMap<NodeId, String>;
 
-/// How many characters of a name are drawn.
+/// The maximum number of characters drawn of a name.
 const LABEL_CHARACTERS: usize = 24;
 
-/// How a node looks.
+/// How a node is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Step,
@@ -60,7 +59,7 @@ impl Look {
     }
 }
 
-/// The first line of a node: its name, short enough to draw.
+/// The first line of a node: its name, truncated.
 fn label(node: &Node, look: Look, labels: &Labels) -> String {
     let Some(name) = labels.get(&node.id) else {
         return match look {
@@ -79,7 +78,7 @@ fn label(node: &Node, look: Look, labels: &Labels) -> String {
     drawn
 }
 
-/// The second line: what it is, and the end of its id.
+/// The second line of a node: its kind and the end of its id.
 fn caption(node: &Node, look: Look, is_tip: bool) -> String {
     let id = node.id.as_str();
     // Ids are ASCII, so any byte is a boundary.
@@ -88,9 +87,9 @@ fn caption(node: &Node, look: Look, is_tip: bool) -> String {
     format!("{} · {end}{tip}", look.class())
 }
 
-/// What is said about nodes that are not drawn.
+/// The note about nodes that are not drawn.
 fn omission(omitted: usize) -> Option<String> {
-    (omitted > 0).then(|| format!("{omitted} later nodes are not drawn; the picture ends at {DRAWN_NODES}"))
+    (omitted > 0).then(|| format!("{omitted} later nodes are not drawn; the limit is {DRAWN_NODES}"))
 }
 
 #[cfg(test)]

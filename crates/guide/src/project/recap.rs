@@ -1,6 +1,6 @@
-//! What happened, for whoever comes back: newest first, within a budget, the rest counted.
+//! Notes along a path, for a caller that resumes: newest first, within a budget.
 //!
-//! Over budget the oldest notes go, because the newest are what the pending step builds on.
+//! Over budget the oldest notes are omitted and counted, because the pending step builds on the newest.
 
 use canon::budget::truncate;
 use serde::Serialize;
@@ -9,16 +9,16 @@ use super::{current_output, preferred_leaf_below, preferred_tip};
 use crate::record::{EdgeKind, NodeId, NodeKind, OutputChannel};
 use crate::state::{Node, Run, SessionState};
 
-/// The smallest room in which the beginning of notes is worth more than a count.
+/// The smallest remaining budget for which truncated notes are more useful than only counting them.
 const SMALLEST_PART: usize = 128;
 
-/// Notes along a path.
+/// The notes along a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recap {
     /// The notes, newest first.
     pub entries: Vec<RecapEntry>,
-    /// How many older notes did not fit.
+    /// The number of older notes that did not fit.
     pub omitted: usize,
 }
 
@@ -27,40 +27,40 @@ pub struct Recap {
 #[serde(rename_all = "camelCase")]
 pub struct RecapEntry {
     pub node_id: NodeId,
-    /// Which step of its path, from 1.
+    /// The one-based step number on its path.
     pub step_ordinal: u32,
-    /// The current notes, whole or cut with the marker.
+    /// The current notes, complete or truncated with the marker.
     pub text: String,
 }
 
-/// What became of a node that is not the tip.
+/// The branches below a node that is not the tip.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BranchSummary {
-    /// How many nodes were made from it.
+    /// The number of child nodes.
     pub children: usize,
-    /// Those where a step was acknowledged.
+    /// The number of children with an acknowledged step.
     pub steps: usize,
-    /// Those where an attempt was blocked.
+    /// The number of children with a blocked attempt.
     pub blocked_attempts: usize,
-    /// Those that are checkpoints.
+    /// The number of checkpoints among them.
     pub checkpoints: usize,
     /// The preferred tip of the run.
     pub preferred_tip: NodeId,
     /// Whether the preferred tip is below this node. If not, this node is on another branch.
     pub on_preferred_branch: bool,
-    /// What happened below this node, along the preferred branch.
+    /// The notes below this node, along the preferred branch.
     pub downstream: Recap,
 }
 
-/// The notes of `node` and the nodes above it, newest first, in at most `max_bytes` of text.
+/// The notes of `node` and its ancestors, newest first, in at most `max_bytes` of text.
 pub fn ancestor_recap(state: &SessionState, node: &Node, max_bytes: usize) -> Recap {
     collect(state, state.lineage(node), max_bytes)
 }
 
-/// The branch summary of a node; nothing for the preferred tip, which has moved nowhere.
+/// The branch summary of a node; `None` for the preferred tip.
 ///
-/// The recap runs from the preferred leaf below the node up to the node, without it.
+/// The recap contains the path from the preferred leaf below the node up to the node, excluding it.
 pub fn branch_summary(
     state: &SessionState,
     run: &Run,
@@ -85,13 +85,14 @@ pub fn branch_summary(
     })
 }
 
-/// Whether advancing `node` makes another branch: a step was acknowledged from it already.
-/// Checkpoints are bookmarks, and do not count.
+/// Whether advancing `node` creates another branch: a step was already acknowledged from it. Checkpoints do
+/// not count.
 pub const fn has_moved_on(node: &Node) -> bool {
     node.child_count(EdgeKind::AckedStep) > 0
 }
 
-/// Whether a node is the newest place of its run: the preferred tip, or a place that was only bookmarked since.
+/// Whether a node is the newest position of its run: the preferred tip, or a node that has only checkpoints
+/// since.
 pub fn is_newest_place(state: &SessionState, run: &Run, node: &Node) -> bool {
     let mut at = preferred_tip(state, run);
     while let Some(tip) = at {
@@ -109,7 +110,7 @@ fn collect<'s>(state: &'s SessionState, path: impl Iterator<Item = &'s Node>, ma
     let notes =
         path.filter_map(|node| Some((node, current_output(state, node, OutputChannel::Recap)?.notes()?)));
     for (node, text) in notes {
-        // Once something was left out, everything older is: a gap in the middle would mislead.
+        // Once notes were omitted, all older ones are: a hole in the middle would mislead.
         if recap.omitted > 0 || (text.len() > room && room < SMALLEST_PART) {
             recap.omitted += 1;
             continue;

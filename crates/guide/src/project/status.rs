@@ -1,4 +1,4 @@
-//! Where a run stands, and what is current on its nodes.
+//! The status of a run, and the current outputs of its nodes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,22 +7,22 @@ use super::preferred_tip;
 use crate::record::{Autonomy, GapReason, GapSeverity, NodeKind, OutputChannel};
 use crate::state::{Gap, Node, Output, Run, SessionState};
 
-/// Where a run stands.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
     /// A step is pending.
     InProgress,
-    /// A step is pending, and the last attempt at it was blocked.
+    /// A step is pending, and the last attempt was blocked.
     Blocked,
-    /// Everything is done.
+    /// All steps are done.
     Complete,
-    /// Everything is done, and something critical is missing.
+    /// All steps are done, but a critical gap is open.
     CompleteWithGaps,
 }
 
 impl RunStatus {
-    /// Every status.
+    /// All statuses.
     pub const ALL: &'static [Self] =
         &[Self::InProgress, Self::Blocked, Self::Complete, Self::CompleteWithGaps];
 
@@ -36,7 +36,7 @@ impl RunStatus {
         }
     }
 
-    /// Whether nothing is left to do.
+    /// Whether the run is complete.
     pub const fn is_complete(self) -> bool {
         match self {
             Self::Complete | Self::CompleteWithGaps => true,
@@ -45,7 +45,7 @@ impl RunStatus {
     }
 }
 
-/// Where a run stands, by its preferred tip and its recorded completions.
+/// The status of a run, from its preferred tip and its recorded completions.
 pub fn run_status(state: &SessionState, run: &Run) -> RunStatus {
     match preferred_tip(state, run) {
         Some(tip) => run_status_when(state, run, tip, is_complete(state, tip)),
@@ -53,13 +53,12 @@ pub fn run_status(state: &SessionState, run: &Run) -> RunStatus {
     }
 }
 
-/// Where a run stands at a tip, for whoever has its snapshot at hand and so knows by itself
-/// whether the state is complete.
+/// The status of a run at a tip, for callers that have its snapshot and so know whether it is complete.
 pub fn run_status_when(state: &SessionState, run: &Run, tip: &Node, is_complete: bool) -> RunStatus {
     if is_complete {
         return if run.open_critical_gaps > 0 { RunStatus::CompleteWithGaps } else { RunStatus::Complete };
     }
-    // A checkpoint is a bookmark at its parent's state: blocked there is blocked here.
+    // A checkpoint has its parent's state, so it is blocked if its parent is.
     let bookmarked = state.bookmarked(tip);
     let is_blocking = |gap: &Gap| {
         gap.is_open()
@@ -71,8 +70,8 @@ pub fn run_status_when(state: &SessionState, run: &Run, tip: &Node, is_complete:
                 GapReason::Unexpected(_) => false,
             }
     };
-    // A run that never stops discloses gaps and goes on. A blocked attempt is a fact all the
-    // same: preferences say what the next attempt does, not what became of the last.
+    // A session that never stops discloses gaps and continues. A blocked attempt remains blocked: preferences
+    // affect the next attempt, not the previous one.
     let by_gap = tip.preferences.autonomy != Autonomy::FullAutoNeverStop
         && state
             .lineage(tip)
@@ -94,7 +93,7 @@ pub fn is_complete(state: &SessionState, node: &Node) -> bool {
         .any(|node| state.completion_at(node).is_some())
 }
 
-/// The current output of a node in a channel: the last one that none supersedes.
+/// The current output of a node in a channel: the last one that is not superseded.
 pub fn current_output<'s>(
     state: &'s SessionState,
     node: &'s Node,
@@ -103,8 +102,8 @@ pub fn current_output<'s>(
     current_outputs(state, node, channel).next_back()
 }
 
-/// Every output of a node in a channel that none supersedes, oldest first. One attempt may leave
-/// several artifacts, and they stand side by side.
+/// All outputs of a node in a channel that are not superseded, oldest first. One attempt may produce several
+/// artifacts.
 pub fn current_outputs<'s>(
     state: &'s SessionState,
     node: &'s Node,

@@ -1,4 +1,4 @@
-//! One line of a list of sessions.
+//! One line in a list of sessions.
 
 use canon::budget::truncate;
 use serde::{Deserialize, Serialize};
@@ -7,54 +7,54 @@ use super::{RunStatus, current_output, preferred_tip, run_status};
 use crate::record::{EventIndex, NodeId, ObservationKey, OutputChannel, RunId, SessionId, WorkflowHash};
 use crate::state::{Run, SessionState};
 
-/// The context keys that say what a run is about, in the order in which they are asked.
+/// The context keys that describe a run, in order of preference.
 pub const TITLE_KEYS: [&str; 6] = ["goal", "taskDescription", "mrTitle", "prTitle", "ticketTitle", "problem"];
-/// The longest title: a line, not a document.
+/// The maximum length of a title, in bytes.
 pub const TITLE_BYTES: usize = 320;
 
-/// What a list of sessions says about one run.
+/// The summary of one run in a list of sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionSummary {
     pub session_id: SessionId,
     pub run_id: RunId,
-    /// How many runs the session has.
+    /// The number of runs of the session.
     pub runs: usize,
     pub workflow_id: String,
-    /// What the run is pinned to. What the workflow is called is in the pinned workflow.
+    /// The pinned workflow. It contains the workflow's name.
     pub workflow_hash: WorkflowHash,
-    /// What it is about.
+    /// The title; see [`title`].
     pub title: Option<String>,
-    /// Where it stands.
     pub status: RunStatus,
-    /// Whether nothing is left to do.
+    /// Whether the run is complete.
     pub is_complete: bool,
-    /// Where it would go on.
+    /// The node to continue from.
     pub tip_node_id: Option<NodeId>,
-    /// Which step of its path is pending there, from 1.
+    /// The one-based number of the pending step on its path.
     pub step_ordinal: u32,
-    /// The pending step in its workflow, such as `step 4 of 10`; only where the pinned workflow was read.
+    /// The position of the pending step in its workflow, such as `step 4 of 10`; only if the pinned workflow
+    /// was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// How many nodes it has.
+    /// The number of nodes.
     pub nodes: usize,
-    /// How many of them have no children.
+    /// The number of nodes without children.
     pub tips: u32,
-    /// How many gaps are open.
+    /// The number of open gaps.
     pub open_gaps: u32,
-    /// How many of them are critical.
+    /// The number of open critical gaps.
     pub open_critical_gaps: u32,
-    /// The branch it was last seen on.
+    /// The last observed branch.
     pub git_branch: Option<String>,
-    /// The commit it was last seen on.
+    /// The last observed commit.
     pub git_head_sha: Option<String>,
-    /// The repository it was last seen in.
+    /// The last observed repository root.
     pub repo_root: Option<String>,
-    /// The identity of that repository.
+    /// The digest of that repository root.
     pub repo_root_hash: Option<String>,
-    /// The last activity. Orders; the clock does not.
+    /// The index of the last activity. It defines the order; clock times do not.
     pub last_activity_index: EventIndex,
-    /// When the session began, by the clock.
+    /// When the session started, by the clock.
     pub created_ms: Option<u64>,
     /// When the last event was recorded, by the clock.
     pub last_modified_ms: Option<u64>,
@@ -90,13 +90,13 @@ pub fn session_summary(state: &SessionState, run: &Run) -> SessionSummary {
     }
 }
 
-/// What a run is about, on one line: the first of [`TITLE_KEYS`] that its context has, or else
-/// the beginning of the earliest notes on the way to its preferred tip.
+/// The title of a run, on one line: the first of [`TITLE_KEYS`] in its context, or else the beginning of the
+/// earliest notes on the path to its preferred tip.
 pub fn title(state: &SessionState, run: &Run) -> Option<String> {
     let context = state.context(&run.id);
     let given = TITLE_KEYS.iter().find_map(|key| one_line(context.get(*key)?.as_str()?));
     given.or_else(|| {
-        // The walk is up, and the earliest notes are the last that it meets.
+        // The lineage goes upwards, so the earliest notes are the last.
         let earliest = state
             .lineage(preferred_tip(state, run)?)
             .filter_map(|node| current_output(state, node, OutputChannel::Recap)?.notes());
@@ -104,7 +104,7 @@ pub fn title(state: &SessionState, run: &Run) -> Option<String> {
     })
 }
 
-/// The text on one line and within [`TITLE_BYTES`]; nothing if there is none.
+/// The text on one line and within [`TITLE_BYTES`]; `None` if it is empty.
 fn one_line(text: &str) -> Option<String> {
     let mut line = String::new();
     for word in text.split_whitespace() {

@@ -22,13 +22,13 @@ fn never_stop(log: &mut Log, node: usize) {
 
 #[test]
 fn run_status_by_situation() {
-    type Story = fn(&mut Log);
-    let cases: &[(&str, Story, RunStatus)] = &[
+    type Scenario = fn(&mut Log);
+    let cases: &[(&str, Scenario, RunStatus)] = &[
         ("just started", |_| {}, RunStatus::InProgress),
         ("advanced", |log| _ = log.advance(0, NodeKind::Step), RunStatus::InProgress),
         ("blocked", |log| _ = log.advance(0, NodeKind::BlockedAttempt), RunStatus::Blocked),
         (
-            "blocked, then bookmarked",
+            "blocked, then a checkpoint",
             |log| {
                 let blocked = log.advance(0, NodeKind::BlockedAttempt);
                 log.checkpoint(blocked);
@@ -36,7 +36,7 @@ fn run_status_by_situation() {
             RunStatus::Blocked,
         ),
         (
-            "blocked, then mended",
+            "blocked, then retried",
             |log| {
                 let blocked = log.advance(0, NodeKind::BlockedAttempt);
                 log.advance(blocked, NodeKind::Step);
@@ -113,7 +113,7 @@ fn a_fork_from_each_ancestor_gives_that_many_branches_and_a_stable_tip() {
         assert_eq!(tips(&state, run).len(), count + 2);
         assert_eq!(preferred_tip(&state, run).unwrap().id, log.nodes[fork]);
     }
-    // Notes on the old branch bring it back.
+    // Notes on the old branch make it preferred again.
     log.notes(8, "still alive", None);
     let state = log.state();
     let run = &state.runs()[0];
@@ -121,7 +121,7 @@ fn a_fork_from_each_ancestor_gives_that_many_branches_and_a_stable_tip() {
 }
 
 #[test]
-fn the_recap_is_newest_first_and_counts_what_is_left_out() {
+fn the_recap_is_newest_first_and_counts_omitted_notes() {
     let mut log = Log::start("recap");
     for at in 0..5 {
         log.notes(at, &format!("{at}").repeat(300), None);
@@ -148,7 +148,7 @@ fn the_recap_is_newest_first_and_counts_what_is_left_out() {
 }
 
 #[test]
-fn an_older_node_learns_what_became_of_it() {
+fn an_older_node_has_a_summary_of_its_branches() {
     let mut log = Log::start("branches");
     let first = log.advance(0, NodeKind::Step);
     log.checkpoint(0);
@@ -159,7 +159,7 @@ fn an_older_node_learns_what_became_of_it() {
     let state = log.state();
     let run = &state.runs()[0];
     let at = |node: usize| state.node(&log.nodes[node]).unwrap();
-    assert_eq!(branch_summary(&state, run, at(tip), 1000), None, "the tip has moved nowhere");
+    assert_eq!(branch_summary(&state, run, at(tip), 1000), None, "the tip has no branches");
     let root = branch_summary(&state, run, at(0), 1000).unwrap();
     assert_eq!((root.children, root.steps, root.blocked_attempts, root.checkpoints), (3, 2, 0, 1));
     assert!(root.on_preferred_branch);
@@ -172,7 +172,7 @@ fn an_older_node_learns_what_became_of_it() {
 }
 
 #[test]
-fn only_what_is_not_superseded_is_current() {
+fn only_outputs_that_are_not_superseded_are_current() {
     let mut log = Log::start("current");
     let first = log.notes(0, "first", None);
     let kept = log.notes(0, "kept", None);

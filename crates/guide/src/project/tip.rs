@@ -1,13 +1,12 @@
-//! The preferred tip: which branch of a run somebody who does not say otherwise means.
+//! The preferred tip: the branch of a run that is used when the caller does not choose one.
 //!
-//! The rule: of the nodes without children, the one whose history was touched last; then the one
-//! made last; then the smaller id.
+//! The rule: of the nodes without children, the one with the latest activity on its path; then the one
+//! created last; then the smaller id.
 //!
-//! The rule read literally costs O(n). It need not: the last activity of a run happened at one
-//! node, every leaf below that node shares it, and no other leaf has it. So the preferred tip is
-//! the newest node below the last activity. (The newest node of a subtree is always a leaf,
-//! because a child would be newer.) That is nearly always the newest node of the whole run, which
-//! takes O(log n) to confirm.
+//! Applied literally, the rule costs O(n). But the last activity of a run happened at one node, every leaf
+//! below that node shares it, and no other leaf has it. So the preferred tip is the newest node below the
+//! last activity. (The newest node of a subtree is always a leaf, because a child would be newer.) That is
+//! nearly always the newest node of the run, which takes O(log n) to confirm.
 
 use crate::record::EventIndex;
 use crate::state::{Node, Run, SessionState};
@@ -16,20 +15,21 @@ use crate::state::{Node, Run, SessionState};
 #[derive(Clone, Copy, Debug)]
 pub struct Tip<'s> {
     pub node: &'s Node,
-    /// The last activity on the way from the root to it.
+    /// The index of the last activity on the path from the root to it.
     pub last_activity_index: EventIndex,
 }
 
-/// The preferred tip of a run; nothing before its root is made. O(log n), or O(n) when the last
-/// activity was on an older branch.
+/// The preferred tip of a run; `None` before its root node exists. O(log n), or O(n) if the last activity was
+/// on an older branch.
 pub fn preferred_tip<'s>(state: &'s SessionState, run: &'s Run) -> Option<&'s Node> {
     let touched = state.node_at(run.last_touched?);
     preferred_newest_below(state, run, touched)
 }
 
-/// The preferred tip among the nodes below `node`, itself included.
+/// The preferred tip among the nodes below `node`, including itself.
 ///
-/// That is the run's, wherever `node` is above it; otherwise the leaf below that was touched last.
+/// That is the run's preferred tip if `node` is one of its ancestors; otherwise the leaf below `node` with
+/// the latest activity.
 pub fn preferred_leaf_below<'s>(state: &'s SessionState, run: &'s Run, node: &'s Node) -> &'s Node {
     match preferred_tip(state, run) {
         Some(tip) if state.is_ancestor_or_self(node, tip) => tip,
@@ -41,7 +41,7 @@ pub fn preferred_leaf_below<'s>(state: &'s SessionState, run: &'s Run, node: &'s
     }
 }
 
-/// Every node without children, the preferred one first. O(n), and O(t log t) in the tips.
+/// All nodes without children, the preferred one first. O(n), and O(t log t) in the tips.
 pub fn tips<'s>(state: &'s SessionState, run: &'s Run) -> Vec<Tip<'s>> {
     let mut leaves = leaves(state, run, None);
     leaves.sort_by(prefer);
@@ -66,9 +66,9 @@ fn preferred_newest_below<'s>(state: &'s SessionState, run: &'s Run, node: &'s N
     Some(last)
 }
 
-/// The leaves of a run, or below a node, with the last activity on the way to each.
+/// The leaves of a run, or of a subtree, with the last activity on the path to each.
 fn leaves<'s>(state: &'s SessionState, run: &'s Run, below: Option<&'s Node>) -> Vec<Tip<'s>> {
-    // Parents are made before their children, so one pass in that order is enough.
+    // Parents are created before their children, so one pass in creation order is enough.
     let mut activity: Vec<Option<EventIndex>> = vec![None; state.node_count()];
     let mut leaves = Vec::new();
     for node in state.nodes_of(run) {

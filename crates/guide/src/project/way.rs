@@ -1,6 +1,6 @@
-//! The way that a run took to a node: which step became pending there, and what was skipped before it.
+//! How a run arrived at a node: which step became pending there, and which steps were skipped before it.
 //!
-//! Both come from the recorded decisions, so a replay says the same however the context changed since.
+//! Both come from the recorded decisions, so the result does not depend on later changes of the context.
 
 use std::fmt;
 
@@ -15,56 +15,54 @@ use crate::workflow::condition;
 /// A step or a loop that did not run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Skipped {
-    /// The step or the loop.
     pub item: SkippedItem,
-    /// What to call it.
     pub title: String,
     /// The context keys that decided it, in the author's order.
     pub keys: Vec<DecidingKey>,
 }
 
-/// What did not run, by its id.
+/// The id of a step or a loop that did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkippedItem {
     Step(String),
     Loop(String),
 }
 
-/// A context key that decided whether something runs.
+/// A context key that decided whether a step or a loop runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecidingKey {
     pub key: String,
-    /// What its value may be, in words; nothing for a key that the workflow does not declare.
+    /// A description of the allowed values; `None` if the workflow does not declare the key.
     pub allowed: Option<String>,
-    /// The value that was recorded then.
+    /// The value that was recorded at that time.
     pub value: Option<Value>,
 }
 
-/// Where in its workflow a step is: the one numbering that replies, recaps, lists and pages use.
+/// The position of a step in its workflow. Replies, recaps, lists and pages all use this numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepPlace {
-    /// Which step of the workflow, from 1.
+    /// The one-based number of the step.
     pub step: u32,
-    /// How many steps the workflow has.
+    /// The number of steps in the workflow.
     pub steps: u32,
-    /// The pass of the innermost loop around it.
+    /// The iteration of the innermost loop around it.
     pub pass: Option<LoopPass>,
 }
 
-/// How often the innermost loop has gone round.
+/// The iteration of the innermost loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopPass {
-    /// Which pass, from 1.
+    /// The one-based number of the iteration.
     pub number: u32,
-    /// How many there will be; nothing where that is decided as the loop goes.
+    /// The total number of iterations; `None` if it is decided during the loop.
     pub total: Option<u64>,
-    /// How many there may be.
+    /// The limit of iterations.
     pub most: u32,
 }
 
 impl StepPlace {
-    /// The place of a step, within the innermost loop and its iteration from 0. Loops over the context count
-    /// with `context`.
+    /// The position of a step in the innermost loop and its zero-based iteration. The number of iterations
+    /// may depend on `context`.
     pub fn of(
         workflow: &CompiledWorkflow,
         step_id: &StepName,
@@ -72,7 +70,7 @@ impl StepPlace {
         context: &Map<String, Value>,
     ) -> Option<Self> {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let step = number(workflow.step_place(step_id)? + 1);
+        let step = number(workflow.step_index(step_id)? + 1);
         let pass = innermost.and_then(|(loop_id, iteration)| {
             let definition = workflow.loop_of(loop_id)?;
             let total = match &definition.control {
@@ -102,8 +100,8 @@ impl fmt::Display for StepPlace {
     }
 }
 
-/// The step that became pending when a run arrived at a node. A checkpoint and a blocked attempt have that of
-/// the node before them.
+/// The step that became pending when a run arrived at a node. For a checkpoint or a blocked attempt, that of
+/// its ancestor.
 pub fn selected_at<'s>(state: &'s SessionState, node: &'s Node) -> Option<&'s Selected> {
     let mut at = node;
     while at.kind != NodeKind::Step {
@@ -112,7 +110,7 @@ pub fn selected_at<'s>(state: &'s SessionState, node: &'s Node) -> Option<&'s Se
     arrival(state, at).filter_map(|trace| trace.selected.as_ref()).last()
 }
 
-/// What was skipped on the way to a node.
+/// The steps and loops that were skipped on the way to a node.
 pub fn skipped_before(state: &SessionState, workflow: &CompiledWorkflow, node: &Node) -> Vec<Skipped> {
     arrival(state, node)
         .flat_map(|trace| trace.skipped.iter().map(move |about| (trace, about)))
@@ -133,8 +131,8 @@ pub fn skipped_before(state: &SessionState, workflow: &CompiledWorkflow, node: &
         .collect()
 }
 
-/// The decision traces of the call that made a node: they stand on the node before it, among those of other
-/// attempts; those of a start stand on the root.
+/// The decision traces of the call that created a node. They are recorded on its parent, among those of other
+/// attempts; those of a start are recorded on the root.
 fn arrival<'s>(state: &'s SessionState, node: &'s Node) -> impl Iterator<Item = &'s Trace> {
     let (on, from, to) = match state.parent_of(node) {
         None => (Some(node), EventIndex::FIRST, first_advance(node)),
@@ -148,7 +146,7 @@ fn arrival<'s>(state: &'s SessionState, node: &'s Node) -> impl Iterator<Item = 
     on.into_iter().flat_map(|on| &on.traces).filter(move |trace| from <= trace.index && trace.index < to)
 }
 
-/// The first attempt at a node: what stands on it before that belongs to its making.
+/// The index of the first attempt at a node. Traces on the root before it belong to the start.
 fn first_advance(node: &Node) -> EventIndex {
     node.advances().map(|(_, advance)| advance.index).min().unwrap_or(EventIndex(u64::MAX))
 }
@@ -172,7 +170,7 @@ fn described<'w>(
     }
 }
 
-/// The keys that decide whether a loop begins.
+/// The context keys that decide whether a loop starts.
 fn loop_keys<'w>(workflow: &'w CompiledWorkflow, definition: &'w Loop) -> Vec<&'w str> {
     let of = |condition: Option<&'w Condition>| condition.map(condition::keys).unwrap_or_default();
     let mut keys = of(definition.run_condition.as_ref());

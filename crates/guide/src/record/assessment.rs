@@ -1,41 +1,41 @@
-//! What was checked of an output.
+//! The results of validating an output.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What came of checking an output.
+/// The result of validating an output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ValidationResult {
     /// Whether it passed.
     pub valid: bool,
-    /// Each thing that is wrong.
+    /// One entry for each violation.
     pub issues: Vec<String>,
-    /// What to do about it.
+    /// How to fix the issues.
     pub suggestions: Vec<String>,
 }
 
-/// A level of one dimension of an assessment.
+/// The level of one dimension of an assessment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AssessedDimension {
-    /// Which dimension.
+    /// The dimension.
     pub dimension_id: String,
-    /// The level, as the workflow spells it.
+    /// The level, in the workflow's spelling.
     pub level: String,
-    /// Why.
+    /// The reason for the level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rationale: Option<String>,
-    /// Whether the caller spelled it otherwise.
+    /// Whether the caller's spelling was normalized.
     pub normalization: Normalization,
 }
 
-/// Whether a level had to be corrected.
+/// Whether the spelling of a level was normalized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Normalization {
-    /// As the workflow spells it.
+    /// The caller used the workflow's spelling.
     Exact,
-    /// Case or spacing was corrected.
+    /// Case or spacing was normalized.
     Normalized,
 }

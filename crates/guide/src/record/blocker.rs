@@ -9,33 +9,33 @@ use super::{Capability, DelimiterSafe, StepName};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum BlockerCode {
-    /// An assessment asks for more work.
+    /// An assessment requires more work.
     AssessmentFollowupRequired,
     /// The context is too large.
     ContextBudgetExceeded,
-    /// An output does not keep its contract.
+    /// An output does not match its contract.
     InvalidRequiredOutput,
-    /// Something that must hold does not.
+    /// An invariant is violated.
     InvariantViolation,
-    /// A loop may not go round once more.
+    /// A loop reached its limit of iterations.
     LoopLimitReached,
-    /// The context lacks a key.
+    /// A context key is missing.
     MissingContextKey,
-    /// The step asks for notes.
+    /// The step requires notes.
     MissingRequiredNotes,
-    /// The step asks for an output.
+    /// The step requires an output.
     MissingRequiredOutput,
-    /// A required capability is missing.
+    /// A required capability is unavailable.
     RequiredCapabilityUnavailable,
-    /// Nobody knows whether a required capability is there.
+    /// It is unknown whether a required capability is available.
     RequiredCapabilityUnknown,
     /// The store is damaged.
     StorageCorruptionDetected,
-    /// Only the user can help.
+    /// Only the user can resolve it.
     UserOnlyDependency,
 }
 
-/// What a blocker is about.
+/// The subject of a blocker.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Pointer {
@@ -61,9 +61,9 @@ pub enum Pointer {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Blocker {
-    /// The kind of reason.
+    /// The kind of blocker.
     pub code: BlockerCode,
-    /// What it is about.
+    /// The subject.
     pub pointer: Pointer,
     /// What is wrong, within its budget.
     pub message: String,
@@ -72,7 +72,7 @@ pub struct Blocker {
     pub suggested_fix: Option<String>,
 }
 
-/// Everything that blocks an advance: at least one, at most ten, in order of code and pointer.
+/// Everything that blocks an advance: one to ten blockers, ordered by code and pointer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "RawReport", into = "RawReport")]
 #[schemars(with = "RawReport")]
@@ -85,32 +85,32 @@ struct RawReport {
     blockers: Vec<Blocker>,
 }
 
-/// Why a list of blockers is no report.
+/// Why a list of blockers is not a valid report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
-    /// None, or too many.
-    #[error("a report has 1 to {} blockers, not {measured}", super::budgets::BLOCKERS)]
+    /// Empty, or too many.
+    #[error("a report must have 1 to {} blockers, not {measured}", super::budgets::BLOCKERS)]
     Count {
-        /// How many there are.
+        /// The number of blockers.
         measured: usize,
     },
-    /// A text over its budget. Nothing is cut silently: whoever wrote it has to mend it.
-    #[error("the {field} of a blocker has {measured} bytes, and at most {maximum} are allowed")]
+    /// A text exceeds its budget. Nothing is truncated silently; the code that wrote it must fix it.
+    #[error("the {field} of a blocker has {measured} bytes; the limit is {maximum}")]
     OverBudget {
-        /// Which text.
+        /// The field.
         field: &'static str,
-        /// How long it is.
+        /// Its length in bytes.
         measured: usize,
-        /// How long it may be.
+        /// The limit.
         maximum: usize,
     },
 }
 
 impl BlockerReport {
-    /// Sorts the blockers, and checks the budgets.
+    /// Sorts the blockers and checks the budgets.
     ///
     /// # Errors
-    /// A budget that is exceeded.
+    /// A budget is exceeded.
     pub fn new(mut blockers: Vec<Blocker>) -> Result<Self, ReportError> {
         use super::budgets::{BLOCKER_MESSAGE_BYTES, BLOCKERS, SUGGESTED_FIX_BYTES};
         if blockers.is_empty() || blockers.len() > BLOCKERS {

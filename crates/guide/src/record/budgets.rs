@@ -1,11 +1,11 @@
-//! How large things may get. All are UTF-8 bytes unless a name says otherwise.
+//! Size limits, in UTF-8 bytes unless a name says otherwise.
 
-/// Notes of one step. A recap is read by people and models; more belongs into an artifact.
+/// Notes of one step in a recap, which people and models read. More belongs in an artifact.
 pub const NOTES_BYTES: usize = 4096;
-/// Notes of one step that are stored whole beside their recap. Checks read them, so they are bounded like it.
+/// Complete notes of one step, stored in addition to the recap. Validation reads them, so they are limited.
 pub const WHOLE_NOTES_BYTES: usize = 65_536;
 
-/// Blockers of one report. More than ten things to fix at once are not read.
+/// Blockers of one report. More than ten problems at once are not read.
 pub const BLOCKERS: usize = 10;
 /// The message of a blocker.
 pub const BLOCKER_MESSAGE_BYTES: usize = 512;
@@ -27,19 +27,20 @@ pub const SUMMARY_BYTES: usize = 512;
 /// A dedupe key, in characters: long enough for four ids.
 pub const DEDUPE_KEY_CHARACTERS: usize = 256;
 
-/// A short string that was observed, such as the name of a branch, in characters.
+/// An observed short string, such as a branch name, in characters.
 pub const SHORT_STRING_CHARACTERS: usize = 80;
-/// A path that was observed, in characters.
+/// An observed path, in characters.
 pub const PATH_CHARACTERS: usize = 512;
 
-/// The context of a run, as canonical JSON. It carries inputs, not documents.
+/// The context of a run, as canonical JSON. It is for inputs, not for documents.
 pub const CONTEXT_BYTES: usize = 262_144;
-/// How deep a context may nest.
+/// The nesting depth of a context.
 pub const CONTEXT_DEPTH: usize = 64;
 
-/// An artifact up to this size, as canonical JSON, is kept in its event; a larger one in the artifact store.
+/// Artifacts up to this size, as canonical JSON, are stored in their event; larger ones in the artifact
+/// store.
 pub const INLINE_ARTIFACT_BYTES: usize = 2048;
-/// The largest artifact, as canonical JSON.
+/// An artifact, as canonical JSON.
 pub const ARTIFACT_BYTES: usize = 1_048_576;
 /// Artifacts of one call.
 pub const ARTIFACTS: usize = 32;
@@ -51,17 +52,17 @@ pub const VALIDATION_ISSUE_BYTES: usize = 512;
 /// One suggestion of a validation.
 pub const VALIDATION_SUGGESTION_BYTES: usize = 1024;
 
-/// Events of one append. A plan holds the events of one call, which are a few dozen at most.
+/// Events of one append. One call adds a few dozen at most.
 pub const PLAN_EVENTS: usize = 512;
-/// The bytes of one segment.
+/// Bytes of one segment.
 pub const PLAN_BYTES: usize = 4 * 1_048_576;
 
-/// How many blocked attempts may follow one another before the caller has to look for another way.
+/// Consecutive blocked attempts before the caller must choose another approach.
 pub const BLOCKED_ATTEMPTS: u32 = 10;
 
 /// The recovery section of a rehydrated prompt.
 pub const RECOVERY_BYTES: usize = 24_576;
 /// The preview of a resume candidate.
 pub const SNIPPET_BYTES: usize = 2048;
-/// How many resume candidates are offered.
+/// Resume candidates in one reply.
 pub const RESUME_CANDIDATES: usize = 5;

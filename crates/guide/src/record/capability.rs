@@ -1,39 +1,37 @@
-//! What the caller can do, and how we know.
+//! Capabilities of the caller, and how they were observed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::StepName;
 
-/// An ability that a workflow may need.
+/// A capability that a workflow may require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
-    /// Handing work to other agents.
+    /// Delegating work to other agents.
     Delegation,
     /// Reading the web.
     WebBrowsing,
 }
 
-/// Whether an ability is there.
+/// Whether a capability is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CapabilityStatus {
-    /// Nobody has looked.
+    /// Not observed yet.
     Unknown,
-    /// It works.
     Available,
-    /// It does not.
     Unavailable,
 }
 
-/// How much an observation is worth. Follows from its kind; recorded for readers.
+/// How reliable an observation is. It is determined by the provenance and recorded for readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EnforcementGrade {
-    /// It was tried.
+    /// The capability was tested.
     Strong,
-    /// Somebody said so, which unlocks nothing that is required.
+    /// The capability was only claimed. That does not satisfy a requirement.
     Weak,
 }
 
@@ -41,65 +39,58 @@ pub enum EnforcementGrade {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Provenance {
-    /// A probe step tried it.
+    /// A probe step tested it.
     ProbeStep {
         /// Always strong.
         enforcement_grade: EnforcementGrade,
-        /// What was tried.
         detail: ProbeDetail,
     },
-    /// A step that needed it tried it.
+    /// A step that needed it used it.
     AttemptedUse {
         /// Always strong.
         enforcement_grade: EnforcementGrade,
-        /// What was tried.
         detail: UseDetail,
     },
-    /// Somebody claims it.
+    /// The agent or the user claims it.
     ManualClaim {
         /// Always weak.
         enforcement_grade: EnforcementGrade,
-        /// What is claimed.
         detail: ClaimDetail,
     },
 }
 
-/// A probe.
+/// The details of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProbeDetail {
-    /// The template that the probe came from.
+    /// The template of the probe step.
     pub probe_template_id: String,
-    /// The step that probed.
+    /// The probe step.
     pub probe_step_id: StepName,
-    /// What came of it.
     pub result: UseResult,
 }
 
-/// A use.
+/// The details of an attempted use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UseDetail {
-    /// Who tried.
+    /// Who used it.
     pub attempt_context: AttemptContext,
-    /// What came of it.
     pub result: UseResult,
     /// Why it failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<FailureCode>,
 }
 
-/// A claim.
+/// The details of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClaimDetail {
-    /// Who claims.
     pub claimed_by: ClaimedBy,
-    /// What is claimed.
     pub claim: ClaimedStatus,
 }
 
-/// Who tried to use a capability.
+/// Who used a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptContext {
@@ -109,46 +100,39 @@ pub enum AttemptContext {
     SystemProbe,
 }
 
-/// What came of trying.
+/// The result of using a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UseResult {
-    /// It worked.
     Success,
-    /// It did not.
     Failure,
 }
 
-/// Why trying failed.
+/// Why using a capability failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCode {
-    /// There is no such tool.
+    /// The tool does not exist.
     ToolMissing,
     /// The tool failed.
     ToolError,
-    /// A rule forbids it.
+    /// A policy forbids it.
     PolicyBlocked,
-    /// Nobody knows.
     Unknown,
 }
 
-/// Who claims something.
+/// Who claims a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimedBy {
-    /// The agent.
     Agent,
-    /// The user.
     User,
 }
 
-/// What is claimed.
+/// The claimed status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimedStatus {
-    /// It works.
     Available,
-    /// It does not.
     Unavailable,
 }

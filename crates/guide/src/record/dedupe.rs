@@ -1,4 +1,4 @@
-//! The key under which an event happens at most once.
+//! The dedupe key of an event: each key occurs at most once in a session.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,23 +7,20 @@ use super::budgets::DEDUPE_KEY_CHARACTERS;
 
 /// `<kind>:<parts joined by ":">` of lower-case letters, digits, `_`, `:`, `>` and `-`.
 ///
-/// An append that meets a key which is already in the log adds nothing and answers from the
-/// log. It is derived from stable ids only: never from a clock, and never from an event id.
+/// An append whose key is already in the log adds nothing, and the call is answered from the log. Keys are
+/// derived from stable ids only: never from a clock, and never from an event id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct DedupeKey(#[schemars(regex(pattern = r"^[a-z0-9_:>-]{1,256}$"))] String);
 
-/// Why a text is no dedupe key.
+/// Why a text is not a valid dedupe key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DedupeKeyError {
-    /// Empty, or too long.
-    #[error("a dedupe key has 1 to {DEDUPE_KEY_CHARACTERS} characters, not {measured}")]
-    Length {
-        /// How many it has.
-        measured: usize,
-    },
-    /// A character outside the set.
-    #[error("a dedupe key holds only a-z, 0-9, `_`, `:`, `>` and `-`, not {character:?}")]
+    /// Empty or too long.
+    #[error("a dedupe key must have 1 to {DEDUPE_KEY_CHARACTERS} characters, not {measured}")]
+    Length { measured: usize },
+    /// A character is not allowed.
+    #[error("a dedupe key may contain only a-z, 0-9, `_`, `:`, `>` and `-`, not {character:?}")]
     Character {
         /// The first such character.
         character: char,
@@ -31,10 +28,10 @@ pub enum DedupeKeyError {
 }
 
 impl DedupeKey {
-    /// Reads a key.
+    /// Parses a key.
     ///
     /// # Errors
-    /// Any other text.
+    /// The text is not a valid key.
     pub fn parse(text: &str) -> Result<Self, DedupeKeyError> {
         if text.is_empty() || text.len() > DEDUPE_KEY_CHARACTERS {
             return Err(DedupeKeyError::Length { measured: text.len() });
@@ -48,8 +45,8 @@ impl DedupeKey {
 
     /// The key of an event of `kind`: the parts joined by `:`.
     ///
-    /// Our own ids always fit. Parts of a foreign form, which an import can bring, are replaced
-    /// together by their digest: the key says less, and still happens only once.
+    /// Ids that this program generates always fit. Parts in other forms, which an import can contain, are
+    /// replaced together by their digest: the key is less readable but still unique.
     pub fn of(kind: &str, parts: &[&str]) -> Self {
         let joined = parts.join(":");
         Self::parse(&format!("{kind}:{joined}")).unwrap_or_else(|_| {
@@ -58,7 +55,6 @@ impl DedupeKey {
         })
     }
 
-    /// The key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

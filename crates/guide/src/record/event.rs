@@ -19,22 +19,21 @@ use super::{
 /// The version of the event format.
 pub const EVENT_VERSION: u8 = 1;
 
-/// One fact of a session.
+/// One event of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Derived from the session and the index.
     pub event_id: EventId,
-    /// Its position; the only order there is.
+    /// The position in the session. It alone defines the order.
     pub event_index: EventIndex,
-    /// The session it belongs to.
     pub session_id: SessionId,
-    /// The run and node it is about, as its kind demands.
+    /// The run and node that the event is about, as its kind requires.
     pub scope: Scope,
-    /// The key under which it happens at most once.
+    /// Each key occurs at most once.
     pub dedupe_key: DedupeKey,
-    /// When it was recorded, in milliseconds since 1970. Informational: it never orders anything.
+    /// When it was recorded, in milliseconds since 1970. Informational: it never defines an order.
     pub timestamp_ms: u64,
-    /// What happened.
+    /// The kind and payload.
     pub data: EventData,
 }
 
@@ -50,7 +49,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The run, if it is about one.
+    /// The run, if any.
     pub const fn run_id(&self) -> Option<&RunId> {
         match self {
             Self::Session => None,
@@ -58,7 +57,7 @@ impl Scope {
         }
     }
 
-    /// The node, if it is about one.
+    /// The node, if any.
     pub const fn node_id(&self) -> Option<&NodeId> {
         match self {
             Self::Node(_, node) => Some(node),
@@ -67,7 +66,7 @@ impl Scope {
     }
 }
 
-/// What happened.
+/// The kinds of events with their payloads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     tag = "kind",
@@ -77,197 +76,177 @@ impl Scope {
     deny_unknown_fields
 )]
 pub enum EventData {
-    /// The session exists. A marker; what it is about is told by the other events.
+    /// The session exists. The following events describe it.
     SessionCreated {
-        /// The session that this one was delegated from.
+        /// The session that delegated this one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_session_id: Option<SessionId>,
     },
-    /// Something about the workspace, for finding the session again.
+    /// An observation of the workspace, used to find the session again.
     ObservationRecorded {
         /// What was observed.
         key: ObservationKey,
-        /// The value.
         value: ObservationValue,
-        /// How sure it is.
+        /// How reliable the observation is.
         confidence: Confidence,
     },
-    /// A run begins, pinned to a compiled workflow.
+    /// A run started, pinned to a compiled workflow.
     RunStarted {
-        /// The workflow.
         workflow_id: String,
-        /// What is executed, whatever becomes of the source.
+        /// The pinned workflow. Later changes of the source do not affect the run.
         #[schemars(with = "String")]
         workflow_hash: WorkflowHash,
         /// Where the source came from.
         workflow_source_kind: WorkflowSourceKind,
-        /// Which source; its meaning depends on the kind.
+        /// The source; its meaning depends on the kind.
         workflow_source_ref: String,
     },
-    /// A node of the run's graph, with the state to go on from.
+    /// A node of the run's graph, with the state to continue from.
     NodeCreated {
-        /// What sort of node.
         node_kind: NodeKind,
-        /// The node before it; only the root has none.
+        /// The parent node; only the root has none.
         parent_node_id: Option<NodeId>,
-        /// The run's pinned workflow, again.
+        /// The run's pinned workflow, repeated.
         #[schemars(with = "String")]
         workflow_hash: WorkflowHash,
         /// The state.
         snapshot_ref: SnapshotRef,
     },
-    /// How a node came to be.
+    /// An edge from a node to its child.
     EdgeCreated {
-        /// What sort of edge.
         edge_kind: EdgeKind,
-        /// From this node.
         from_node_id: NodeId,
-        /// To this one.
         to_node_id: NodeId,
-        /// Why.
+        /// Why the edge exists.
         cause: EdgeCause,
     },
-    /// What came of an attempt to advance.
+    /// The outcome of an attempt to advance.
     AdvanceRecorded {
-        /// The attempt.
         attempt_id: AttemptId,
         /// Always to acknowledge the pending step.
         intent: AdvanceIntent,
-        /// What came of it.
         outcome: AdvanceOutcome,
     },
-    /// A step left something behind.
+    /// An output of a step.
     NodeOutputAppended {
-        /// The output.
         output_id: OutputId,
         /// The output of the same node and channel that it corrects.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         supersedes_output_id: Option<OutputId>,
-        /// What it is for.
         output_channel: OutputChannel,
-        /// The content.
         payload: OutputPayload,
     },
-    /// Preferences, from this node on.
+    /// The preferences that apply from this node on.
     PreferencesChanged {
-        /// The change.
+        /// The id of the change.
         change_id: String,
-        /// Who wanted it.
+        /// Who requested it.
         source: PreferenceSource,
-        /// What changed: at least one, no key twice.
+        /// What changed: at least one preference, no key twice.
         #[schemars(length(min = 1, max = 2))]
         delta: Vec<PreferenceChange>,
-        /// All preferences afterwards.
+        /// All preferences after the change.
         effective: Preferences,
     },
-    /// A capability was looked at.
+    /// An observation of a capability.
     CapabilityObserved {
-        /// The observation.
+        /// The id of the observation.
         cap_obs_id: String,
-        /// Which capability.
         capability: Capability,
-        /// Whether it is there.
         status: CapabilityStatus,
-        /// How we know.
+        /// How it was observed.
         provenance: Provenance,
     },
-    /// The run goes on without something.
+    /// Something is missing, and the run continues without it.
     GapRecorded {
-        /// The gap.
         gap_id: GapId,
-        /// How bad it is.
         severity: GapSeverity,
-        /// Why there is one.
+        /// Why the gap exists.
         reason: GapReason,
-        /// What is missing, in words.
+        /// What is missing.
         summary: String,
-        /// What it is about, as the blocker of the same reason says it.
+        /// The subject, as in the blocker of the same reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pointer: Option<Pointer>,
         /// Whether it closes an earlier gap.
         resolution: GapResolution,
-        /// What it is based on.
+        /// The evidence for it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         evidence_refs: Vec<EvidenceRef>,
     },
-    /// The caller left the path on purpose.
+    /// The caller deliberately deviated from the workflow.
     DivergenceRecorded {
-        /// The divergence.
+        /// The id of the divergence.
         divergence_id: String,
-        /// Why.
         reason: DivergenceReason,
-        /// Why, in words.
+        /// The explanation.
         summary: String,
-        /// The step it is about.
+        /// The step that it is about.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         related_step_id: Option<StepName>,
     },
     /// Why the engine decided as it did.
     DecisionTraceAppended {
-        /// The trace.
         trace_id: TraceId,
         /// The decisions.
         #[schemars(length(min = 1, max = 25))]
         entries: Vec<TraceEntry>,
     },
-    /// The context of a run, whole, after a change.
+    /// The complete context of a run after a change.
     ContextSet {
-        /// This state of the context.
+        /// The id of this version of the context.
         context_id: ContextId,
         /// The merged context.
         context: Map<String, Value>,
         /// Where the change came from.
         source: ContextSource,
     },
-    /// An output was checked.
+    /// The validation of an output.
     ValidationPerformed {
-        /// The check.
+        /// The id of the validation.
         validation_id: String,
-        /// The attempt it belongs to.
+        /// The attempt that it belongs to.
         attempt_id: AttemptId,
         /// The contract, or `wr.validationCriteria`.
         contract_ref: String,
-        /// What came of it.
         result: ValidationResult,
     },
-    /// An assessment was given.
+    /// An assessment.
     AssessmentRecorded {
-        /// Which assessment.
         assessment_id: String,
-        /// The attempt it belongs to.
+        /// The attempt that it belongs to.
         attempt_id: AttemptId,
-        /// The output that holds it.
+        /// The output that contains it.
         artifact_output_id: OutputId,
-        /// In words.
+        /// The summary.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
-        /// What had to be corrected.
+        /// What was normalized.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         normalization_notes: Vec<String>,
-        /// The levels.
+        /// The level of each dimension.
         dimensions: Vec<AssessedDimension>,
     },
-    /// An assessment asks for more work.
+    /// An assessment requires more work.
     AssessmentConsequenceApplied {
-        /// The attempt it belongs to.
+        /// The attempt that it belongs to.
         attempt_id: AttemptId,
-        /// Which assessment.
         assessment_id: String,
-        /// The level that asks.
+        /// The dimension and level that triggered it.
         trigger: BTreeMap<String, String>,
-        /// What it asks for.
+        /// The required work.
         guidance: String,
     },
-    /// A run reached its end.
+    /// A run is complete.
     RunCompleted {
-        /// The node that completed it.
+        /// The last node of the completed branch.
         tip_node_id: NodeId,
-        /// How many critical gaps are open.
+        /// The number of open critical gaps.
         open_critical_gaps: u32,
     },
 }
 
-/// What was observed of a workspace.
+/// What was observed in a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ObservationKey {
@@ -289,11 +268,11 @@ impl ObservationKey {
     }
 }
 
-/// An observed value, with its type.
+/// An observed value with its type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 pub enum ObservationValue {
-    /// A short text.
+    /// A short string.
     ShortString(String),
     /// A git commit.
     #[serde(rename = "git_sha1")]
@@ -305,7 +284,7 @@ pub enum ObservationValue {
 }
 
 impl ObservationValue {
-    /// The value as text.
+    /// The value as a string.
     pub fn text(&self) -> String {
         match self {
             Self::ShortString(text) | Self::GitSha1(text) | Self::Path(text) => text.clone(),
@@ -314,7 +293,7 @@ impl ObservationValue {
     }
 }
 
-/// How sure an observation is.
+/// How reliable an observation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
@@ -339,25 +318,25 @@ pub enum WorkflowSourceKind {
     Plugin,
 }
 
-/// What sort of node.
+/// The kinds of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeKind {
     /// A step is pending, or the run is complete.
     Step,
-    /// A bookmark; the same step is still pending.
+    /// A checkpoint; the same step is still pending.
     Checkpoint,
-    /// An attempt that was blocked; the same step is still pending.
+    /// A blocked attempt; the same step is still pending.
     BlockedAttempt,
 }
 
-/// What sort of edge.
+/// The kinds of edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeKind {
     /// A step was acknowledged, or an attempt was blocked.
     AckedStep,
-    /// A checkpoint was made.
+    /// A checkpoint was created.
     Checkpoint,
 }
 
@@ -371,33 +350,32 @@ impl EdgeKind {
     }
 }
 
-/// Why there is an edge.
+/// Why an edge exists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EdgeCause {
-    /// The reason.
     pub kind: EdgeCauseKind,
-    /// The event behind it.
+    /// The event that caused it.
     pub event_id: EventId,
 }
 
-/// The reasons for an edge.
+/// The causes of edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeCauseKind {
     /// The first advance of a node.
     FirstAdvance,
-    /// A call that was made before. Readable; never written.
+    /// A repeated call. Readable, but never written.
     IdempotentReplay,
-    /// A second attempt from a node, on purpose.
+    /// A deliberate second attempt from a node.
     IntentionalFork,
-    /// An advance from a node that had moved on already.
+    /// An advance from a node that already has later steps.
     NonTipAdvance,
-    /// A checkpoint was asked for.
+    /// A checkpoint was requested.
     CheckpointCreated,
 }
 
-/// What an attempt wants.
+/// The intent of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AdvanceIntent {
@@ -405,23 +383,17 @@ pub enum AdvanceIntent {
     AckPending,
 }
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum AdvanceOutcome {
-    /// It was blocked, and no node was made. Readable; a block is written as a node of its own.
-    Blocked {
-        /// What blocked it.
-        blockers: BlockerReport,
-    },
-    /// There is a new node, of whatever kind.
-    Advanced {
-        /// Which one.
-        to_node_id: NodeId,
-    },
+    /// Blocked without a new node. Readable, but no longer written: a block is now a node.
+    Blocked { blockers: BlockerReport },
+    /// A new node of any kind was created.
+    Advanced { to_node_id: NodeId },
 }
 
-/// Why a caller left the path.
+/// Why a caller deviated from the workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DivergenceReason {
@@ -442,35 +414,34 @@ pub enum ContextSource {
     AgentDelta,
 }
 
-/// Why bytes are no event.
+/// Why bytes cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// Not JSON, or not strictly.
+    /// Not strict JSON.
     #[error("the record is not strict JSON")]
     Json {
-        /// Where.
+        /// The JSON error with its position.
         #[source]
         cause: canon::json::ReadError,
     },
-    /// Of a version that this program does not know.
-    #[error("version {version} of the record is not known; this program reads version {known}")]
+    /// The version is unknown.
+    #[error("unknown record version {version}; this program reads version {known}")]
     UnknownVersion {
-        /// The version given.
+        /// The version in the record.
         version: u64,
-        /// The version known.
+        /// The supported version.
         known: u8,
     },
-    /// Not of the shape of its kind.
-    #[error("the record does not have the shape of its kind")]
+    /// A field is missing, unknown or has the wrong type.
+    #[error("the record has an invalid structure for its kind")]
     Shape {
-        /// What is wrong.
         #[source]
         cause: serde_json::Error,
     },
-    /// Of the right shape, and breaking a rule.
-    #[error("the record breaks a rule: {rule}")]
+    /// A rule is violated.
+    #[error("the record is invalid: {rule}")]
     Rule {
-        /// Which one.
+        /// The rule.
         rule: &'static str,
     },
 }
@@ -499,20 +470,20 @@ struct WireEvent {
 }
 
 impl Event {
-    /// Reads one line of a segment.
+    /// Decodes one line of a segment.
     ///
     /// # Errors
-    /// Anything but a whole event of a known version that keeps the rules of its kind.
+    /// The line is not a complete event of a known version that satisfies the rules of its kind.
     pub fn decode(line: &[u8]) -> Result<Self, DecodeError> {
         let value = canon::json::read(line, &canon::json::Limits::default())
             .map_err(|cause| DecodeError::Json { cause })?;
         Self::from_value(value)
     }
 
-    /// Reads an event that is JSON already, as in a bundle.
+    /// Decodes an event from a JSON value, as in a bundle.
     ///
     /// # Errors
-    /// As [`Event::decode`].
+    /// The errors of [`Event::decode`].
     pub fn from_value(value: Value) -> Result<Self, DecodeError> {
         let shape = |cause| DecodeError::Shape { cause };
         let version = value.get("v").and_then(Value::as_u64).unwrap_or_default();
@@ -542,16 +513,16 @@ impl Event {
         Ok(event)
     }
 
-    /// The line of a segment, without its end.
+    /// The line of a segment, without its line end.
     pub fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("an event is plain data, which always serialises")
     }
 
-    /// The rules that the types do not carry: scopes and budgets.
+    /// Checks the rules that the types do not express: scopes and budgets.
     fn check(&self) -> Result<(), DecodeError> {
         use super::budgets;
         let rule = |holds: bool, rule| if holds { Ok(()) } else { Err(DecodeError::Rule { rule }) };
-        rule(self.data.allows(&self.scope), "the scope does not fit the kind")?;
+        rule(self.data.allows(&self.scope), "the scope is not allowed for the kind")?;
         match &self.data {
             EventData::NodeOutputAppended {
                 payload: OutputPayload::Notes { notes_markdown, .. },
@@ -559,16 +530,16 @@ impl Event {
                 ..
             } => {
                 rule(notes_markdown.len() <= budgets::NOTES_BYTES, "the notes exceed 4096 bytes")?;
-                rule(*output_channel == OutputChannel::Recap, "notes belong into the recap channel")
+                rule(*output_channel == OutputChannel::Recap, "notes must be in the recap channel")
             }
             EventData::NodeOutputAppended { output_channel, .. } => rule(
                 *output_channel == OutputChannel::Artifact,
-                "an artifact belongs into the artifact channel",
+                "an artifact must be in the artifact channel",
             ),
             EventData::PreferencesChanged { delta, .. } => {
                 let twice = delta.len() == 2
                     && std::mem::discriminant(&delta[0]) == std::mem::discriminant(&delta[1]);
-                rule(matches!(delta.len(), 1 | 2) && !twice, "a delta has one or two different keys")
+                rule(matches!(delta.len(), 1 | 2) && !twice, "a delta must have one or two different keys")
             }
             EventData::GapRecorded { summary, .. } | EventData::DivergenceRecorded { summary, .. } => {
                 rule(summary.len() <= budgets::SUMMARY_BYTES, "the summary exceeds 512 bytes")
@@ -576,7 +547,7 @@ impl Event {
             EventData::DecisionTraceAppended { entries, .. } => {
                 rule(
                     !entries.is_empty() && entries.len() <= budgets::TRACE_ENTRIES,
-                    "a trace has 1 to 25 entries",
+                    "a trace must have 1 to 25 entries",
                 )?;
                 let within = entries.iter().all(|entry| {
                     entry.summary.len() <= budgets::TRACE_SUMMARY_BYTES
@@ -594,7 +565,7 @@ impl Event {
                 }
                 ObservationValue::GitSha1(text) => rule(
                     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
-                    "a git commit has 40 hexadecimal digits",
+                    "a git commit must have 40 hexadecimal digits",
                 ),
                 ObservationValue::Sha256(_) => Ok(()),
             },
@@ -631,7 +602,7 @@ impl EventData {
     pub const fn allows(&self, scope: &Scope) -> bool {
         match self {
             Self::SessionCreated { .. } => matches!(scope, Scope::Session),
-            // Session-first; about a node only where that says more.
+            // About the session; about a node only if that adds information.
             Self::ObservationRecorded { .. } => matches!(scope, Scope::Session | Scope::Node(..)),
             Self::RunStarted { .. }
             | Self::EdgeCreated { .. }

@@ -1,19 +1,19 @@
-//! What a run went on without, disclosed for good.
+//! Gaps: what a run continued without. They are disclosed permanently.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{EventId, GapId, OutputId};
 
-/// How bad a gap is.
+/// The severity of a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GapSeverity {
-    /// Worth knowing.
+    /// For information.
     Info,
-    /// Worth mending.
+    /// Should be fixed.
     Warning,
-    /// The result cannot be trusted without it.
+    /// Without it, the result is not trustworthy.
     Critical,
 }
 
@@ -27,16 +27,16 @@ pub enum UserOnlyDependency {
     NeedsUserAccountAccess,
     /// A file or other artifact.
     NeedsUserArtifact,
-    /// A choice that nobody may assume.
+    /// A choice that the agent must not assume.
     NeedsUserChoice,
-    /// A yes.
+    /// An approval.
     NeedsUserApproval,
-    /// Something done on the user's machine.
+    /// An action on the user's machine.
     NeedsUserEnvironmentAction,
 }
 
 impl UserOnlyDependency {
-    /// Every one, with its name on the wire.
+    /// All values with their wire names.
     pub const ALL: &'static [(&'static str, Self)] = &[
         ("needs_user_account_access", Self::NeedsUserAccountAccess),
         ("needs_user_approval", Self::NeedsUserApproval),
@@ -47,24 +47,24 @@ impl UserOnlyDependency {
     ];
 }
 
-/// Why a choice may not be assumed: whoever marks a choice as the user's says which of these it is.
+/// Why a choice must not be assumed. The author of a workflow states it for every user choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NonAssumableChoiceKind {
-    /// Both ways are right, and cost the user different things.
+    /// Both options are valid but have different costs for the user.
     PreferenceTradeoff,
-    /// What belongs to the task, and what does not.
+    /// Whether something belongs to the task.
     ScopeBoundary,
-    /// Something that cannot be taken back.
+    /// Something that cannot be undone.
     IrreversibleAction,
     /// Something that others see or pay for.
     ExternalSideEffect,
-    /// A rule that the user answers for.
+    /// A rule that the user is responsible for.
     PolicyOrCompliance,
 }
 
 impl NonAssumableChoiceKind {
-    /// Every one, with its name on the wire.
+    /// All values with their wire names.
     pub const ALL: &'static [(&'static str, Self)] = &[
         ("external_side_effect", Self::ExternalSideEffect),
         ("irreversible_action", Self::IrreversibleAction),
@@ -74,17 +74,17 @@ impl NonAssumableChoiceKind {
     ];
 }
 
-/// Why there is a gap: a category, and its closed detail.
+/// Why a gap exists: a category with its detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "category", content = "detail", rename_all = "snake_case")]
 pub enum GapReason {
-    /// Only the user could have helped.
+    /// Only the user could have provided it.
     UserOnlyDependency(UserOnlyDependency),
-    /// An output was missing or wrong.
+    /// An output was missing or invalid.
     ContractViolation(GapDetail),
-    /// An ability was missing.
+    /// A capability was missing.
     CapabilityMissing(GapDetail),
-    /// Something that should not happen.
+    /// Something unexpected happened.
     Unexpected(GapDetail),
 }
 
@@ -92,42 +92,39 @@ pub enum GapReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GapDetail {
-    /// Of contracts.
+    /// Contract violation.
     MissingRequiredOutput,
-    /// Of contracts.
+    /// Contract violation.
     InvalidRequiredOutput,
-    /// Of contracts.
+    /// Contract violation.
     MissingRequiredNotes,
-    /// Of contracts.
+    /// Contract violation.
     AssessmentFollowupRequired,
-    /// Of capabilities.
+    /// Missing capability.
     RequiredCapabilityUnavailable,
-    /// Of capabilities.
+    /// Missing capability.
     RequiredCapabilityUnknown,
-    /// Of the unexpected; also loop limits and missing context.
+    /// Unexpected; also loop limits and missing context keys.
     InvariantViolation,
-    /// Of the unexpected.
+    /// Unexpected.
     StorageCorruptionDetected,
-    /// Of the unexpected: a rule that could not be evaluated.
+    /// Unexpected: a rule cannot be evaluated.
     EvaluationError,
-    /// Of the unexpected: preferences go beyond what the workflow recommends.
+    /// Unexpected: the preferences exceed the workflow's recommendation.
     PreferencesExceedRecommendation,
 }
 
-/// Whether a gap closes an earlier one. Gaps themselves never change.
+/// Whether a gap record closes an earlier gap. Recorded gaps never change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum GapResolution {
-    /// It is open.
+    /// An open gap.
     Unresolved,
-    /// It closes another.
-    Resolves {
-        /// Which one.
-        resolves_gap_id: GapId,
-    },
+    /// It closes another gap.
+    Resolves { resolves_gap_id: GapId },
 }
 
-/// What a gap is based on.
+/// The evidence for a gap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum EvidenceRef {

@@ -1,10 +1,10 @@
-//! Ids and positions. No two kinds can be swapped.
+//! Ids and indexes. Each kind has its own type.
 
 use canon::digest::Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Makes an id type whose JSON Schema states its form.
+/// Defines an id type whose JSON Schema states its format.
 macro_rules! identifiers {
     ($($(#[$docs:meta])* $name:ident = $prefix:literal;)+) => {
         $(
@@ -24,7 +24,7 @@ macro_rules! identifiers {
             }
 
             impl $name {
-                /// The id of this kind that follows from `parts`, and from nothing else.
+                /// The id of this kind that is derived from `parts` only.
                 pub fn derived(parts: &[&str]) -> Self {
                     Self::parse(&derive_id($prefix, parts)).expect("a derived id has the form of its kind")
                 }
@@ -34,14 +34,14 @@ macro_rules! identifiers {
 }
 
 identifiers! {
-    /// One durable session: a log of its own, with one writer.
+    /// One durable session: a separate log with one writer.
     SessionId = "sess_";
     /// One run of one pinned workflow within a session.
     RunId = "run_";
     /// One node of a run's graph.
     NodeId = "node_";
-    /// One attempt to advance a node. Derived, never random: every token ever handed out can
-    /// be computed again from the log.
+    /// One attempt to advance a node. Derived, not random: every issued token can be computed again from the
+    /// log.
     AttemptId = "attempt_";
     /// One event. Derived from the session and its index.
     EventId = "evt_";
@@ -55,11 +55,11 @@ identifiers! {
     ContextId = "ctx_";
 }
 
-/// The digest of a compiled workflow: what a run is pinned to.
+/// The digest of a compiled workflow, to which a run is pinned.
 pub type WorkflowHash = Digest;
 
-/// `prefix` and 26 characters of lower-case base32: the first 128 bits of the SHA-256 of the
-/// prefix and the parts, each ended by a NUL so that no two lists of parts look alike.
+/// `prefix` and 26 characters of lower-case base32: the first 128 bits of the SHA-256 of the prefix and the
+/// parts, each terminated by a NUL so that different lists of parts never hash the same bytes.
 pub fn derive_id(prefix: &str, parts: &[&str]) -> String {
     let mut bytes = Vec::with_capacity(64);
     for part in std::iter::once(&prefix).chain(parts) {
@@ -70,7 +70,7 @@ pub fn derive_id(prefix: &str, parts: &[&str]) -> String {
     format!("{prefix}{}", canon::encoding::base32(&digest.as_bytes()[..16]))
 }
 
-/// Makes a dense, zero-based position.
+/// Defines a dense, zero-based index.
 macro_rules! positions {
     ($($(#[$docs:meta])* $name:ident;)+) => {
         $(
@@ -82,10 +82,8 @@ macro_rules! positions {
             pub struct $name(pub u64);
 
             impl $name {
-                /// Where counting starts.
                 pub const FIRST: Self = Self(0);
 
-                /// The one after this.
                 #[must_use]
                 pub const fn next(self) -> Self {
                     Self(self.0 + 1)
@@ -96,9 +94,9 @@ macro_rules! positions {
 }
 
 positions! {
-    /// The position of an event in its session: the only order there is.
+    /// The index of an event in its session. It alone defines the order.
     EventIndex;
-    /// The position of a record in a session's manifest.
+    /// The index of a record in a session's manifest.
     ManifestIndex;
 }
 
@@ -107,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn derived_ids_are_stable_and_tell_lists_apart() {
+    fn derived_ids_are_stable_and_differ_for_different_parts() {
         assert_eq!(derive_id("node_", &["a", "b"]), derive_id("node_", &["a", "b"]));
         assert_ne!(derive_id("node_", &["a", "b"]), derive_id("node_", &["ab", ""]));
         assert_ne!(derive_id("node_", &["a"]), derive_id("run_", &["a"]));

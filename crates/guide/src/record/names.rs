@@ -1,11 +1,11 @@
-//! Names that stand in keys, and must not hold what separates the parts of a key.
+//! Names that are parts of keys and so must not contain the separators of keys.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why a text is no such name.
+/// Why a text is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} may hold only a-z, 0-9, `_` and `-`{}, and may not be empty", if *.dotted { ", in parts joined by `.`" } else { "" })]
+#[error("{text:?} is not a valid name: use only a-z, 0-9, `_` and `-`{}", if *.dotted { ", in parts joined by `.`" } else { "" })]
 pub struct NameError {
     text: String,
     dotted: bool,
@@ -24,10 +24,10 @@ macro_rules! names {
             pub struct $name(#[schemars(regex(pattern = $pattern))] String);
 
             impl $name {
-                /// Reads a name.
+                /// Parses a name.
                 ///
                 /// # Errors
-                /// Any other text.
+                /// The text is not a valid name.
                 pub fn parse(text: &str) -> Result<Self, NameError> {
                     let check: fn(&str) -> bool = $check;
                     if check(text) {
@@ -37,7 +37,6 @@ macro_rules! names {
                     }
                 }
 
-                /// The name as text.
                 pub fn as_str(&self) -> &str {
                     &self.0
                 }
@@ -67,9 +66,9 @@ macro_rules! names {
 }
 
 names! {
-    /// A name of `[a-z0-9_-]+`: loop ids, condition ids, context keys that a blocker points at.
+    /// A name of `[a-z0-9_-]+`: loop ids, condition ids, context keys in pointers.
     DelimiterSafe(r"^[a-z0-9_-]+$", dotted: false, is_part);
-    /// The id of a step: such a name, or several joined by dots where a template was expanded.
+    /// The id of a step: one such name, or several joined by dots if a template was expanded.
     StepName(r"^[a-z0-9_-]+(\.[a-z0-9_-]+)*$", dotted: true, |text| text.split('.').all(is_part));
 }
 
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_hold_no_delimiters() {
+    fn names_contain_no_delimiters() {
         for (text, plain, dotted) in [
             ("collect", true, true),
             ("a_b-9", true, true),

@@ -1,15 +1,15 @@
-//! What a step leaves behind.
+//! Outputs of steps.
 
 use canon::digest::Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What an output is for.
+/// The purpose of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputChannel {
-    /// What happened, for people and for later steps.
+    /// What happened, for people and later steps.
     Recap,
     /// A structured result.
     Artifact,
@@ -19,19 +19,18 @@ pub enum OutputChannel {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "payloadKind", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum OutputPayload {
-    /// Markdown, cut to its budget with the truncation marker.
+    /// Markdown, truncated to its budget with the marker.
     Notes {
-        /// The text.
         notes_markdown: String,
-        /// How many bytes were sent, where that is more than are kept.
+        /// The number of bytes that were sent, if the notes were truncated.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sent_bytes: Option<u64>,
     },
-    /// A structured result, by its digest.
+    /// A structured result, identified by its digest.
     ArtifactRef(ArtifactRef),
 }
 
-/// An artifact: its identity, and its content where that is small.
+/// An artifact: its digest, and its content if it is small.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ArtifactRef {
@@ -40,7 +39,7 @@ pub struct ArtifactRef {
     pub sha256: Digest,
     /// Always `application/json` so far.
     pub content_type: String,
-    /// How long its canonical JSON is.
+    /// The length of its canonical JSON, in bytes.
     pub byte_length: u64,
     /// The artifact itself, unless it is in the artifact store.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,9 +1,9 @@
-//! How far a run may go on its own.
+//! How autonomously a run proceeds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// When the engine stops for a person. Ordered: a later one is more autonomous.
+/// When the engine stops for a person. Ordered from least to most autonomous.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -12,13 +12,13 @@ pub enum Autonomy {
     /// A person follows along.
     #[default]
     Guided,
-    /// On its own, except where only the user can help.
+    /// Stops only when the user is needed.
     FullAutoStopOnUserDeps,
-    /// Never stops: what is missing is recorded as a critical gap.
+    /// Never stops: anything missing is recorded as a critical gap.
     FullAutoNeverStop,
 }
 
-/// How much a run risks between correct paths. Ordered: a later one is bolder.
+/// How much risk a run takes. Ordered from least to most.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -33,13 +33,11 @@ pub enum RiskPolicy {
     Aggressive,
 }
 
-/// The preferences in force at a node.
+/// The preferences that apply at a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Preferences {
-    /// When to stop.
     pub autonomy: Autonomy,
-    /// What to risk.
     pub risk_policy: RiskPolicy,
 }
 
@@ -47,19 +45,17 @@ pub struct Preferences {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "key", content = "value", rename_all = "camelCase", deny_unknown_fields)]
 pub enum PreferenceChange {
-    /// When to stop.
     Autonomy(Autonomy),
-    /// What to risk.
     RiskPolicy(RiskPolicy),
 }
 
-/// Who changed a preference.
+/// Who requested a change of preferences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PreferenceSource {
     /// The caller, on behalf of the user.
     User,
-    /// The workflow recommends it.
+    /// The recommendation of the workflow.
     WorkflowRecommendation,
     /// The engine's default.
     System,

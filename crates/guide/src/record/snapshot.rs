@@ -1,4 +1,4 @@
-//! The state to go on from: as little as is needed, typed, and without any projection.
+//! The state to continue from: minimal, typed, and without projections.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -13,10 +13,10 @@ use serde_json::Value;
 use super::step_set::StepSet;
 use super::{AttemptId, BlockerReport, Capability, DecodeError, DelimiterSafe, StepName, UserOnlyDependency};
 
-/// The version of the snapshot format, of the file and of its payload.
+/// The version of the snapshot format, both of the file and of its payload.
 pub const SNAPSHOT_VERSION: u8 = 1;
 
-/// The identity of a snapshot: the digest of its canonical JSON, however it is stored.
+/// The reference of a snapshot: the digest of its canonical JSON, independent of how it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct SnapshotRef(#[schemars(with = "String")] pub Digest);
@@ -27,11 +27,10 @@ impl fmt::Display for SnapshotRef {
     }
 }
 
-/// A snapshot, as it is exported: whole.
+/// A complete snapshot, as it is exported.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecutionSnapshot {
-    /// The version of the file.
     pub v: u8,
     /// Always `execution_snapshot`.
     pub kind: SnapshotKind,
@@ -39,7 +38,7 @@ pub struct ExecutionSnapshot {
     pub engine_payload: EnginePayload,
 }
 
-/// The kind of file.
+/// The kind of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SnapshotKind {
@@ -47,53 +46,48 @@ pub enum SnapshotKind {
     ExecutionSnapshot,
 }
 
-/// The state, with a version of its own.
+/// The state, with its own version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EnginePayload {
-    /// The version of the state.
     pub v: u8,
-    /// The state.
     pub engine_state: EngineState,
 }
 
-/// Where a run is.
+/// The position of a run in its workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EngineState {
-    /// Nothing has been chosen yet.
+    /// No step was selected yet.
     Init,
     /// A step is pending.
     Running(Running),
-    /// A step is pending, and the last attempt at it was blocked.
+    /// A step is pending, and the last attempt was blocked.
     Blocked(Blocked),
-    /// Everything is done.
+    /// All steps are done.
     Complete,
 }
 
-/// A run under way.
+/// The state of a run with a pending step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Running {
-    /// The step instances that are done.
+    /// The completed step instances.
     pub completed: CompletedSteps,
-    /// The loops that the run is in, outermost first.
+    /// The loops around the pending step, outermost first.
     pub loop_stack: Vec<LoopFrame>,
-    /// What is to be done now.
     pub pending: Pending,
 }
 
-/// A run whose last attempt was blocked.
+/// The state of a run whose last attempt was blocked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Blocked {
-    /// The step instances that are done.
+    /// The completed step instances.
     pub completed: CompletedSteps,
-    /// The loops that the run is in, outermost first.
+    /// The loops around the pending step, outermost first.
     pub loop_stack: Vec<LoopFrame>,
-    /// What is to be done now.
     pub pending: Pending,
-    /// What blocked it.
     pub blocked: Block,
 }
 
@@ -101,7 +95,6 @@ pub struct Blocked {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename = "set")]
 pub struct CompletedSteps {
-    /// The keys.
     pub values: StepSet,
 }
 
@@ -109,23 +102,19 @@ pub struct CompletedSteps {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Pending {
-    /// None is.
+    /// No step is pending.
     #[default]
     None,
-    /// This one is.
-    Some {
-        /// Which one.
-        step: PendingStep,
-    },
+    /// A step is pending.
+    Some { step: PendingStep },
 }
 
 /// A pending step instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PendingStep {
-    /// The step.
     pub step_id: StepName,
-    /// The loops around it, outermost first; equal to the loop stack.
+    /// The loops around it, outermost first; always equal to the loop stack.
     pub loop_path: Vec<LoopPathEntry>,
 }
 
@@ -133,45 +122,43 @@ pub struct PendingStep {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LoopPathEntry {
-    /// The loop.
     pub loop_id: DelimiterSafe,
-    /// Which time round, from 0.
+    /// The zero-based iteration.
     pub iteration: u32,
 }
 
-/// One loop that the run is in.
+/// One loop on the stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LoopFrame {
-    /// The loop.
     pub loop_id: DelimiterSafe,
-    /// Which time round, from 0.
+    /// The zero-based iteration.
     pub iteration: u32,
-    /// Which item of the body, from 0.
+    /// The zero-based index of the current item in the body.
     pub body_index: u32,
 }
 
-/// What blocked an attempt, and whether another can help.
+/// Why an attempt was blocked, and whether a retry can succeed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Block {
-    /// Another attempt with better output can help.
+    /// A retry with better output can succeed.
     RetryableBlock {
         /// The first reason.
         reason: BlockReason,
-        /// The identity of the next attempt.
+        /// The id of the next attempt.
         retry_attempt_id: AttemptId,
-        /// The check that failed.
+        /// The validation that failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         validation_ref: Option<String>,
         /// All reasons.
         blockers: BlockerReport,
     },
-    /// No attempt can help.
+    /// No retry can succeed.
     TerminalBlock {
         /// The first reason.
         reason: BlockReason,
-        /// The check that failed.
+        /// The validation that failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         validation_ref: Option<String>,
         /// All reasons.
@@ -180,7 +167,7 @@ pub enum Block {
 }
 
 impl Block {
-    /// Every reason, whether another attempt can help or not.
+    /// All reasons, retryable or not.
     pub const fn blockers(&self) -> &BlockerReport {
         match self {
             Self::RetryableBlock { blockers, .. } | Self::TerminalBlock { blockers, .. } => blockers,
@@ -188,7 +175,7 @@ impl Block {
     }
 }
 
-/// Why an attempt was blocked: the one model behind blockers and gaps.
+/// Why an attempt was blocked: the common model of blockers and gaps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum BlockReason {
@@ -209,7 +196,7 @@ pub enum BlockReason {
     ContextBudgetExceeded,
     /// Retryable.
     MissingNotes { step_id: StepName },
-    /// Retryable: the way on is to stop the loop.
+    /// Retryable, by stopping the loop.
     LoopLimitReached { loop_id: DelimiterSafe, iteration: u32, max_iterations: u32 },
     /// Retryable, with the user's answer.
     UserOnlyDependency { detail: UserOnlyDependency, step_id: StepName },
@@ -227,14 +214,14 @@ pub enum BlockReason {
 
 /// The key of a step instance: `stepId`, or `loopId@iteration/…::stepId` within loops.
 ///
-/// Shared, because every snapshot of a run holds all keys of the one before it: a step more must
-/// not cost a copy of every key so far.
+/// Shared, because every snapshot of a run contains all keys of the previous one: adding a step must not copy
+/// all keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
 #[schemars(transparent)]
 pub struct StepInstanceKey(#[schemars(with = "String")] Arc<str>);
 
 impl StepInstanceKey {
-    /// The key of a step within these loops.
+    /// The key of a step inside the given loops.
     pub fn new(step_id: &str, loop_path: &[LoopPathEntry]) -> Self {
         if loop_path.is_empty() {
             return Self(step_id.into());
@@ -244,12 +231,11 @@ impl StepInstanceKey {
         Self(format!("{}::{step_id}", path.join("/")).into())
     }
 
-    /// The key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether two keys are equal. Quick for those that one snapshot took over from another.
+    /// Whether two keys are equal. Fast for keys that snapshots share.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self == other
     }
@@ -274,7 +260,6 @@ impl<'de> Deserialize<'de> for StepInstanceKey {
 }
 
 impl ExecutionSnapshot {
-    /// A snapshot of `state`.
     pub const fn new(state: EngineState) -> Self {
         Self {
             v: SNAPSHOT_VERSION,
@@ -283,20 +268,19 @@ impl ExecutionSnapshot {
         }
     }
 
-    /// The state.
     pub const fn state(&self) -> &EngineState {
         &self.engine_payload.engine_state
     }
 
-    /// Its identity.
+    /// The digest of its canonical JSON.
     pub fn snapshot_ref(&self) -> SnapshotRef {
         SnapshotRef(Digest::of_canonical(self).expect("a snapshot has small numbers and bounded depth"))
     }
 
-    /// Reads a whole snapshot.
+    /// Decodes a complete snapshot.
     ///
     /// # Errors
-    /// Anything but a snapshot of a known version whose state is possible.
+    /// The value is not a snapshot of a known version with a valid state.
     pub fn from_value(value: Value) -> Result<Self, DecodeError> {
         for version in [value.get("v"), value.pointer("/enginePayload/v")] {
             let version = version.and_then(Value::as_u64).unwrap_or_default();
@@ -311,7 +295,7 @@ impl ExecutionSnapshot {
 }
 
 impl EngineState {
-    /// The pending step, if one is.
+    /// The pending step, if any.
     pub const fn pending(&self) -> Option<&PendingStep> {
         let pending = match self {
             Self::Init | Self::Complete => return None,
@@ -324,12 +308,12 @@ impl EngineState {
         }
     }
 
-    /// Whether everything is done.
+    /// Whether all steps are done.
     pub const fn is_complete(&self) -> bool {
         matches!(self, Self::Complete)
     }
 
-    /// Completed steps and loop stack, for a run under way.
+    /// Completed steps and loop stack, if a step is pending.
     pub const fn progress(&self) -> Option<(&CompletedSteps, &Vec<LoopFrame>)> {
         match self {
             Self::Init | Self::Complete => None,
@@ -338,8 +322,8 @@ impl EngineState {
         }
     }
 
-    /// Refuses states that cannot be: a pending step that is done, a loop twice on the stack, a
-    /// path that is not the stack's.
+    /// Rejects invalid states: a pending step that is completed, a loop twice on the stack, or a path that
+    /// differs from the stack.
     fn check(&self) -> Result<(), DecodeError> {
         let rule = |holds: bool, rule| if holds { Ok(()) } else { Err(DecodeError::Rule { rule }) };
         let Some((completed, stack)) = self.progress() else { return Ok(()) };
@@ -348,8 +332,8 @@ impl EngineState {
         let Some(step) = self.pending() else { return Ok(()) };
         let on_path = step.loop_path.iter().map(|entry| (&entry.loop_id, entry.iteration));
         let on_stack = stack.iter().map(|frame| (&frame.loop_id, frame.iteration));
-        rule(on_path.eq(on_stack), "the pending step's path is not the loop stack")?;
+        rule(on_path.eq(on_stack), "the path of the pending step differs from the loop stack")?;
         let key = StepInstanceKey::new(step.step_id.as_str(), &step.loop_path);
-        rule(!completed.values.contains(key.as_str()), "the pending step is completed already")
+        rule(!completed.values.contains(key.as_str()), "the pending step is already completed")
     }
 }

@@ -1,17 +1,17 @@
 //! The set of completed steps, in sorted chunks that snapshots share.
 //!
-//! Every snapshot of a run holds all steps of the one before it and a few more. Copied, compared
-//! and written anew each time, a long run would pay for its length at every step. A set is therefore
-//! a list of small sorted chunks behind [`Arc`]s:
+//! Every snapshot of a run contains all steps of the previous one and a few more. If they were copied,
+//! compared and written again each time, every step of a long run would cost more than the one before. So a
+//! set is a list of small sorted chunks behind [`Arc`]s:
 //!
 //! ```text
-//!   the snapshot before   [ a b c d ] [ e f g h ] [ k l ]
+//!   previous snapshot     [ a b c d ] [ e f g h ] [ k l ]
 //!                             │            │
-//!   and the next          [ a b c d ] [ e f g h ] [ k l m ]        one chunk is new
+//!   next snapshot         [ a b c d ] [ e f g h ] [ k l m ]        one chunk is new
 //! ```
 //!
-//! Copying copies the list, adding makes one chunk anew, comparing passes over what is shared, and each
-//! chunk keeps its canonical JSON, so that the digest of a snapshot is fed whole chunks.
+//! Cloning copies the list, adding creates one new chunk, comparing skips shared chunks, and each chunk keeps
+//! its canonical JSON, so that the digest of a snapshot hashes complete chunks.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -23,20 +23,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::StepInstanceKey;
 
-/// The most keys of one chunk. At ten thousand steps the list of chunks and one chunk are about as long.
+/// The maximum number of keys per chunk. At ten thousand steps the list of chunks is about as long as one
+/// chunk.
 const CHUNK: usize = 128;
 
 /// A set of step instances, sorted by key in byte order. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct StepSet {
-    /// In order, and none of them empty.
+    /// In order, without empty chunks.
     chunks: Vec<Arc<Chunk>>,
 }
 
 #[derive(Debug)]
 struct Chunk {
     keys: Vec<StepInstanceKey>,
-    /// The keys as canonical JSON, each with a comma before it.
+    /// The keys as canonical JSON, each after a comma.
     json: String,
 }
 
@@ -50,7 +51,7 @@ impl Chunk {
                 json.push_str(key.as_str());
                 json.push('"');
             } else {
-                // Never written by us; but whatever was read has an identity too.
+                // This program never writes such a key, but a key that was read has a digest too.
                 json.push_str(&canonical::to_string(key).expect("a text has a canonical form"));
             }
         }
@@ -58,18 +59,16 @@ impl Chunk {
     }
 }
 
-/// Whether a key is written as it is, without escapes.
+/// Whether a key needs no escapes in JSON.
 fn is_plain(key: &StepInstanceKey) -> bool {
     key.as_str().bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
 }
 
 impl StepSet {
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.keys.len()).sum()
     }
 
-    /// Whether there are none.
     pub const fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
@@ -79,23 +78,22 @@ impl StepSet {
         self.chunks.iter().flat_map(|chunk| &chunk.keys)
     }
 
-    /// Whether a key is among them.
     pub fn contains(&self, key: &str) -> bool {
-        self.chunks.get(self.chunk_for(key)).is_some_and(|chunk| place_in(&chunk.keys, key).is_ok())
+        self.chunks.get(self.chunk_for(key)).is_some_and(|chunk| index_in(&chunk.keys, key).is_ok())
     }
 
-    /// Adds a key, unless it is there.
+    /// Adds a key, unless it is present.
     pub fn insert(&mut self, key: StepInstanceKey) {
         let at = self.chunk_for(key.as_str());
         let Some(chunk) = self.chunks.get(at) else {
             self.chunks.push(Chunk::new(vec![key]));
             return;
         };
-        let Err(place) = place_in(&chunk.keys, key.as_str()) else { return };
+        let Err(index) = index_in(&chunk.keys, key.as_str()) else { return };
         let mut keys = Vec::with_capacity(chunk.keys.len() + 1);
-        keys.extend_from_slice(&chunk.keys[..place]);
+        keys.extend_from_slice(&chunk.keys[..index]);
         keys.push(key);
-        keys.extend_from_slice(&chunk.keys[place..]);
+        keys.extend_from_slice(&chunk.keys[index..]);
         let upper = (keys.len() > CHUNK).then(|| keys.split_off(keys.len() / 2));
         self.chunks[at] = Chunk::new(keys);
         if let Some(upper) = upper {
@@ -103,12 +101,12 @@ impl StepSet {
         }
     }
 
-    /// The keys that `before` does not have; nothing at all if it has one that is gone.
+    /// The keys that `before` does not have; `None` if `before` has a key that is missing here.
     ///
-    /// Chunks that both have are passed over: for a set that was made from `before` by adding, this costs as
-    /// much as what was added.
+    /// Shared chunks are skipped: for a set that was created from `before` by adding, the cost is
+    /// proportional to what was added.
     pub fn added_since<'s>(&'s self, before: &Self) -> Option<Vec<&'s StepInstanceKey>> {
-        let (mut here, mut there) = (Place::new(self), Place::new(before));
+        let (mut here, mut there) = (Cursor::new(self), Cursor::new(before));
         let mut added = Vec::new();
         loop {
             while here.pass_over(&mut there) {}
@@ -123,12 +121,13 @@ impl StepSet {
         there.key().is_none().then_some(added)
     }
 
-    /// The keys as canonical JSON, in pieces that make `,"a","b","c"` together.
+    /// The keys as canonical JSON, in pieces that together form `,"a","b","c"`.
     pub(crate) fn canonical_pieces(&self) -> impl Iterator<Item = &str> {
         self.chunks.iter().map(|chunk| chunk.json.as_str())
     }
 
-    /// The chunk that a key is in, or belongs in: the last that does not begin behind it, or the first.
+    /// The index of the chunk that contains a key or should contain it: the last one that does not start
+    /// after it, or the first.
     fn chunk_for(&self, key: &str) -> usize {
         self.chunks
             .partition_point(|chunk| chunk.keys.first().is_some_and(|first| first.as_str() <= key))
@@ -136,18 +135,18 @@ impl StepSet {
     }
 }
 
-fn place_in(keys: &[StepInstanceKey], key: &str) -> Result<usize, usize> {
+fn index_in(keys: &[StepInstanceKey], key: &str) -> Result<usize, usize> {
     keys.binary_search_by(|other| other.as_str().cmp(key))
 }
 
-/// A place on the way through a set.
-struct Place<'s> {
+/// A cursor over a set.
+struct Cursor<'s> {
     chunks: std::slice::Iter<'s, Arc<Chunk>>,
     chunk: Option<&'s Arc<Chunk>>,
     index: usize,
 }
 
-impl<'s> Place<'s> {
+impl<'s> Cursor<'s> {
     fn new(set: &'s StepSet) -> Self {
         let mut chunks = set.chunks.iter();
         Self { chunk: chunks.next(), chunks, index: 0 }
@@ -169,8 +168,8 @@ impl<'s> Place<'s> {
         self.index = 0;
     }
 
-    /// Passes over a chunk that both have, if both are at its start.
-    fn pass_over(&mut self, other: &mut Place<'_>) -> bool {
+    /// Skips a chunk that both sets share, if both cursors are at its start.
+    fn pass_over(&mut self, other: &mut Cursor<'_>) -> bool {
         let (Some(one), Some(two)) = (self.chunk, other.chunk) else { return false };
         let shared = self.index == 0 && other.index == 0 && Arc::ptr_eq(one, two);
         if shared {
@@ -181,7 +180,7 @@ impl<'s> Place<'s> {
     }
 }
 
-/// However the keys are spread over chunks.
+/// Equality is independent of the division into chunks.
 impl PartialEq for StepSet {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
@@ -195,7 +194,7 @@ impl FromIterator<StepInstanceKey> for StepSet {
         let mut keys: Vec<StepInstanceKey> = keys.into_iter().collect();
         keys.sort_unstable();
         keys.dedup();
-        // Half full, so that what is added next fits in.
+        // Half full, so that the next keys fit.
         Self { chunks: keys.chunks(CHUNK / 2).map(|keys| Chunk::new(keys.to_vec())).collect() }
     }
 }
@@ -244,7 +243,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn a_set_is_what_an_ordered_set_is(
+        fn a_set_behaves_like_an_ordered_set(
             first in proptest::collection::vec(0..900_u32, 0..400),
             more in proptest::collection::vec(0..900_u32, 0..400),
         ) {
@@ -257,15 +256,15 @@ mod tests {
             }
             prop_assert!(set.iter().eq(&model));
             prop_assert_eq!(set.len(), model.len());
-            prop_assert!(before.iter().eq(&model_before), "a copy stays as it was");
+            prop_assert!(before.iter().eq(&model_before), "a copy does not change");
             prop_assert!(numbered(0..900).all(|key| set.contains(key.as_str()) == model.contains(&key)));
-            prop_assert_eq!(&set, &model.iter().cloned().collect(), "however it was made");
+            prop_assert_eq!(&set, &model.iter().cloned().collect(), "equality ignores the construction");
             prop_assert!(set.chunks.iter().all(|chunk| (1..=CHUNK).contains(&chunk.keys.len())));
             let pieces: String = set.canonical_pieces().collect();
             prop_assert_eq!(format!("[{}]", pieces.trim_start_matches(',')), canonical::to_string(&set).unwrap());
             let added: Vec<_> = model.difference(&model_before).collect();
             prop_assert_eq!(set.added_since(&before), Some(added.clone()));
-            // The same from sets that share nothing.
+            // The same for sets that share no chunks.
             let apart: StepSet = model_before.iter().cloned().collect();
             prop_assert_eq!(set.added_since(&apart), Some(added));
             prop_assert_eq!(before.added_since(&set).is_some(), model == model_before);
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_more_makes_at_most_two_chunks_anew() {
+    fn adding_a_step_creates_at_most_two_chunks() {
         let mut set = StepSet::default();
         for key in numbered(0..2_000) {
             let before = set.clone();

@@ -1,15 +1,16 @@
-//! Why the engine decided as it did. Bounded, and never needed for correctness.
+//! Decision traces: why the engine decided as it did. They are limited in size, and correctness does not
+//! depend on them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{DelimiterSafe, StepName};
 
-/// What was decided.
+/// The kind of decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TraceKind {
-    /// A step was chosen.
+    /// A step was selected.
     SelectedNextStep,
     /// A condition was evaluated.
     EvaluatedCondition,
@@ -17,11 +18,11 @@ pub enum TraceKind {
     EnteredLoop,
     /// A loop was left.
     ExitedLoop,
-    /// An older node was advanced.
+    /// A node that is not the tip was advanced.
     DetectedNonTipAdvance,
 }
 
-/// What a trace entry is about.
+/// The subject of a trace entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum TraceRef {
@@ -31,32 +32,31 @@ pub enum TraceRef {
     LoopId { loop_id: DelimiterSafe },
     /// A condition.
     ConditionId { condition_id: DelimiterSafe },
-    /// An iteration, from 0.
+    /// A zero-based iteration.
     Iteration { value: u32 },
 }
 
-/// What the summary of an item that did not run begins with. The fold reads it, in logs of every version.
+/// The prefix of the summary of a skipped item. The state reads it, in logs of every version.
 pub const SKIPPED: &str = "skipped: ";
-/// What the summary of an item begins with that was skipped at an earlier choice and is again.
+/// The prefix of the summary of an item that was already skipped by an earlier selection.
 pub const STILL_SKIPPED: &str = "still skipped: ";
-/// What the summary of a loop ends with that was reached and not entered.
+/// The suffix of the summary of a loop that was reached but not entered.
 pub const LOOP_DID_NOT_RUN: &str = " did not run";
 
 /// One decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TraceEntry {
-    /// What was decided.
     pub kind: TraceKind,
-    /// Why, within its budget.
+    /// The reason, within its budget.
     pub summary: String,
-    /// What it is about.
+    /// The subjects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<TraceRef>,
 }
 
 impl TraceEntry {
-    /// The step or loop that this decision skipped, if it did for the first time.
+    /// The step or loop that this decision skipped, if it is the first time.
     pub fn skipped(&self) -> Option<&TraceRef> {
         let skips = match self.kind {
             TraceKind::EvaluatedCondition => self.summary.starts_with(SKIPPED),

@@ -1,22 +1,23 @@
-//! Which functions are defined for a reader, and in which order.
+//! Selects the function definitions to show, and their order.
 
 use crate::workflow::compiled::{CompiledWorkflow, Function, FunctionScope, Step};
 
-/// A step as a function sees it: itself, and the loops around it.
+/// A step, and the loops around it, whose functions it can cite.
 #[derive(Clone, Copy, Debug)]
 pub struct Citing<'a> {
     pub step: &'a Step,
-    /// The loops that it is in.
+    /// The ids of the loops around it.
     pub loops: &'a [&'a str],
 }
 
-/// The definitions of the functions that a step cites: its own first, then its loops', then the workflow's.
+/// The definitions of the functions that a step cites: its own first, then those of its loops, then those of
+/// the workflow.
 pub(super) fn cited_functions(workflow: &CompiledWorkflow, citing: Citing<'_>) -> Vec<String> {
     cited(workflow, citing).into_iter().map(definition).collect()
 }
 
-/// The definitions for somebody who comes back: those that the pending step cites, and behind them those
-/// that are called in the notes `downstream`, which may be of any step.
+/// The definitions for a caller that resumes: those that the pending step cites, then those that the notes in
+/// `downstream` call, from any step.
 pub fn recovered_functions(
     workflow: &CompiledWorkflow,
     pending: Option<Citing<'_>>,
@@ -54,7 +55,8 @@ fn cited<'w>(workflow: &'w CompiledWorkflow, citing: Citing<'_>) -> Vec<&'w Func
     cited
 }
 
-/// By scope, the nearest first, then by name; the last part tells two steps apart that use one name.
+/// By scope, the nearest first, then by name. The last part separates functions of two steps with the same
+/// name.
 fn order(function: &Function) -> (u8, &str, &FunctionScope) {
     let nearness = match function.scope {
         FunctionScope::Step { .. } => 0,
@@ -69,7 +71,8 @@ fn definition(function: &Function) -> String {
     format!("{}({}) = {}", function.name, parameters.join(", "), function.definition)
 }
 
-/// Whether a text calls a function: its whole name, and `(` behind it. Prompts cite in the same way.
+/// Whether a text calls a function: its complete name followed by `(`. Prompts cite functions in the same
+/// way.
 fn calls(text: &str, name: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {
@@ -106,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_sees_its_own_functions_first_then_its_loops_then_the_workflows() {
+    fn functions_of_the_step_come_first_then_of_loops_then_of_the_workflow() {
         let workflow = workflow();
         let cited = |loops: &[&str]| cited_functions(&workflow, Citing { step: &workflow.steps[0], loops });
         assert_eq!(
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_notes_downstream_call_comes_behind_what_the_step_cites_and_nothing_twice() {
+    fn functions_called_in_later_notes_follow_those_of_the_step_without_duplicates() {
         let workflow = workflow();
         let pending = Some(Citing { step: &workflow.steps[0], loops: &[] });
         let cited = ["own() = Mine.", "alpha() = A.", "zeta() = Z."];

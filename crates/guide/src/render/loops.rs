@@ -1,9 +1,9 @@
-//! Where in a loop a step is.
+//! The position of a step in a loop.
 
 use crate::record::PendingStep;
 use crate::workflow::compiled::{CompiledWorkflow, Loop, LoopControl, Step};
 
-/// One quoted line about the innermost loop, or nothing outside of loops and on the decision itself.
+/// One quoted line about the innermost loop; `None` outside of loops and on the decision step itself.
 pub(super) fn banner(workflow: &CompiledWorkflow, step: &Step, pending: &PendingStep) -> Option<String> {
     let innermost = pending.loop_path.last()?;
     let definition = workflow.loop_of(&innermost.loop_id)?;
@@ -16,21 +16,22 @@ pub(super) fn banner(workflow: &CompiledWorkflow, step: &Step, pending: &Pending
             decided(definition, pass)
         }
         LoopControl::ForEach { .. } => format!("> {}: item {pass}.", definition.title),
-        LoopControl::Count { .. } => format!("> {}: time {pass}.", definition.title),
+        LoopControl::Count { .. } => format!("> {}: iteration {pass}.", definition.title),
         LoopControl::Condition { .. } => {
             format!("> {}: pass {pass} of at most {}.", definition.title, definition.max_iterations)
         }
     })
 }
 
-/// A loop that somebody decides about. Its id is not shown: callers copied it into their decisions.
+/// The line for a loop with a decision step. It does not contain the loop id, because callers copied it into
+/// their decisions.
 fn decided(definition: &Loop, pass: u32) -> String {
     let most = definition.max_iterations;
     let hint = match pass {
         1 => "A later step decides whether another pass is worth it.",
-        _ if pass >= most => "This is the last pass: verify, and open nothing new.",
+        _ if pass >= most => "This is the last pass: verify, and start nothing new.",
         2 => "Look for what the first pass missed; do not repeat it.",
-        _ => "Expect less than last time; look only where doubt remains.",
+        _ => "Check only what is still uncertain.",
     };
     let done = (0..most.min(20)).map(|index| if index < pass { '#' } else { '.' }).collect::<String>();
     format!("> {}: pass {pass} of at most {most} [{done}]. {hint}", definition.title)

@@ -1,14 +1,14 @@
-//! Text of a caller's within the words of the program.
+//! Quotes callers' text inside replies.
 //!
-//! Notes, goals and context values come from the agent or user who ran the session, perhaps on another machine. Shown as
-//! they are they could imitate a section of the reply, so every line of them is marked as a quotation.
+//! Notes, goals and context values come from the agent or user of the session, perhaps on another machine.
+//! Unquoted, they could imitate a section of the reply, so every line of them is marked as a quotation.
 
-/// Whether a character ends a line for somebody who reads: not only `\n`.
+/// Whether a reader may treat a character as the end of a line: not only `\n`.
 const fn ends_line(character: char) -> bool {
     matches!(character, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Each line of a text behind `prefix`.
+/// Adds `prefix` to each line of a text.
 pub fn quoted(text: &str, prefix: &str) -> String {
     let text = text.replace("\r\n", "\n");
     let lines: Vec<String> = text
@@ -19,7 +19,7 @@ pub fn quoted(text: &str, prefix: &str) -> String {
     lines.join("\n")
 }
 
-/// A text of one line as it is; one of several lines as a quotation that stands by itself.
+/// A one-line text unchanged; a text of several lines as a separate quotation.
 pub(super) fn inline(text: &str) -> String {
     if text.trim_end().contains(ends_line) { format!("\n{}\n", quoted(text, "> ")) } else { text.to_owned() }
 }
@@ -36,7 +36,7 @@ pub fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Finding B8: no line of a caller's text stands at the beginning of a line.
+    /// Finding B8: no line of a caller's text is unquoted.
     #[test]
     fn every_line_is_marked_whatever_ends_it() {
         for (name, text) in [

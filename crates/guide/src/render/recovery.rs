@@ -1,25 +1,25 @@
-//! What somebody needs who comes back, perhaps knowing nothing.
+//! The section for a caller that resumes, perhaps without any knowledge of the run.
 
 use canon::budget::{self, TRUNCATION_MARKER};
 
 use super::quote::quoted;
 use crate::record::budgets::RECOVERY_BYTES;
 
-/// The facts behind a recovery section, most important first.
+/// The content of a recovery section, most important first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Other branches from here; nothing where there are none.
+    /// A description of the other branches from here, if any.
     pub branches: Option<String>,
-    /// The notes of the steps that the preferred branch took from here, newest first, each with a title.
+    /// The notes of later steps on the preferred branch, newest first, each with a title.
     pub later: Vec<(String, String)>,
-    /// The notes on the way here, newest first, each with the title of its step.
+    /// The notes on the path to this node, newest first, each with the title of its step.
     pub notes: Vec<(String, String)>,
-    /// The functions that the step cites, and behind them those that the notes of other branches call.
+    /// The functions that the step cites, then those that the notes of other branches call.
     pub functions: Vec<String>,
 }
 
 impl Recovery {
-    /// The section, within its budget: the newest notes are kept, and what is left out is counted.
+    /// The section within its budget: the newest notes are kept, and omitted ones are counted.
     pub(super) fn section(&self) -> Option<String> {
         let mut section = String::from("## Recovery Context");
         let heading = section.len();
@@ -32,7 +32,7 @@ impl Recovery {
         let functions = push_functions(&mut section, &self.functions);
         let mut omitted = 0;
         for (title, notes) in &self.notes {
-            // Once one does not fit, older ones are only counted: a gap in the middle would mislead.
+            // Once one does not fit, older ones are only counted: a hole in the middle would mislead.
             if omitted > 0 || !push(&mut section, &format!("### Notes: {title}\n{}", quoted(notes, "> "))) {
                 omitted += 1;
             }
@@ -43,23 +43,23 @@ impl Recovery {
             .map(|(count, what)| format!("{count} {what}"))
             .collect::<Vec<_>>();
         if !words.is_empty() {
-            section.push_str(&format!("{TRUNCATION_MARKER} {} left out", words.join(" and ")));
+            section.push_str(&format!("{TRUNCATION_MARKER} {} omitted", words.join(" and ")));
         }
         (section.len() > heading).then_some(section)
     }
 }
 
-/// The definitions for somebody who comes to a step, within the same budget and counted in the same way.
+/// The function definitions of a step, within the same budget. Omitted ones are counted.
 pub(super) fn definitions(functions: &[String]) -> Option<String> {
     let mut section = String::from("## Functions of this step");
     let omitted = push_functions(&mut section, functions);
     if omitted > 0 {
-        section.push_str(&format!("{TRUNCATION_MARKER} {omitted} function definitions left out"));
+        section.push_str(&format!("{TRUNCATION_MARKER} {omitted} function definitions omitted"));
     }
     (!functions.is_empty()).then_some(section)
 }
 
-/// Adds the definitions that fit, and counts those that do not.
+/// Adds the definitions that fit, and returns the number of the others.
 fn push_functions(section: &mut String, functions: &[String]) -> usize {
     let mut omitted = 0;
     for function in functions {
@@ -71,7 +71,7 @@ fn push_functions(section: &mut String, functions: &[String]) -> usize {
 /// Room for the marker and the counts.
 const RESERVE: usize = 96;
 
-/// Adds a part if it fits; a first part that is too long by itself is cut.
+/// Adds a part if it fits. A first part that is too long by itself is truncated.
 fn push(section: &mut String, part: &str) -> bool {
     let room = RECOVERY_BYTES - RESERVE;
     if section.len() + part.len() + 2 <= room {
@@ -97,7 +97,7 @@ mod tests {
         let section = Recovery { notes, ..Recovery::default() }.section().unwrap();
         assert!(section.len() <= RECOVERY_BYTES);
         assert!(section.contains("step 0") && section.contains("step 4") && !section.contains("step 19"));
-        assert!(section.ends_with("14 older notes left out"), "{}", &section[section.len() - 60..]);
+        assert!(section.ends_with("14 older notes omitted"), "{}", &section[section.len() - 60..]);
         assert_eq!(Recovery::default().section(), None);
     }
 
@@ -110,9 +110,9 @@ mod tests {
             Recovery { functions: functions.clone(), notes, ..Recovery::default() }.section().unwrap();
         assert!(section.len() <= RECOVERY_BYTES);
         assert!(section.contains("f0()") && !section.contains("f8()"));
-        assert!(section.ends_with(" 3 function definitions and 1 older notes left out"));
+        assert!(section.ends_with(" 3 function definitions and 1 older notes omitted"));
         let begun = definitions(&functions).unwrap();
-        assert!(begun.len() <= RECOVERY_BYTES && begun.ends_with(" 3 function definitions left out"));
+        assert!(begun.len() <= RECOVERY_BYTES && begun.ends_with(" 3 function definitions omitted"));
         assert_eq!(definitions(&[]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What has to come out of a step.
+//! The required output of a step.
 
 use std::fmt::Write as _;
 
@@ -13,11 +13,11 @@ use crate::workflow::criteria;
 use crate::workflow::needs::{self, Giver};
 use crate::{delegation, verification};
 
-/// What the blockers of the same reply say already, so that a prompt need not.
+/// The blockers in the same reply. The prompt omits requirements that they already state.
 #[derive(Clone, Copy)]
-pub(super) struct Told<'a>(pub(super) &'a [Blocker]);
+pub(super) struct ShownBlockers<'a>(pub(super) &'a [Blocker]);
 
-impl Told<'_> {
+impl ShownBlockers<'_> {
     fn says(self, words: &str) -> bool {
         self.0.iter().any(|blocker| blocker.message.contains(words))
     }
@@ -39,17 +39,17 @@ impl Told<'_> {
     }
 }
 
-/// What the output is checked for: the contract if there is one, else the criteria.
+/// The validation rules of the output: the contract, or else the criteria.
 pub(super) fn output(
     workflow: &CompiledWorkflow,
     step: &Step,
     context: &Map<String, Value>,
-    told: Told<'_>,
+    shown: ShownBlockers<'_>,
 ) -> Option<String> {
     if let Some(contract) = &step.output_contract {
         let pack = workflow.contract(&contract.contract_ref)?;
         let need = if contract.required { "This step is blocked without it" } else { "Optional" };
-        let is_shown = told.shows(&contract.contract_ref);
+        let is_shown = shown.shows(&contract.contract_ref);
         let mut lines = vec!["**OUTPUT REQUIREMENTS (System):**".to_owned()];
         if !is_shown {
             let kind = &pack.artifact_kind;
@@ -62,16 +62,24 @@ pub(super) fn output(
         return (lines.len() > 1).then(|| lines.join("\n"));
     }
     let requirements = criteria::requirements(step.validation_criteria.as_ref()?, context);
-    let untold = requirements
+    let not_shown = requirements
         .into_iter()
-        .filter(|requirement| !requirement.messages.iter().all(|message| told.says(message)));
-    let lines: Vec<String> = untold.map(|requirement| format!("- {}", requirement.text)).collect();
-    (!lines.is_empty())
-        .then(|| format!("**OUTPUT REQUIREMENTS:** your notes are checked for this.\n{}", lines.join("\n")))
+        .filter(|requirement| !requirement.messages.iter().all(|message| shown.says(message)));
+    let lines: Vec<String> = not_shown.map(|requirement| format!("- {}", requirement.text)).collect();
+    (!lines.is_empty()).then(|| {
+        format!(
+            "**OUTPUT REQUIREMENTS:** your notes are validated against these rules.\n{}",
+            lines.join("\n")
+        )
+    })
 }
 
-/// The assessments that the step asks for.
-pub(super) fn assessments(workflow: &CompiledWorkflow, step: &Step, told: Told<'_>) -> Option<String> {
+/// The assessments that the step requires.
+pub(super) fn assessments(
+    workflow: &CompiledWorkflow,
+    step: &Step,
+    shown: ShownBlockers<'_>,
+) -> Option<String> {
     let asked: Vec<_> = workflow
         .assessments
         .iter()
@@ -98,17 +106,17 @@ pub(super) fn assessments(workflow: &CompiledWorkflow, step: &Step, told: Told<'
         let example = serde_json::json!({
             "kind": "wr.assessment", "assessmentId": asked.id, "dimensions": dimensions,
         });
-        if !told.shows("wr.contracts.assessment") {
+        if !shown.shows("wr.contracts.assessment") {
             lines.push(format!("  - Example: `{}`", canon::canonical::string_of(&example)));
         }
     }
     Some(lines.join("\n"))
 }
 
-/// What only the user can give, and how to say that it was given.
-pub(super) fn user(step: &Step, context: &Map<String, Value>, told: Told<'_>) -> Option<String> {
+/// What only the user can give, and how to report the answers.
+pub(super) fn user(step: &Step, context: &Map<String, Value>, shown: ShownBlockers<'_>) -> Option<String> {
     let mut needs = needs::needs(step, context);
-    needs.retain(|need| !told.says(&format!("(`{}`)", need.id)));
+    needs.retain(|need| !shown.says(&format!("(`{}`)", need.id)));
     let first = needs.first()?;
     let lead = "**USER NEEDED (System):** this step is not accepted without the answers below. ";
     let how = if step.require_person && first.giver == Giver::User {
@@ -118,7 +126,8 @@ pub(super) fn user(step: &Step, context: &Map<String, Value>, told: Told<'_>) ->
         "Ask before you do what depends on an answer, and WAIT. Do not answer for the user. Then send each answer as an \
          artifact in `output.artifacts`. A client that supports elicitation asks the user itself when you advance."
     };
-    let mut lines = vec![format!("{lead}{how} A run that never stops goes on without, and records a gap.")];
+    let mut lines =
+        vec![format!("{lead}{how} A run that never stops continues without them and records a gap.")];
     for need in &needs {
         let whose = match need.giver {
             Giver::User => "only the user can give it",
@@ -132,21 +141,20 @@ pub(super) fn user(step: &Step, context: &Map<String, Value>, told: Told<'_>) ->
     if let Some(need) = sendable {
         lines.push(format!("- Example: `{}`", need.example()));
         lines.push(
-            "- `outcome` is `given` or `refused`. After a no, change what was refused and ask again."
+            "- `outcome` is `given` or `refused`. After a refusal, change what was refused and ask again."
                 .to_owned(),
         );
     }
     Some(lines.join("\n"))
 }
 
-/// What the host checks itself, so that nobody mistakes a claim for it.
-pub(super) fn evidence(step: &Step, told: Told<'_>) -> Option<String> {
+/// What the host verifies itself.
+pub(super) fn evidence(step: &Step, shown: ShownBlockers<'_>) -> Option<String> {
     let demand = step.evidence.as_ref()?;
-    let untold = |name: &&String| !told.says(&format!("command `{name}`"));
+    let not_shown = |name: &&String| !shown.says(&format!("command `{name}`"));
     let commands: Vec<String> =
-        demand.commands.iter().filter(untold).map(|name| format!("`{name}`")).collect();
-    let mut lines =
-        vec!["**VERIFIED BY THE HOST (System):** what you claim about this is not enough.".to_owned()];
+        demand.commands.iter().filter(not_shown).map(|name| format!("`{name}`")).collect();
+    let mut lines = vec!["**VERIFIED BY THE HOST (System):** your own claims are not accepted.".to_owned()];
     if !commands.is_empty() {
         lines.push(format!(
             "- When you advance, the host runs {} in the workspace. The step is accepted only if each ends with exit code 0.",
@@ -155,26 +163,26 @@ pub(super) fn evidence(step: &Step, told: Told<'_>) -> Option<String> {
     }
     if demand.citations {
         lines.push(
-            "- The host looks up what your output cites: `path/file.ext:line` relative to the root of the repository, `commit \
-             <id>`, and branches written as branch `` `name` ``. Each has to exist."
+            "- The host checks the citations in your output: `path/file.ext:line` relative to the root of the repository, `commit \
+             <id>`, and branches written as branch `` `name` ``. Each must exist."
                 .to_owned(),
         );
     }
     (lines.len() > 1).then(|| lines.join("\n"))
 }
 
-/// The context keys that the step produces: those that it has to send, and those that were sent before it.
-pub(super) fn context(step: &Step, context: &Map<String, Value>, told: Told<'_>) -> Option<String> {
+/// The context keys that the step produces: those that it must send, and those that are already recorded.
+pub(super) fn context(step: &Step, context: &Map<String, Value>, shown: ShownBlockers<'_>) -> Option<String> {
     let (mut recorded, mut missing) = (String::new(), String::new());
     for (key, declared) in &step.produces_context {
         let words = declared.words();
         match context.get(key).filter(|value| declared.accepts(key, value)) {
             Some(value) => {
-                // The allowed value that it counts as, and not its own spelling, which is the caller's.
+                // The matching allowed value instead of the caller's own spelling.
                 let choice = declared.choice(value).map_or("set".to_owned(), |choice| format!("{choice:?}"));
                 let _ = write!(recorded, "\n- `{key}` is {choice} ({words})");
             }
-            None if told.asks_for(key) => {}
+            None if shown.asks_for(key) => {}
             None => {
                 let _ = write!(missing, "\n- `{key}`: {words}");
             }
@@ -191,10 +199,10 @@ pub(super) fn context(step: &Step, context: &Map<String, Value>, told: Told<'_>)
     (!sections.is_empty()).then(|| sections.join("\n\n"))
 }
 
-/// The notes: explained once and to whoever comes back, one line otherwise.
-pub(super) fn notes(step: &Step, occasion: Occasion<'_>, told: Told<'_>) -> Option<String> {
-    let is_told = told.has(BlockerCode::MissingRequiredNotes);
-    if step.notes_optional || step.output_contract.is_some() || is_told {
+/// The notes requirement: explained at the start and on return, otherwise one line.
+pub(super) fn notes(step: &Step, occasion: Occasion<'_>, shown: ShownBlockers<'_>) -> Option<String> {
+    let is_shown = shown.has(BlockerCode::MissingRequiredNotes);
+    if step.notes_optional || step.output_contract.is_some() || is_shown {
         return None;
     }
     Some(match occasion {
@@ -209,33 +217,38 @@ pub(super) fn notes(step: &Step, occasion: Occasion<'_>, told: Told<'_>) -> Opti
     })
 }
 
-/// Work to hand out. The engine starts no agents: it says exactly how the caller should, and counts what came of it.
-pub(super) fn delegations(step: &Step, context: &Map<String, Value>, told: Told<'_>) -> Option<String> {
-    let handed_out = match delegation::handed_out(step, context) {
-        Ok(handed_out) => handed_out,
-        // What blocks the next attempt is said before.
+/// Delegated work. The engine does not start agents: it tells the caller exactly how to, and checks the
+/// results.
+pub(super) fn delegations(
+    step: &Step,
+    context: &Map<String, Value>,
+    shown: ShownBlockers<'_>,
+) -> Option<String> {
+    let delegations = match delegation::active_delegations(step, context) {
+        Ok(delegations) => delegations,
+        // The next attempt would be blocked by this, so the caller learns it now.
         Err(fault) => {
             return Some(format!("**DELEGATE (System):** {fault} Send it in `context` with your advance."));
         }
     };
-    if handed_out.is_empty() || told.shows(verification::DELEGATION_REF) {
+    if delegations.is_empty() || shown.shows(verification::DELEGATION_REF) {
         return None;
     }
     let mut lines = vec![format!(
-        "**DELEGATE (System):** hand out these {} pieces of work to subagents IN PARALLEL, all in one response. Give each \
+        "**DELEGATE (System):** delegate these {} tasks to subagents IN PARALLEL, all in one response. Give each \
          subagent its call of `start_workflow` from DELEGATED RUNS below, word for word: it makes the call itself, follows \
-         its run to the end and reports to you. This step is accepted when all these runs are complete. If you cannot start \
+         its run to the end, and reports to you. This step is accepted when all these runs are complete. If you cannot start \
          subagents, do the same work yourself: make the calls one after another, follow each run to its end, then come back \
          to this step.",
-        handed_out.len()
+        delegations.len()
     )];
-    for (number, piece) in handed_out.iter().enumerate() {
-        let delegation = piece.delegation;
+    for (number, active) in delegations.iter().enumerate() {
+        let delegation = active.delegation;
         lines.push(format!("{}. Workflow `{}`.", number + 1, delegation.workflow_id));
         if delegation.goal.is_some() {
-            lines.push(format!("   Goal: {}", piece.goal()));
+            lines.push(format!("   Goal: {}", active.goal()));
         }
-        let inputs = piece.inputs();
+        let inputs = active.inputs();
         if !inputs.is_empty() {
             lines.push(format!("   Context: `{}`", canon::canonical::string_of(&Value::Object(inputs))));
         }

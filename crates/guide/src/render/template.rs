@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 use crate::interpret::value_at;
 
-/// Puts the context into a text. What is not there is shown as `[unset: name]`, so that nobody
-/// takes a blank for an answer; objects and lists are shown as canonical JSON, and text of several lines as a
-/// quotation.
+/// Replaces placeholders in a text with context values. A missing value becomes `[unset: name]`, so that it
+/// cannot be mistaken for an empty one. Objects and lists become canonical JSON, and text of several lines
+/// becomes a quotation.
 pub fn resolve(text: &str, context: &Map<String, Value>) -> String {
     let mut resolved = String::with_capacity(text.len());
     let mut rest = text;
@@ -20,7 +20,7 @@ pub fn resolve(text: &str, context: &Map<String, Value>) -> String {
                 None => resolved.extend(["[unset: ", name, "]"]),
             }
         } else {
-            // Not ours: perhaps an example of some template language.
+            // Not a placeholder of ours: perhaps an example of another template language.
             resolved.push_str(&rest[start..start + length + 2]);
         }
         rest = &rest[start + length + 2..];
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_values() {
+    fn placeholders_become_values() {
         let Value::Object(context) = json!({"goal": "ship", "n": 2, "item": {"id": "x", "tags": [1]}, "a.b": "flat", "lines": "a\n---"})
         else {
             unreachable!("an object literal")
@@ -63,7 +63,7 @@ mod tests {
             ("{{item.id}} {{item.tags}}", "x [1]"),
             ("{{item}}", r#"{"id":"x","tags":[1]}"#),
             ("{{a.b}}", "flat"),
-            ("{{nobody}}", "[unset: nobody]"),
+            ("{{absent}}", "[unset: absent]"),
             ("{{item.id.deeper}}", "[unset: item.id.deeper]"),
             ("{{#if x}}", "{{#if x}}"),
             ("Say: {{lines}}", "Say: \n> a\n> ---\n"),

@@ -1,4 +1,4 @@
-//! Taking one event: everything is checked first, and only then is anything changed.
+//! Applies one event. All checks run before anything changes.
 
 mod graph;
 
@@ -16,22 +16,22 @@ use crate::record::{
 /// How an event about a node counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Touch {
-    /// As activity, which decides the preferred tip: nodes, edges, outputs, gaps, capabilities,
+    /// As activity, which determines the preferred tip: nodes, edges, outputs, gaps, capabilities,
     /// preferences and divergences.
     Activity,
     Bookkeeping,
 }
 
 impl SessionState {
-    /// Takes the next event of the session, in O(log n).
+    /// Applies the next event of the session, in O(log n).
     ///
     /// # Errors
-    /// An event that cannot follow the ones before it. The state is then as it was.
+    /// The event is not valid after the previous ones. The state is then unchanged.
     pub fn apply(&mut self, event: &Event) -> Result<(), FoldError> {
         let key = Fingerprint::of(event.dedupe_key.as_str());
         let event_id = Fingerprint::of(event.event_id.as_str());
         self.check_envelope(event, key, event_id)?;
-        self.take(event)?;
+        self.apply_checked(event)?;
         self.keys.insert(key, event.event_index);
         self.event_ids.insert(event_id, event.event_index);
         self.next_index = event.event_index.next();
@@ -73,30 +73,30 @@ impl SessionState {
         Ok(())
     }
 
-    fn take(&mut self, event: &Event) -> Result<(), FoldError> {
+    fn apply_checked(&mut self, event: &Event) -> Result<(), FoldError> {
         match &event.scope {
             Scope::Session => {
                 match &event.data {
                     EventData::SessionCreated { parent_session_id } => {
                         self.parent_session_id.clone_from(parent_session_id);
                     }
-                    data => self.take_observation(event.event_index, data),
+                    data => self.apply_observation(event.event_index, data),
                 }
                 Ok(())
             }
-            Scope::Run(run_id) => self.take_of_run(event, run_id),
-            Scope::Node(run_id, node_id) => self.take_of_node(event, run_id, node_id),
+            Scope::Run(run_id) => self.apply_to_run(event, run_id),
+            Scope::Node(run_id, node_id) => self.apply_to_node(event, run_id, node_id),
         }
     }
 
-    fn take_observation(&mut self, index: EventIndex, data: &EventData) {
+    fn apply_observation(&mut self, index: EventIndex, data: &EventData) {
         if let EventData::ObservationRecorded { key, value, confidence } = data {
             let observation = Observation { value: value.clone(), confidence: *confidence, index };
             self.observations.insert(*key, observation);
         }
     }
 
-    fn take_of_run(&mut self, event: &Event, run_id: &RunId) -> Result<(), FoldError> {
+    fn apply_to_run(&mut self, event: &Event, run_id: &RunId) -> Result<(), FoldError> {
         if let EventData::RunStarted { .. } = event.data {
             return self.start_run(event, run_id);
         }
@@ -119,7 +119,7 @@ impl SessionState {
         }
     }
 
-    fn take_of_node(&mut self, event: &Event, run_id: &RunId, node_id: &NodeId) -> Result<(), FoldError> {
+    fn apply_to_node(&mut self, event: &Event, run_id: &RunId, node_id: &NodeId) -> Result<(), FoldError> {
         let run = self.find_run(run_id)?;
         if let EventData::NodeCreated { .. } = event.data {
             return self.add_node(event, run, node_id);
@@ -162,7 +162,7 @@ impl SessionState {
                 Touch::Activity
             }
             data => {
-                self.take_observation(index, data);
+                self.apply_observation(index, data);
                 self.annotate(index, run, node, data);
                 Touch::Bookkeeping
             }
@@ -326,7 +326,7 @@ impl SessionState {
     }
 }
 
-/// Whether a change is part of what it leads to.
+/// Whether the resulting preferences contain a change.
 fn contains(effective: Preferences, change: PreferenceChange) -> bool {
     match change {
         PreferenceChange::Autonomy(autonomy) => effective.autonomy == autonomy,
@@ -334,8 +334,8 @@ fn contains(effective: Preferences, change: PreferenceChange) -> bool {
     }
 }
 
-/// How much an observation is worth, unless the record says otherwise than its kind: a claim
-/// that calls itself strong would unlock what only a trial may.
+/// The grade of an observation; `None` if the recorded grade does not match its provenance. A claim recorded
+/// as strong would satisfy requirements that only a test may.
 fn grade(provenance: &Provenance) -> Option<EnforcementGrade> {
     let (recorded, derived) = match provenance {
         Provenance::ProbeStep { enforcement_grade, .. }

@@ -1,4 +1,4 @@
-//! Why an event cannot follow the ones before it.
+//! Errors of applying an event.
 
 use canon::error::Envelope;
 
@@ -8,104 +8,104 @@ use crate::record::{
 };
 
 canon::error_codes! {
-    /// Why a log is not the log of a session.
+    /// Why a log is invalid.
     pub enum FoldErrorCode {
-        /// An event is missing, repeated or out of place.
+        /// An event is missing, repeated or out of order.
         IndexGap => "EVENT_INDEX_GAP",
-        /// An event of another session.
+        /// An event belongs to another session.
         OtherSession => "EVENT_OTHER_SESSION",
-        /// A dedupe key or an id for the second time.
+        /// A dedupe key or an id occurs twice.
         Duplicate => "EVENT_DUPLICATE",
-        /// An event about nothing that exists yet.
+        /// An event refers to something that does not exist yet.
         UnknownReference => "EVENT_UNKNOWN_REFERENCE",
-        /// An event that its kind does not allow here.
+        /// An event of this kind is not allowed here.
         WrongPlace => "EVENT_WRONG_PLACE",
-        /// An event that contradicts an earlier one, or itself.
+        /// An event contradicts an earlier one, or itself.
         Contradiction => "EVENT_CONTRADICTION",
-        /// More events than a session holds.
+        /// The limit of events is exceeded.
         Limit => "SESSION_EVENT_LIMIT",
     }
 }
 
-/// Why an event cannot follow the ones before it. The state is as it was before.
+/// Why an event is not valid after the previous ones. The state is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FoldError {
-    /// Positions are dense.
-    #[error("event {} was expected, not event {}", expected.0, found.0)]
+    /// Indexes must be dense.
+    #[error("expected event {}, found event {}", expected.0, found.0)]
     Index { expected: EventIndex, found: EventIndex },
-    /// A log has one session.
-    #[error("the log is of session {expected}, and the event of session {found}")]
+    /// All events must belong to one session.
+    #[error("the log belongs to session {expected}, but the event belongs to session {found}")]
     Session { expected: SessionId, found: SessionId },
-    /// A session says first that it exists, and only once.
-    #[error("`session_created` is the first event of a session and no other, and event {} is `{kind}`", index.0)]
+    /// `session_created` must be the first event and must not occur again.
+    #[error("`session_created` must be the first event of a session and must not be repeated; event {} is `{kind}`", index.0)]
     Creation { index: EventIndex, kind: &'static str },
-    /// A key happens at most once.
-    #[error("the dedupe key {key:?} was used by event {} already", first.0)]
+    /// A dedupe key must be unique.
+    #[error("the dedupe key {key:?} was already used by event {}", first.0)]
     DedupeKey { key: String, first: EventIndex },
-    /// An event id is used once.
-    #[error("the event id {event_id} was used by event {} already", first.0)]
+    /// An event id must be unique.
+    #[error("the event id {event_id} was already used by event {}", first.0)]
     EventId { event_id: EventId, first: EventIndex },
-    /// Ids are used once.
-    #[error("there is a {what} with the id {id} already")]
+    /// Ids must be unique.
+    #[error("a {what} with the id {id} already exists")]
     Duplicate { what: &'static str, id: String },
-    /// Kinds have scopes.
-    #[error("an event `{kind}` does not have this scope")]
+    /// Each kind allows certain scopes.
+    #[error("the scope is not allowed for an event `{kind}`")]
     Scope { kind: &'static str },
-    /// Runs start before anything happens in them.
-    #[error("there is no run {run_id}")]
+    /// A run must start before other events refer to it.
+    #[error("run {run_id} does not exist")]
     UnknownRun { run_id: RunId },
-    /// Nodes exist before anything happens to them.
-    #[error("there is no node {node_id} in run {run_id}")]
+    /// A node must exist before other events refer to it.
+    #[error("node {node_id} does not exist in run {run_id}")]
     UnknownNode { run_id: RunId, node_id: NodeId },
-    /// A run has one root, which is a step.
-    #[error("a run has one root, which is a step; node {node_id} would be another")]
+    /// A run must have one root, which is a step.
+    #[error("a run has exactly one root, which is a step; node {node_id} would be another")]
     Root { node_id: NodeId },
-    /// A run executes one workflow.
-    #[error("node {node_id} is of another workflow than its run")]
+    /// All nodes of a run must have its workflow.
+    #[error("node {node_id} has a different workflow than its run")]
     WorkflowHash { node_id: NodeId },
-    /// A node hangs below the node whose attempt made it.
-    #[error("node {node_id} was made by an attempt on {expected}, and cannot hang elsewhere")]
+    /// The parent of a node must be the node of the attempt that created it.
+    #[error("the parent of node {node_id} must be {expected}, whose attempt created it")]
     AdvanceParent { node_id: NodeId, expected: NodeId },
-    /// An attempt has one outcome.
-    #[error("attempt {attempt_id} on node {node_id} has an outcome already")]
+    /// An attempt must have one outcome.
+    #[error("attempt {attempt_id} on node {node_id} already has an outcome")]
     Attempt { node_id: NodeId, attempt_id: AttemptId },
-    /// An attempt leads to a node of its own.
-    #[error("node {node_id} is the outcome of another attempt, or hangs elsewhere")]
+    /// Every attempt must lead to its own node.
+    #[error("node {node_id} is the outcome of another attempt, or has a different parent")]
     AdvanceTarget { node_id: NodeId },
-    /// An edge goes from parent to child, once.
-    #[error("no edge can lead from {from} to {to}: {rule}")]
+    /// An edge must go from parent to child, once.
+    #[error("invalid edge from {from} to {to}: {rule}")]
     Edge { from: NodeId, to: NodeId, rule: &'static str },
-    /// A cause is an event of the session.
-    #[error("the cause of an edge, event {event_id}, is not in the log before it")]
+    /// The cause of an edge must be an earlier event of the session.
+    #[error("the cause of an edge, event {event_id}, is not an earlier event")]
     UnknownCause { event_id: EventId },
-    /// What is corrected exists.
-    #[error("there is no output {output_id} to supersede")]
+    /// A corrected output must exist.
+    #[error("the superseded output {output_id} does not exist")]
     UnknownOutput { output_id: OutputId },
-    /// A correction stays on its node.
-    #[error("output {output_id} belongs to another node, and can be superseded only there")]
+    /// A correction must be on the same node.
+    #[error("output {output_id} belongs to another node and can be superseded only there")]
     SupersedesOtherNode { output_id: OutputId },
-    /// A correction stays in its channel.
-    #[error("output {output_id} is in another channel than {channel:?}")]
+    /// A correction must be in the same channel.
+    #[error("output {output_id} is not in the channel {channel:?}")]
     SupersedesOtherChannel { output_id: OutputId, channel: OutputChannel },
-    /// What is resolved exists, in the same run.
-    #[error("there is no gap {gap_id} in this run to resolve")]
+    /// A resolved gap must exist in the same run.
+    #[error("the resolved gap {gap_id} does not exist in this run")]
     UnknownGap { gap_id: GapId },
-    /// A change is part of what it leads to.
+    /// The resulting preferences must contain the change.
     #[error("the effective preferences of change {change_id:?} do not contain the change")]
     Preferences { change_id: String },
-    /// How much an observation is worth follows from how it was made.
-    #[error("the grade of capability observation {cap_obs_id:?} does not follow from its provenance")]
+    /// The grade of an observation must match its provenance.
+    #[error("the grade of capability observation {cap_obs_id:?} does not match its provenance")]
     Grade { cap_obs_id: String },
-    /// A run is completed by one of its nodes.
-    #[error("node {node_id} cannot complete run {run_id}: it is no node of it, nor about to be")]
+    /// A run must be completed by one of its nodes.
+    #[error("node {node_id} cannot complete run {run_id}: it does not belong to the run")]
     Completion { run_id: RunId, node_id: NodeId },
-    /// Sessions are bounded.
-    #[error("a session holds at most {SESSION_EVENTS} events")]
+    /// The number of events is limited.
+    #[error("the session has reached its limit of {SESSION_EVENTS} events")]
     Limit,
 }
 
 impl FoldError {
-    /// The closed code of this refusal.
+    /// The code of this error.
     pub const fn code(&self) -> FoldErrorCode {
         use FoldErrorCode as C;
         match self {
@@ -133,7 +133,7 @@ impl FoldError {
         }
     }
 
-    /// The refusal as the one error envelope, with what to do next.
+    /// The error envelope, with what to do next.
     pub fn envelope(&self) -> Envelope {
         let next = match self.code() {
             FoldErrorCode::Limit => "Start a new session; this one stays readable.",
@@ -143,7 +143,7 @@ impl FoldError {
             | FoldErrorCode::UnknownReference
             | FoldErrorCode::WrongPlace
             | FoldErrorCode::Contradiction => {
-                "Do not go on with this session. Verify it, export its sound part with `interlock session export --salvage`, and start a new one."
+                "Do not continue this session. Run `interlock session verify`, export its intact part with `interlock session export --salvage`, and start a new session."
             }
         };
         Envelope::new(self.code(), self.to_string()).suggest(next)

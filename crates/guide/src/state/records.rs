@@ -1,4 +1,4 @@
-//! What the fold keeps: runs, nodes, and everything attached to them.
+//! The content of the state: runs, nodes, and everything attached to them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::record::{
     TraceKind, TraceRef, ValidationResult, WorkflowHash, WorkflowSourceKind,
 };
 
-/// Where something is in one of the fold's lists: small, and quick to follow.
+/// An index into one of the state's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ordinal(u32);
 
@@ -30,22 +30,22 @@ impl Ordinal {
 pub struct Run {
     pub id: RunId,
     pub workflow_id: String,
-    /// What it is pinned to.
+    /// The pinned workflow.
     pub workflow_hash: WorkflowHash,
     /// Where the workflow came from.
     pub workflow_source_kind: WorkflowSourceKind,
     pub workflow_source_ref: String,
-    /// When it started, as a position.
+    /// The index of the event that started it.
     pub started_index: EventIndex,
     /// When it started, by the clock. Informational.
     pub started_ms: u64,
-    /// The last event that touched one of its nodes in a way that counts as activity.
+    /// The index of the last activity on one of its nodes.
     pub last_activity_index: EventIndex,
-    /// How many nodes have no children.
+    /// The number of nodes without children.
     pub leaf_count: u32,
-    /// How many gaps are open.
+    /// The number of open gaps.
     pub open_gaps: u32,
-    /// How many critical gaps are open.
+    /// The number of open critical gaps.
     pub open_critical_gaps: u32,
     pub(crate) nodes: Vec<Ordinal>,
     pub(crate) gaps: Vec<Ordinal>,
@@ -56,13 +56,14 @@ pub struct Run {
 }
 
 impl Run {
-    /// The event by which the run was completed first. Whoever works on from an earlier node does not take it back.
+    /// The index of the event that first completed the run. Later work from an earlier node does not change
+    /// it.
     pub fn first_completion(&self) -> Option<EventIndex> {
         self.completions.values().copied().min()
     }
 }
 
-/// The context of a run, as it was last set.
+/// The current context of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Context {
     pub index: EventIndex,
@@ -75,46 +76,45 @@ pub struct Context {
 pub struct Node {
     pub id: NodeId,
     pub run_id: RunId,
-    /// What sort of node.
     pub kind: NodeKind,
-    /// The node before it; the root has none.
+    /// The parent node; `None` for the root.
     pub parent: Option<NodeId>,
-    /// The state to go on from.
+    /// The state to continue from.
     pub snapshot_ref: SnapshotRef,
-    /// The event that made it.
+    /// The index of the event that created it.
     pub created_index: EventIndex,
-    /// The same event, by its id.
+    /// The id of that event.
     pub created_event_id: EventId,
-    /// When, by the clock. Informational.
+    /// When it was created, by the clock. Informational.
     pub created_ms: u64,
-    /// How many nodes are above it.
+    /// The number of ancestors.
     pub depth: u32,
-    /// Which step of its path is pending, from 1. A checkpoint or a blocked attempt has its
-    /// parent's, because the same step is still pending.
+    /// The one-based number of the pending step on its path. A checkpoint or a blocked attempt has its
+    /// parent's number, because the same step is still pending.
     pub step_ordinal: u32,
-    /// How many attempts at the pending step were blocked one after the other. A checkpoint
-    /// has its parent's: a bookmark is no way around the limit.
+    /// The number of consecutive blocked attempts at the pending step. A checkpoint has its parent's number,
+    /// so that it does not reset the limit.
     pub blocked_chain: u32,
-    /// The preferences in force. A node begins with its parent's as of its creation, so that a
-    /// change recorded on an old node never rewrites the branches that exist already.
+    /// The preferences that apply. A node starts with its parent's preferences at the time of its creation,
+    /// so a later change on an old node does not affect existing branches.
     pub preferences: Preferences,
-    /// The context that was in force when it was made, by the event that set it.
+    /// The context that applied when the node was created, by the index of the event that set it.
     pub context_index: Option<EventIndex>,
-    /// The last event about it, of any kind.
+    /// The index of the last event about it, of any kind.
     pub last_index: EventIndex,
-    /// The last event about it that counts as activity.
+    /// The index of the last activity.
     pub last_activity_index: EventIndex,
-    /// How it came to be, once the edge is recorded.
+    /// The edge from its parent, once it is recorded.
     pub edge: Option<Edge>,
-    /// Checks of outputs, in order.
+    /// Validations of outputs, in order.
     pub validations: Vec<Validation>,
     /// Assessments, in order.
     pub assessments: Vec<Assessment>,
-    /// What assessments asked for, in order.
+    /// Work that assessments required, in order.
     pub consequences: Vec<Consequence>,
-    /// Where the caller left the path, in order.
+    /// Deviations from the workflow, in order.
     pub divergences: Vec<Divergence>,
-    /// Where decision traces are, in order.
+    /// Decision traces, in order.
     pub traces: Vec<Trace>,
     pub(crate) ordinal: Ordinal,
     pub(crate) parent_ordinal: Option<Ordinal>,
@@ -131,17 +131,17 @@ pub struct Node {
 }
 
 impl Node {
-    /// How many attempts to advance it have an outcome. The next attempt's id derives from it.
+    /// The number of attempts that have an outcome. The id of the next attempt is derived from it.
     pub fn attempts(&self) -> usize {
         self.advances.len()
     }
 
-    /// How many checkpoints were made of it. The next checkpoint's identity derives from it.
+    /// The number of checkpoints. The id of the next checkpoint is derived from it.
     pub const fn checkpoint_count(&self) -> u32 {
         self.checkpoint_children
     }
 
-    /// How many edges of this kind leave it.
+    /// The number of outgoing edges of this kind.
     pub const fn child_count(&self, kind: EdgeKind) -> u32 {
         match kind {
             EdgeKind::AckedStep => self.acked_children,
@@ -149,12 +149,12 @@ impl Node {
         }
     }
 
-    /// Whether no node was made from it.
+    /// Whether it has no children.
     pub const fn is_leaf(&self) -> bool {
         self.children.is_empty()
     }
 
-    /// Whether it began another branch: it was made from a node that others had gone on from already.
+    /// Whether it started another branch: its parent already had a later step.
     pub fn is_fork(&self) -> bool {
         self.edge.as_ref().is_some_and(|edge| match edge.cause.kind {
             EdgeCauseKind::NonTipAdvance | EdgeCauseKind::IntentionalFork => true,
@@ -170,19 +170,18 @@ impl Node {
     }
 }
 
-/// What came of an attempt.
+/// The recorded outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedAdvance {
     pub index: EventIndex,
-    /// The same event, by its id.
+    /// The id of that event.
     pub event_id: EventId,
     pub outcome: AdvanceOutcome,
 }
 
-/// How a node came to be.
+/// The edge from a node's parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// What sort of edge.
     pub kind: EdgeKind,
     pub cause: EdgeCause,
     pub index: EventIndex,
@@ -194,7 +193,6 @@ pub struct Output {
     pub id: OutputId,
     pub node_id: NodeId,
     pub channel: OutputChannel,
-    /// The content.
     pub payload: OutputPayload,
     pub index: EventIndex,
     /// The last output that corrects it.
@@ -202,7 +200,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// The notes, without the mark that they were cut; nothing for an artifact.
+    /// The notes without the truncation marker; `None` for an artifact.
     pub fn notes(&self) -> Option<&str> {
         match &self.payload {
             OutputPayload::Notes { notes_markdown, .. } => {
@@ -219,16 +217,15 @@ pub struct Gap {
     pub id: GapId,
     pub run_id: RunId,
     pub node_id: NodeId,
-    /// How bad it is.
     pub severity: GapSeverity,
     pub reason: GapReason,
-    /// In words.
+    /// The description.
     pub summary: String,
-    /// What it is about, where that was recorded.
+    /// The subject, if it was recorded.
     pub pointer: Option<Pointer>,
-    /// Whether it closes another.
+    /// Whether it closes another gap.
     pub resolution: GapResolution,
-    /// What it is based on.
+    /// The evidence for it.
     pub evidence_refs: Vec<EvidenceRef>,
     pub index: EventIndex,
     /// The first gap record that closes it.
@@ -236,50 +233,47 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// Whether something is still missing: it closes no other gap, and none closes it.
+    /// Whether the gap is open: it closes no other gap, and no other record closes it.
     pub const fn is_open(&self) -> bool {
         matches!(self.resolution, GapResolution::Unresolved) && self.resolved_by.is_none()
     }
 }
 
-/// What was last seen of a workspace, for one key.
+/// The last observation of a workspace for one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
     pub value: ObservationValue,
-    /// How sure it is.
+    /// How reliable it is.
     pub confidence: Confidence,
     pub index: EventIndex,
 }
 
-/// What is known of a capability at a node: its own last observations, or those of the nearest
-/// ancestor that had any when the node was made.
+/// What is known about a capability at a node: its own last observations, or those that its nearest ancestor
+/// had when the node was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CapabilityView {
-    /// The last observation, however it was made.
+    /// The last observation of any provenance.
     pub latest: Option<CapabilityObservation>,
-    /// The last one that was tried rather than claimed. Only this one unlocks what is required.
+    /// The last observation from a test. Only this one satisfies a requirement.
     pub strong: Option<CapabilityObservation>,
 }
 
 /// One observation of a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapabilityObservation {
-    /// Whether it is there.
     pub status: CapabilityStatus,
-    /// How much that is worth.
+    /// How reliable it is.
     pub grade: EnforcementGrade,
     pub index: EventIndex,
 }
 
-/// One check of an output.
+/// One validation of an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validation {
-    /// The check.
     pub validation_id: String,
     pub attempt_id: AttemptId,
     /// The contract, or the criteria.
     pub contract_ref: String,
-    /// What came of it.
     pub result: ValidationResult,
     pub index: EventIndex,
 }
@@ -289,50 +283,50 @@ pub struct Validation {
 pub struct Assessment {
     pub assessment_id: String,
     pub attempt_id: AttemptId,
-    /// The output that holds it.
+    /// The output that contains it.
     pub artifact_output_id: OutputId,
-    /// The levels.
+    /// The level of each dimension.
     pub dimensions: Vec<AssessedDimension>,
     pub index: EventIndex,
 }
 
-/// What an assessment asked for.
+/// Work that an assessment required.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consequence {
     pub assessment_id: String,
     pub attempt_id: AttemptId,
-    /// The level that asks.
+    /// The dimension and level that triggered it.
     pub trigger: BTreeMap<String, String>,
-    /// What it asks for.
+    /// The required work.
     pub guidance: String,
     pub index: EventIndex,
 }
 
-/// One departure from the path.
+/// One deviation from the workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence {
     pub divergence_id: String,
     pub reason: DivergenceReason,
-    /// Why, in words.
+    /// The explanation.
     pub summary: String,
-    /// The step it is about.
+    /// The step that it is about.
     pub related_step_id: Option<StepName>,
     pub index: EventIndex,
 }
 
-/// Where a decision trace is, and what it says of the way that the run took. Its entries stay in the log:
-/// nothing is decided from them.
+/// A decision trace, with the selected and skipped steps. Its entries stay in the log, because nothing is
+/// decided from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     pub trace_id: TraceId,
-    /// How many decisions it holds.
+    /// The number of entries.
     pub entries: usize,
     pub index: EventIndex,
     /// The step that became pending.
     pub selected: Option<Selected>,
     /// The steps and loops that were skipped, in order.
     pub skipped: Vec<TraceRef>,
-    /// The context that decided it, where something was skipped.
+    /// The context at that time, if something was skipped.
     pub context: Option<Arc<serde_json::Map<String, serde_json::Value>>>,
 }
 
@@ -340,12 +334,12 @@ pub struct Trace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selected {
     pub step_id: StepName,
-    /// The innermost loop around it, and its iteration from 0.
+    /// The innermost loop around it with its zero-based iteration.
     pub innermost: Option<(DelimiterSafe, u32)>,
 }
 
 impl Selected {
-    /// What a decision selected, if it did.
+    /// The step that a trace entry selected, if any.
     pub(crate) fn of(entry: &TraceEntry) -> Option<Self> {
         if entry.kind != TraceKind::SelectedNextStep {
             return None;

@@ -1,4 +1,4 @@
-//! A log for tests, written one action at a time and legal by construction.
+//! A log for tests, built one action at a time and always valid.
 
 use canon::digest::Digest;
 
@@ -56,7 +56,7 @@ impl Log {
         SessionState::fold(self.session.clone(), &self.events).unwrap()
     }
 
-    /// Adds an event with a key of its own.
+    /// Adds an event with a unique key.
     pub(crate) fn push(&mut self, scope: Scope, data: EventData) -> EventId {
         let key = DedupeKey::of("test", &[&self.events.len().to_string()]);
         self.push_keyed(scope, data, key)
@@ -107,18 +107,18 @@ impl Log {
         self.push_keyed(Scope::Run(self.run.clone()), data, key);
     }
 
-    /// A fresh attempt.
+    /// A new attempt.
     pub(crate) fn attempt(&mut self) -> AttemptId {
         self.attempts += 1;
         AttemptId::derived(&[self.session.as_str(), &self.attempts.to_string()])
     }
 
-    /// An attempt on `from` that leads to a node of this kind.
+    /// Adds an attempt on `from` that leads to a node of this kind.
     pub(crate) fn advance(&mut self, from: usize, kind: NodeKind) -> usize {
         self.advance_with(from, kind, false)
     }
 
-    /// The last advance of a branch.
+    /// Adds the last advance of a branch.
     pub(crate) fn complete(&mut self, from: usize) -> usize {
         self.advance_with(from, NodeKind::Step, true)
     }
@@ -141,7 +141,7 @@ impl Log {
         to
     }
 
-    /// A checkpoint of `from`.
+    /// Adds a checkpoint of `from`.
     pub(crate) fn checkpoint(&mut self, from: usize) -> (usize, AttemptId) {
         let attempt_id = self.attempt();
         let to = self.node(Some(from), NodeKind::Checkpoint);
@@ -154,7 +154,7 @@ impl Log {
         (to, attempt_id)
     }
 
-    /// Notes on a node, perhaps in place of earlier ones.
+    /// Adds notes on a node, optionally as a correction.
     pub(crate) fn notes(&mut self, node: usize, text: &str, supersedes: Option<&OutputId>) -> OutputId {
         let output_id = OutputId::derived(&[&self.events.len().to_string()]);
         let data = EventData::NodeOutputAppended {
@@ -167,7 +167,7 @@ impl Log {
         output_id
     }
 
-    /// A critical gap on a node, or the end of one.
+    /// Adds a critical gap on a node, or the resolution of one.
     pub(crate) fn gap(&mut self, node: usize, resolves: Option<&GapId>) -> GapId {
         let gap_id = GapId::derived(&[&self.events.len().to_string()]);
         let resolution = resolves.map_or(GapResolution::Unresolved, |gap| GapResolution::Resolves {
@@ -186,7 +186,7 @@ impl Log {
         gap_id
     }
 
-    /// The context of the run.
+    /// Sets the context of the run.
     pub(crate) fn context(&mut self, context: serde_json::Value) {
         let serde_json::Value::Object(context) = context else { panic!("a context is an object") };
         let context_id = ContextId::derived(&[&self.events.len().to_string()]);

@@ -71,10 +71,10 @@ fn sample() -> Log {
 }
 
 #[test]
-fn events_that_cannot_follow() {
+fn invalid_events_are_rejected() {
     type Change = fn(&mut Log);
     let cases: &[(&str, Change, &str)] = &[
-        ("a hole", |log| log.events.last_mut().unwrap().event_index.0 += 1, "EVENT_INDEX_GAP"),
+        ("a missing index", |log| log.events.last_mut().unwrap().event_index.0 += 1, "EVENT_INDEX_GAP"),
         (
             "another session",
             |log| log.events.last_mut().unwrap().session_id = SessionId::derived(&["other"]),
@@ -298,7 +298,7 @@ fn events_that_cannot_follow() {
             "EVENT_CONTRADICTION",
         ),
         (
-            "completed by a stranger",
+            "completed by an unknown node",
             |log| {
                 let data =
                     EventData::RunCompleted { tip_node_id: NodeId::derived(&["no"]), open_critical_gaps: 0 };
@@ -318,7 +318,7 @@ fn events_that_cannot_follow() {
         let refused = state.apply(last).expect_err(name);
         assert_eq!(refused.code().as_str(), *expected, "{name}: {refused}");
         assert_eq!(refused.envelope().code(), *expected, "{name}");
-        assert!(state == untouched, "{name}: a refused event changes nothing");
+        assert!(state == untouched, "{name}: a rejected event changes nothing");
         seen.insert(*expected);
     }
     let mut full = SessionState::new(SessionId::derived(&["full"]));
@@ -331,7 +331,7 @@ fn events_that_cannot_follow() {
 }
 
 #[test]
-fn a_node_knows_where_it_is() {
+fn nodes_have_their_position() {
     let mut log = Log::start("where");
     log.context(json!({"goal": "first"}));
     let step = log.advance(0, NodeKind::Step);
@@ -364,7 +364,7 @@ fn a_node_knows_where_it_is() {
     assert_eq!(state.context(&log.run)["goal"], "second");
     let contexts =
         [0, step, again, done].map(|at| state.node(&log.nodes[at]).unwrap().context_index.unwrap());
-    assert_eq!(contexts[0], contexts[2], "an older node keeps the context that it was made under");
+    assert_eq!(contexts[0], contexts[2], "an older node keeps its context");
     assert_eq!(Some(contexts[3]), state.context_index(&log.run));
     let root = state.root_of(state.run(&log.run).unwrap()).unwrap();
     let (attempt, advance) = root.advances().next().unwrap();
@@ -375,7 +375,7 @@ fn a_node_knows_where_it_is() {
 }
 
 #[test]
-fn preferences_and_capabilities_pass_to_nodes_that_are_made_later() {
+fn later_nodes_inherit_preferences_and_capabilities() {
     let mut log = Log::start("inherit");
     let before = log.advance(0, NodeKind::Step);
     let bold = Preferences { autonomy: Autonomy::FullAutoNeverStop, risk_policy: RiskPolicy::Conservative };
@@ -388,7 +388,11 @@ fn preferences_and_capabilities_pass_to_nodes_that_are_made_later() {
     assert_eq!((at(0), at(after), at(before)), (bold, bold, Preferences::default()));
     let view = state.capability_at(&log.nodes[after], Capability::Delegation);
     assert_eq!(view.latest.unwrap().status, CapabilityStatus::Available);
-    assert_eq!(view.strong.unwrap().status, CapabilityStatus::Unavailable, "a claim does not undo a trial");
+    assert_eq!(
+        view.strong.unwrap().status,
+        CapabilityStatus::Unavailable,
+        "a claim does not override a test"
+    );
     let none = CapabilityView::default();
     assert_eq!(state.capability_at(&log.nodes[before], Capability::Delegation), none);
     assert_eq!(state.capability_at(&log.nodes[after], Capability::WebBrowsing), none);
@@ -410,7 +414,7 @@ fn corrections_and_resolutions_are_links() {
     assert_eq!(state.gap(&gap).unwrap().resolved_by, Some(resolver));
     assert!(state.gap(&other).unwrap().is_open() && !state.gap(&gap).unwrap().is_open());
     assert_eq!((state.runs()[0].open_gaps, state.runs()[0].open_critical_gaps), (1, 1));
-    assert_eq!(state.gaps_of_run(&state.runs()[0]).count(), 4, "and the history stays");
+    assert_eq!(state.gaps_of_run(&state.runs()[0]).count(), 4, "the history is kept");
 }
 
 #[derive(Clone, Debug)]
@@ -470,7 +474,7 @@ fn log_of(actions: &[Action]) -> Log {
     log
 }
 
-/// The locked rule for the preferred tip, word by word, from the events and nothing else.
+/// The rule for the preferred tip, implemented literally from the events only.
 fn literal_tip(log: &Log) -> Option<NodeId> {
     let parent_of = |node: &NodeId| {
         log.events.iter().find_map(|event| match &event.data {
@@ -520,7 +524,7 @@ proptest! {
     }
 
     #[test]
-    fn a_log_with_two_events_exchanged_is_refused_and_changes_nothing(
+    fn a_log_with_two_swapped_events_is_rejected_and_changes_nothing(
         actions in actions(),
         left in any::<prop::sample::Index>(),
         right in any::<prop::sample::Index>(),
@@ -529,7 +533,7 @@ proptest! {
         let mut events = log.events.clone();
         let (left, right) = (left.index(events.len()), right.index(events.len()));
         events.swap(left, right);
-        // The positions are mended, so that only what the events say can tell.
+        // The indexes are corrected, so that only the content of the events is invalid.
         for renumber in [false, true] {
             let mut state = SessionState::new(log.session.clone());
             for (index, event) in events.iter().enumerate() {
@@ -547,7 +551,7 @@ proptest! {
     }
 
     #[test]
-    fn the_preferred_tip_is_the_one_that_the_rule_names(actions in actions()) {
+    fn the_preferred_tip_follows_the_rule(actions in actions()) {
         let log = log_of(&actions);
         let state = log.state();
         let run = state.run(&log.run).unwrap();
@@ -560,7 +564,7 @@ proptest! {
     }
 
     #[test]
-    fn ancestors_are_those_on_the_way_to_the_root(actions in actions()) {
+    fn ancestors_are_the_nodes_on_the_path_to_the_root(actions in actions()) {
         let log = log_of(&actions);
         let state = log.state();
         for lower in &log.nodes {
@@ -574,7 +578,7 @@ proptest! {
     }
 
     #[test]
-    fn open_gaps_are_counted_as_they_are(actions in actions()) {
+    fn open_gaps_are_counted_correctly(actions in actions()) {
         let log = log_of(&actions);
         let state = log.state();
         let run = &state.runs()[0];
@@ -609,7 +613,7 @@ fn artifacts_have_no_notes() {
 }
 
 #[test]
-fn what_was_observed_last_of_a_key_counts_wherever_it_was_observed() {
+fn the_last_observation_of_a_key_counts() {
     let mut log = Log::start("observed");
     log.advance(0, NodeKind::Step);
     let observe = |log: &mut Log, scope: Scope, branch: &str| {
@@ -628,5 +632,5 @@ fn what_was_observed_last_of_a_key_counts_wherever_it_was_observed() {
     let latest = state.observation(ObservationKey::GitBranch).unwrap();
     assert_eq!((latest.value.text().as_str(), latest.index), ("feature", EventIndex(7)));
     let input = crate::project::resume::ranking_input(&state, &state.runs()[0], None).unwrap();
-    assert_eq!(input.git_branch.as_deref(), Some("feature"), "and is what a run is found by");
+    assert_eq!(input.git_branch.as_deref(), Some("feature"), "the ranking uses it");
 }

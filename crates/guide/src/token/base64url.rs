@@ -1,11 +1,10 @@
-//! Base64 with `-` and `_`, without padding, and with one spelling for each run of bytes.
+//! Base64 with `-` and `_`, without padding, and with exactly one spelling for each byte string.
 //!
-//! Thirty lines, because what matters here is what lenient decoders allow: padding, white space
-//! and stray low bits in the last character would each give a token a second spelling.
+//! It is implemented here because lenient decoders accept padding, white space and unused low bits in the
+//! last character. Each of these would give a token a second spelling.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The text of `bytes`.
 pub(super) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -20,7 +19,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of `text`, or nothing when it is not the spelling that [`encode`] gives.
+/// The bytes of `text`; `None` if it is not the spelling that [`encode`] produces.
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for chunk in text.as_bytes().chunks(4) {
@@ -29,7 +28,7 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
             bits |= value_of(*character)? << (18 - 6 * position);
         }
         let [_, group @ ..] = bits.to_be_bytes();
-        // One character alone holds no byte.
+        // A single character contains no complete byte.
         let whole = chunk.len().checked_sub(1).filter(|whole| *whole > 0)?;
         if group[whole..].iter().any(|byte| *byte != 0) {
             return None;
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn second_spellings_are_refused() {
+    fn second_spellings_are_rejected() {
         for text in ["Zg==", "Zh", "Zm9=", "Zm9", "Z", "Zm9vY", "Zm 8", "Zm8\n", "+/+/", "é", "Zm8\0"] {
             assert_eq!(decode(text), None, "{text:?}");
         }
@@ -81,12 +80,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_run_of_bytes_has_one_spelling(bytes in proptest::collection::vec(any::<u8>(), 0..70)) {
+        fn every_byte_string_has_one_spelling(bytes in proptest::collection::vec(any::<u8>(), 0..70)) {
             prop_assert_eq!(decode(&encode(&bytes)), Some(bytes));
         }
 
         #[test]
-        fn whatever_is_decoded_was_encoded_so(text in "[A-Za-z0-9_=-]{0,40}") {
+        fn decoded_texts_encode_to_themselves(text in "[A-Za-z0-9_=-]{0,40}") {
             if let Some(bytes) = decode(&text) {
                 prop_assert_eq!(encode(&bytes), text);
             }

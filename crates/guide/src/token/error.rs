@@ -1,4 +1,4 @@
-//! Why a token is refused.
+//! Errors of tokens.
 
 use canon::error::{Envelope, Retry};
 
@@ -6,110 +6,107 @@ use super::{TOKEN_BYTES, TokenKind};
 use crate::record::{NodeId, RunId, SessionId, WorkflowHash};
 
 canon::error_codes! {
-    /// The reasons for refusing a token that programs can tell apart.
+    /// The error codes of tokens.
     pub enum TokenErrorCode {
         /// The text is not a token.
         InvalidFormat => "TOKEN_INVALID_FORMAT",
-        /// The token is of a version that this program does not know.
+        /// The version of the token is unknown.
         UnsupportedVersion => "TOKEN_UNSUPPORTED_VERSION",
-        /// No key of this installation signed it.
+        /// The token was not signed by a key of this installation.
         BadSignature => "TOKEN_BAD_SIGNATURE",
-        /// The tokens of one call belong to two places, or one is not for this use.
+        /// The tokens of one call belong to different positions, or one has the wrong kind.
         ScopeMismatch => "TOKEN_SCOPE_MISMATCH",
-        /// The token is genuine, and what it names is not here.
+        /// The token is valid, but its node does not exist here.
         UnknownNode => "TOKEN_UNKNOWN_NODE",
-        /// The token names another workflow than the run is pinned to.
+        /// The token names a different workflow than the run is pinned to.
         WorkflowHashMismatch => "TOKEN_WORKFLOW_HASH_MISMATCH",
         /// Another process is advancing the session.
         SessionLocked => "TOKEN_SESSION_LOCKED",
     }
 }
 
-/// How long to wait before asking again for a session that another process holds.
+/// How long to wait before retrying a call to a locked session.
 const LOCKED_RETRY_MS: u64 = 250;
 
-/// Why a token is refused. No message repeats the token: it may be a secret of somebody else.
+/// Why a token is rejected. Messages never repeat the token, because it may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Longer than any token is.
-    #[error("the token has {measured} bytes, and no token has more than {TOKEN_BYTES}")]
-    TooLong {
-        /// How long it is.
-        measured: usize,
-    },
-    /// Not the parts of a token.
-    #[error("the text is not a token: it does not have the form of one")]
+    /// Too long.
+    #[error("the token has {measured} bytes; the limit is {TOKEN_BYTES}")]
+    TooLong { measured: usize },
+    /// Not in the format of a token.
+    #[error("the text is not a token: its format is invalid")]
     Shape,
-    /// A short token where a long one is wanted.
-    #[error("a short token (`ct_`) was given where a long one is wanted")]
+    /// A short token, but a long one is required.
+    #[error("a short token (`ct_`) was sent, but a long one is required")]
     ShortForm,
-    /// A short token that was cut, or has something behind it.
+    /// A short token with missing or additional characters.
     #[error("the short token has {measured} characters; it must have {expected}")]
     ShortLength {
         measured: usize,
-        /// How many tokens of its kind have.
+        /// The length of tokens of its kind.
         expected: usize,
     },
-    /// Characters that tokens do not have.
+    /// Invalid characters.
     #[error("a part of the token is not base64url without padding")]
     Encoding,
-    /// A signature of another length.
+    /// The signature has the wrong length.
     #[error("the signature of the token has {measured} bytes, not 32")]
     SignatureLength { measured: usize },
-    /// Signed, but not by this program as it is: the payload is not the canonical one.
+    /// The signature is valid, but the payload is not canonical.
     #[error("the payload of the token is not the canonical JSON of its kind")]
     Payload,
-    /// A token of another kind than the parameter takes.
-    #[error("a `{}` was given where a `{}` is wanted", .given.parameter(), .wanted.parameter())]
+    /// The token has the wrong kind for the parameter.
+    #[error("a `{}` was sent, but a `{}` is required", .given.parameter(), .wanted.parameter())]
     OtherKind { wanted: TokenKind, given: TokenKind },
-    /// Of a later version.
-    #[error("the `{}` is of a version that this program does not know", .kind.parameter())]
+    /// The version is unknown.
+    #[error("the version of the `{}` is unknown to this program", .kind.parameter())]
     UnsupportedVersion {
-        /// The kind it claims to be.
+        /// The kind that it claims to be.
         kind: TokenKind,
     },
-    /// Signed by nobody here.
+    /// Not signed by a key of this installation.
     #[error("the `{}` was not signed by a key of this installation", .kind.parameter())]
     BadSignature {
-        /// The kind it claims to be.
+        /// The kind that it claims to be.
         kind: TokenKind,
     },
-    /// The tokens of one call name two places. [`super::scope_mismatch`] says more, where the
+    /// The tokens of one call name different positions. [`super::scope_mismatch`] has more details, if the
     /// runs are known.
-    #[error("the tokens belong to two places: {} of {} and {} of {}", .first.1, .first.0, .second.1, .second.0)]
+    #[error("the tokens belong to different positions: {} of {} and {} of {}", .first.1, .first.0, .second.1, .second.0)]
     ScopeMismatch {
-        /// What the first token names.
+        /// The position of the first token.
         first: (SessionId, RunId),
-        /// What the second one names.
+        /// The position of the second token.
         second: (SessionId, RunId),
     },
-    /// A genuine token that cannot be used like this.
-    #[error("the token cannot be used like this: {reason}")]
+    /// A valid token, but not for this use.
+    #[error("the token cannot be used here: {reason}")]
     Misused { reason: &'static str },
-    /// A short token whose position is not in the store.
+    /// The position of a short token is not in the store.
     #[error(
-        "the token is genuine, but the step it names is not in this data directory: its session was deleted, or \
+        "the token is valid, but its step is not in this data directory: its session was deleted, or \
          acknowledged steps are missing from the log"
     )]
     UnknownPosition,
-    /// The session is there and its log does not have the node: a token is only ever issued for what is recorded.
+    /// The session exists, but its log does not have the node. Tokens are issued only for recorded nodes.
     #[error(
-        "the token is genuine, but the log of session {session} does not have node {node}: acknowledged steps are missing \
+        "the token is valid, but the log of session {session} does not have node {node}: acknowledged steps are missing \
          from the end of the log"
     )]
     MissingFromLog { session: SessionId, node: NodeId },
-    /// A node that is not in the store.
+    /// The node is not in the store.
     #[error("node {node} of session {session} is not in this data directory")]
     UnknownNode { session: SessionId, node: NodeId },
-    /// The run is pinned to another workflow.
-    #[error("the token names workflow {token}, and the run is pinned to {pinned}")]
+    /// The run is pinned to a different workflow.
+    #[error("the token names workflow {token}, but the run is pinned to {pinned}")]
     WorkflowHashMismatch {
-        /// What the token says.
+        /// The workflow in the token.
         token: WorkflowHash,
-        /// What the run is pinned to.
+        /// The workflow that the run is pinned to.
         pinned: WorkflowHash,
     },
-    /// Another process is at it.
+    /// Another process is advancing the session.
     #[error("session {session} is being advanced by another process")]
     SessionLocked { session: SessionId },
 }
@@ -137,7 +134,7 @@ impl TokenError {
         }
     }
 
-    /// The error as a caller is told it.
+    /// The error envelope for the caller.
     pub fn envelope(&self) -> Envelope {
         let envelope = Envelope::new(self.code(), self.to_string()).suggest(self.suggestion());
         match self {
@@ -176,18 +173,18 @@ impl TokenError {
 
     const fn suggestion(&self) -> &'static str {
         match self {
-            Self::ShortForm => "Send it as `continueToken`, and leave `stateToken` and `ackToken` out.",
+            Self::ShortForm => "Send it as `continueToken`, and omit `stateToken` and `ackToken`.",
             Self::OtherKind { wanted: TokenKind::Checkpoint | TokenKind::ShortCheckpoint, .. } => {
-                "Send the `checkpointToken` (`cp_…`) of the latest reply about this run. Without one, rehydrate: \
+                "Send the `checkpointToken` (`cp_…`) of the latest reply about this run. If you have none, rehydrate: \
                  the reply has it."
             }
             Self::OtherKind { .. } => {
-                "Send each token of the last reply under the name it had there. When in doubt send \
+                "Send each token of the last reply under its own name. When in doubt, send \
                  only the `continueToken`."
             }
             Self::Misused { .. } => {
                 "Call `continue_workflow` with the newest `continueToken` of this run and the intent \
-                 `rehydrate` to see what it is waiting for."
+                 `rehydrate` to see the pending step."
             }
             Self::MissingFromLog { .. } => {
                 "Do not repeat the missing steps. Run `interlock session verify` for the session, and restore the data \
@@ -195,31 +192,31 @@ impl TokenError {
             }
             _ => match self.code() {
                 TokenErrorCode::InvalidFormat => {
-                    "Copy the token again from the last reply, whole and unchanged. If it is lost, call \
+                    "Copy the token again from the last reply, complete and unchanged. If it is lost, call \
                      `resume_session` to get a fresh one."
                 }
                 TokenErrorCode::UnsupportedVersion => {
-                    "Use the version of the program that handed the token out, or call `resume_session` \
+                    "Use the version of the program that issued the token, or call `resume_session` \
                      to get a token of this version."
                 }
                 TokenErrorCode::BadSignature => {
-                    "Copy the token again from the last reply: one changed character is enough. A token \
+                    "Copy the token again from the last reply: a single changed character makes it invalid. A token \
                      of another installation, or from before two key rotations, is never valid here: \
                      call `resume_session` to get a fresh one."
                 }
                 TokenErrorCode::ScopeMismatch => {
-                    "Send only tokens of one reply together. When in doubt send only the `continueToken` \
-                     of the run that you want to go on with."
+                    "Send only tokens of one reply together. When in doubt, send only the `continueToken` \
+                     of the run that you want to continue."
                 }
                 TokenErrorCode::UnknownNode => {
-                    "Call `resume_session` to find the session. If it was deleted, or lives in another \
+                    "Call `resume_session` to find the session. If it was deleted or is in another \
                      data directory, start the workflow again or import the session there."
                 }
                 TokenErrorCode::WorkflowHashMismatch => {
-                    "Call `resume_session` to get a fresh token for the run; the pinned workflow decides."
+                    "Call `resume_session` to get a fresh token for the run. The workflow that the run is pinned to applies."
                 }
                 TokenErrorCode::SessionLocked => {
-                    "Wait a moment and make the same call again: it happens at most once."
+                    "Wait a moment and retry the same call. It is applied at most once."
                 }
             },
         }

@@ -1,4 +1,4 @@
-//! The keys of an installation: the current one, and the one before it.
+//! The signing keys of an installation: the current and the previous one.
 
 use std::fmt;
 
@@ -12,43 +12,44 @@ use canon::error::Envelope;
 
 /// The version of the keyring file.
 pub const KEYRING_VERSION: u64 = 1;
-/// The longest keyring file that is read; one with two keys has 124 bytes.
+/// The maximum size of the keyring file in bytes; a file with two keys has 124.
 pub const KEYRING_BYTES: usize = 4096;
 
 /// A signing key: 32 bytes that are never shown.
 ///
-/// There is no `Display`, and `Debug` gives the [fingerprint](Key::fingerprint). The bytes are
-/// overwritten when the key is dropped, as far as safe code can see to that.
+/// It has no `Display`, and `Debug` shows the [fingerprint](Key::fingerprint). The bytes are overwritten when
+/// the key is dropped, as far as safe code can ensure that.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// A key of these bytes, which have to come from a random source.
+    /// A key of these bytes, which must come from a random source.
     pub const fn from_entropy(entropy: [u8; 32]) -> Self {
         Self(entropy)
     }
 
-    /// A name for the key that tells nothing about it: `key_` and 26 characters.
+    /// A name for the key that reveals nothing about it: `key_` and 26 characters.
     pub fn fingerprint(&self) -> String {
-        // The MAC of a fixed text, not a plain hash: nothing else hands out MACs of this text.
+        // The MAC of a fixed text instead of a plain hash. No other code signs this text.
         let tag = base64url::encode(&self.sign(b"interlock key fingerprint v1"));
         crate::record::derive_id("key_", &[&tag])
     }
 
-    /// A key for another purpose, which follows from this one and tells nothing about it. Rotating this one rotates that.
+    /// A key for another purpose, derived from this one without revealing it. Rotating this key rotates the
+    /// derived one.
     pub fn derive(&self, purpose: &str) -> [u8; 32] {
         self.sign(format!("interlock derived key v1: {purpose}").as_bytes())
     }
 
-    /// The HMAC-SHA256 of a message. Every purpose begins its messages with a text of its own.
+    /// The HMAC-SHA256 of a message. The messages of each purpose start with a unique prefix.
     pub fn sign(&self, message: &[u8]) -> [u8; 32] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of every length");
         mac.update(message);
         mac.finalize().into_bytes().into()
     }
 
-    /// Whether `tag` is the beginning of the MAC of `message`. Takes as long for every wrong tag
-    /// of one length.
+    /// Whether `tag` is a prefix of the MAC of `message`. The comparison takes constant time for tags of one
+    /// length.
     pub fn verifies(&self, message: &[u8], tag: &[u8]) -> bool {
         let expected = self.sign(message);
         tag.len() <= expected.len() && bool::from(expected[..tag.len()].ct_eq(tag))
@@ -58,7 +59,7 @@ impl Key {
 impl Drop for Key {
     fn drop(&mut self) {
         self.0.fill(0);
-        // Without a reader the compiler may leave the write out.
+        // Without a read the compiler may remove the write.
         std::hint::black_box(&self.0);
     }
 }
@@ -77,11 +78,11 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The key that signs, and the one before it, which still verifies.
+/// The key that signs, and the previous one, which still verifies.
 ///
-/// Rotation is explicit. Tokens of the previous key stay valid until the next rotation; two
-/// rotations end every token that was handed out before the first. Nothing durable is lost by
-/// that: tokens only point at the log, and fresh ones can be had from it.
+/// Rotation is explicit. Tokens of the previous key stay valid until the next rotation; two rotations
+/// invalidate every token that was issued before the first. No durable data is lost, because tokens only
+/// refer to the log and new ones can be issued from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyring {
     /// Signs, and verifies first.
@@ -102,13 +103,13 @@ impl Keyring {
         Self { current: Key::from_entropy(entropy), previous: Some(self.current) }
     }
 
-    /// Whether one of the keys signed `message` with a MAC that begins with `tag`.
+    /// Whether one of the keys signed `message` with a MAC that starts with `tag`.
     pub(super) fn verifies(&self, message: &[u8], tag: &[u8]) -> bool {
         self.current.verifies(message, tag)
             || self.previous.as_ref().is_some_and(|previous| previous.verifies(message, tag))
     }
 
-    /// The content of `keys/keyring.json`, line end included.
+    /// The content of `keys/keyring.json`, including the line end.
     pub fn encode(&self) -> String {
         let key = |key: &Key| base64url::encode(&key.0);
         let wire = Wire {
@@ -121,10 +122,10 @@ impl Keyring {
         text
     }
 
-    /// Reads the content of `keys/keyring.json`.
+    /// Decodes the content of `keys/keyring.json`.
     ///
     /// # Errors
-    /// Anything but a keyring of the known version. No error repeats a byte of the file.
+    /// The content is not a keyring of a known version. Errors never repeat bytes of the file.
     pub fn decode(bytes: &[u8]) -> Result<Self, KeyringError> {
         let limits = canon::json::Limits::DEFAULT.max_bytes(KEYRING_BYTES).max_depth(4);
         let value = canon::json::read(bytes, &limits).map_err(|_| KeyringError::NotJson)?;
@@ -152,28 +153,28 @@ struct Wire {
 }
 
 canon::error_codes! {
-    /// Why a keyring cannot be used.
+    /// The error codes of keyrings.
     pub enum KeyringErrorCode {
         /// The file is damaged.
         Invalid => "KEYRING_INVALID",
-        /// The file is of a newer version.
+        /// The file has a newer version.
         UnsupportedVersion => "KEYRING_UNSUPPORTED_VERSION",
     }
 }
 
-/// Why bytes are no keyring.
+/// Why bytes are not a valid keyring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
     /// Not JSON, or longer than [`KEYRING_BYTES`].
     #[error("the keyring is not JSON of at most {KEYRING_BYTES} bytes")]
     NotJson,
-    /// Other members than `v`, `current` and `previous`.
-    #[error("the keyring does not have the members `v`, `current` and, perhaps, `previous`")]
+    /// The members are not `v`, `current` and optionally `previous`.
+    #[error("the keyring must have the members `v` and `current`, optionally `previous`, and no others")]
     Shape,
     /// A key that is not 32 bytes.
     #[error("a key of the keyring is not 32 bytes in base64url without padding")]
     Key,
-    /// Of a version that this program does not know.
+    /// The version is unknown.
     #[error("the keyring has version {version}; this program reads version {KEYRING_VERSION}")]
     UnsupportedVersion { version: u64 },
 }
@@ -187,12 +188,12 @@ impl KeyringError {
         }
     }
 
-    /// The error as a caller is told it.
+    /// The error envelope for the caller.
     pub fn envelope(&self) -> Envelope {
         let suggestion = match self.code() {
             KeyringErrorCode::Invalid => {
-                "Restore `keys/keyring.json` from a backup, or move it away: a new one is made, the \
-                 sessions stay, and fresh tokens come from `resume_session`."
+                "Restore `keys/keyring.json` from a backup, or move it away: a new one is created, the \
+                 sessions are kept, and `resume_session` issues fresh tokens."
             }
             KeyringErrorCode::UnsupportedVersion => {
                 "Use the newer version of the program that wrote `keys/keyring.json`."
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_keyring_survives_its_file_and_two_rotations() {
+    fn a_keyring_is_read_back_and_rotates_twice() {
         let first = Keyring::new([1; 32]);
         assert_eq!(Keyring::decode(first.encode().as_bytes()), Ok(first.clone()));
         let second = first.clone().rotate([2; 32]);
@@ -217,7 +218,7 @@ mod tests {
         let tag = first.current.sign(b"x");
         let verifies = [&first, &second, &third].map(|keyring| keyring.verifies(b"x", &tag));
         assert_eq!(verifies, [true, true, false]);
-        assert!(!first.verifies(b"x", &[tag.as_slice(), &[0]].concat()), "too long a tag is no tag");
+        assert!(!first.verifies(b"x", &[tag.as_slice(), &[0]].concat()), "a tag that is too long is invalid");
     }
 
     #[test]
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_shows_a_key() {
+    fn keys_are_never_shown() {
         let keyring = Keyring::new([0xAB; 32]).rotate([0xCD; 32]);
         let shown = format!("{keyring:?}");
         assert!(shown.contains("key_"), "{shown}");
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn keyrings_that_are_refused() {
+    fn invalid_keyrings_are_rejected() {
         let key = base64url::encode(&[1; 32]);
         let cases = [
             ("nothing", String::new(), KeyringError::NotJson),
@@ -249,7 +250,11 @@ mod tests {
             ("not an object", "[]".into(), KeyringError::Shape),
             ("no version", format!(r#"{{"current":"{key}"}}"#), KeyringError::Shape),
             ("no key", r#"{"v":1}"#.into(), KeyringError::Shape),
-            ("a stranger", format!(r#"{{"v":1,"current":"{key}","next":"{key}"}}"#), KeyringError::Shape),
+            (
+                "an unknown member",
+                format!(r#"{{"v":1,"current":"{key}","next":"{key}"}}"#),
+                KeyringError::Shape,
+            ),
             ("newer", r#"{"v":2}"#.into(), KeyringError::UnsupportedVersion { version: 2 }),
             ("a short key", r#"{"v":1,"current":"AAAA"}"#.into(), KeyringError::Key),
             ("padding", format!(r#"{{"v":1,"current":"{key}="}}"#), KeyringError::Key),

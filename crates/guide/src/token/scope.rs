@@ -1,31 +1,30 @@
-//! Two workflows in one conversation: the error that sorts their tokens out.
+//! The error for tokens of two different runs in one call.
 //!
-//! An agent that follows two workflows at once sooner or later sends the state of one with the
-//! acknowledgement of the other. "Mismatch" alone would leave it guessing; so the error names
-//! both runs in words, and hands back the exact call to make for each.
+//! An agent that follows two workflows at once may send the state token of one with the acknowledgement token
+//! of the other. So the error describes both runs and contains the exact next call for each.
 
 use canon::{budget, canonical, error::Envelope};
 use serde_json::{Value, json};
 
 use super::TokenErrorCode;
 
-/// The most bytes of a workflow's name in the message.
+/// The maximum bytes of a workflow's name in the message.
 const NAME_BYTES: usize = 120;
-/// The most bytes of a goal in the message. It is there to be recognised, not to be read.
+/// The maximum bytes of a goal in the message: enough to recognize it.
 const GOAL_BYTES: usize = 240;
-/// The most canonical bytes of a call that is handed back: more cannot be the call we would make.
+/// The maximum canonical bytes of a returned call. A larger one cannot be a call that this program would
+/// create.
 const CALL_BYTES: usize = 3072;
 
-/// A run in words, and the call that goes on with it.
+/// A run and the call that continues it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunDescription {
-    /// What the workflow is called.
+    /// The name of the workflow.
     pub workflow: String,
-    /// What the run is for.
     pub goal: String,
-    /// The pending step, from 1.
+    /// The one-based number of the pending step.
     pub step: u32,
-    /// How many steps there are.
+    /// The number of steps.
     pub steps: u32,
     /// The exact call, for example
     /// `{"tool": "continue_workflow", "params": {"continueToken": "ct_…", "intent": "advance"}}`.
@@ -33,14 +32,14 @@ pub struct RunDescription {
 }
 
 impl RunDescription {
-    /// The run in words: `"Review a change" (goal: check the parser), step 2 of 5`.
+    /// A description of the run: `"Review a change" (goal: check the parser), step 2 of 5`.
     pub fn words(&self) -> String {
         let workflow = line(&self.workflow, NAME_BYTES);
         let goal = line(&self.goal, GOAL_BYTES);
         format!("\"{workflow}\" (goal: {goal}), step {} of {}", self.step, self.steps)
     }
 
-    /// The call, unless somebody made it larger than a call is.
+    /// The call, unless it is too large.
     fn call(&self) -> Option<(String, &Value)> {
         let shallow = canon::json::within_depth(&self.call, canon::error::MAX_DETAIL_DEPTH - 1);
         let text = shallow.then(|| canonical::string_of(&self.call))?;
@@ -60,8 +59,8 @@ impl RunDescription {
 
 /// The error for tokens of two runs in one call.
 ///
-/// The calls are in the suggestion, for models, and in `details.first.call` and
-/// `details.second.call`, for programs.
+/// The calls are in the suggestion, for models, and in `details.first.call` and `details.second.call`, for
+/// programs.
 pub fn scope_mismatch(first: &RunDescription, second: &RunDescription) -> Envelope {
     let message = format!(
         "The tokens of this call belong to two runs. The first belongs to {}. The second belongs to {}. \
@@ -74,7 +73,7 @@ pub fn scope_mismatch(first: &RunDescription, second: &RunDescription) -> Envelo
         None => "`resume_session`, to get a fresh token".to_owned(),
     };
     let suggestion = format!(
-        "Never mix tokens of two replies. To go on with the first run call {}\nTo go on with the second run call {}",
+        "Never mix tokens of two replies. To continue the first run, call {}\nTo continue the second run, call {}",
         call(first),
         call(second)
     );
@@ -90,7 +89,7 @@ fn line(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text;
     }
-    // A mark for one line; the usual one has line ends.
+    // A one-line marker; the usual one contains line ends.
     let cut = budget::truncate(&text, max_bytes);
     format!("{}…", cut.strip_suffix(budget::TRUNCATION_MARKER).unwrap_or(&cut))
 }
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn both_runs_are_named_and_both_calls_are_handed_back() {
+    fn both_runs_are_described_with_their_calls() {
         let (first, second) = (run("Review a change", "ct_one"), run("Write documentation", "ct_two"));
         let envelope = scope_mismatch(&first, &second);
         assert_eq!(envelope.code(), "TOKEN_SCOPE_MISMATCH");
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_giant_description_still_gives_both_runs() {
+    fn a_very_long_description_still_shows_both_runs() {
         let mut first = run(&"wide ".repeat(10_000), "ct_one");
         first.goal = "é".repeat(10_000);
         let mut second = run("Small", "ct_two");

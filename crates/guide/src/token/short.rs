@@ -1,37 +1,37 @@
 //! The short token: long enough to be safe, short enough for a model to copy.
 //!
-//! `ct_` and 24 base64url characters: 12 bytes that say where, and 6 bytes that say who said so.
+//! `ct_` and 24 base64url characters: 12 bytes of position digest and 6 bytes of MAC.
 //!
-//! * The **position digest** is the beginning of a SHA-256 of session, run, node and attempt. No
-//!   key goes into it. An index from digest to position is therefore the same under every key:
-//!   it can be rebuilt from the log by anybody, and a rotation leaves it as it is. Were the
-//!   digest keyed, each rotation would have to write every position a second time.
-//! * The **MAC** is the beginning of an HMAC-SHA256 of the digest. Junk and the tokens of other
-//!   installations fail it, so they are refused without a look into the index; and knowing the
-//!   ids of a position is not enough to make its token.
+//! * The **position digest** is a prefix of the SHA-256 of session, run, node and attempt. It does not depend
+//!   on a key. So an index from digest to position stays valid under every key: it can be rebuilt from the
+//!   log, and a rotation does not change it. With a keyed digest, each rotation would have to write every
+//!   position again.
+//! * The **MAC** is a prefix of the HMAC-SHA256 of the digest. Invalid tokens and tokens of other
+//!   installations are rejected without an index lookup. Knowing the ids of a position is not enough to
+//!   create its token.
 //!
-//! 96 bits keep positions apart (a billion of them collide with a chance of about 10⁻¹¹, and the
-//! index would notice). 48 bits of MAC have to be guessed by calls to a local program, and a
-//! lucky guess also has to name a position that exists.
+//! The 96 bits of the digest make collisions negligible: with a billion positions the probability is about
+//! 10⁻¹¹, and the index would detect one. The 48 bits of the MAC would have to be guessed by calls to a local
+//! program, and a correct guess would also have to name an existing position.
 //!
-//! A checkpoint has a short token too: `cp_` and 27 characters. Its digest is that of the first attempt on the
-//! node, which the index has in any case; two more bytes count the checkpoints of the node.
+//! A checkpoint has a short token too: `cp_` and 27 characters. Its digest is that of the first attempt on
+//! the node, which the index contains anyway; two more bytes are the number of the checkpoint.
 
 use canon::digest::Digest;
 
 use super::{Keyring, TokenError, TokenKind, base64url};
 use crate::record::{AttemptId, NodeId, RunId, SessionId};
 
-/// How long a short token is, prefix included.
+/// The length of a short token, including the prefix.
 pub const SHORT_TOKEN_CHARACTERS: usize = 27;
 
-/// How long the short token of a checkpoint is, prefix included.
+/// The length of the short token of a checkpoint, including the prefix.
 pub const SHORT_CHECKPOINT_CHARACTERS: usize = 30;
 
 const DIGEST_BYTES: usize = 12;
 const NUMBER_BYTES: usize = 2;
 const MAC_BYTES: usize = 6;
-/// Ends the message of the MAC, so that a later kind of short token cannot be mistaken for this one.
+/// The last byte of the signed message. It distinguishes the kinds of short tokens.
 const CONTINUE: u8 = 0x04;
 const CHECKPOINT: u8 = 0x05;
 
@@ -44,12 +44,12 @@ pub struct Position {
     pub attempt_id: AttemptId,
 }
 
-/// The short token, as a name for its functions.
+/// Namespace for the functions of short tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortToken;
 
 impl ShortToken {
-    /// The key of a position in the index: the same whatever the keys of the installation are.
+    /// The key of a position in the index. It does not depend on the signing keys.
     pub fn position_digest(position: &Position) -> [u8; 12] {
         let parts = [
             "interlock.position.v1",
@@ -69,7 +69,7 @@ impl ShortToken {
     }
 }
 
-/// The short token of a position, signed by the current key.
+/// The short token of a position, signed with the current key.
 pub fn mint_short(keyring: &Keyring, position: &Position) -> String {
     let digest = ShortToken::position_digest(position);
     let mac = keyring.current.sign(&message(&digest));
@@ -80,7 +80,7 @@ pub fn mint_short(keyring: &Keyring, position: &Position) -> String {
 /// The position digest of a short token that one of the keys signed.
 ///
 /// # Errors
-/// Any other text. Whether the position exists is for the index to say.
+/// The text is not a valid token. Whether the position exists is not checked here.
 pub fn verify_short(keyring: &Keyring, text: &str) -> Result<[u8; 12], TokenError> {
     let Some(body) = text.strip_prefix(TokenKind::Continue.prefix()) else {
         return Err(match TokenKind::claimed_by(text) {
@@ -99,7 +99,7 @@ pub fn verify_short(keyring: &Keyring, text: &str) -> Result<[u8; 12], TokenErro
     Ok(*digest)
 }
 
-/// The short token of the checkpoint `number` of a node, counted from 0. `first` is the first attempt on the node.
+/// The short token of the zero-based checkpoint `number` of a node. `first` is the first attempt on the node.
 pub fn mint_short_checkpoint(keyring: &Keyring, first: &Position, number: u16) -> String {
     let digest = ShortToken::position_digest(first);
     let number = number.to_be_bytes();
@@ -108,10 +108,11 @@ pub fn mint_short_checkpoint(keyring: &Keyring, first: &Position, number: u16) -
     format!("{}{}", TokenKind::ShortCheckpoint.prefix(), base64url::encode(&bytes))
 }
 
-/// What a short checkpoint token names: the digest of the first attempt on its node, and which checkpoint.
+/// The content of a short checkpoint token: the digest of the first attempt on its node, and the number of
+/// the checkpoint.
 ///
 /// # Errors
-/// Any other text. Whether the position exists is for the index to say.
+/// The text is not a valid token. Whether the position exists is not checked here.
 pub fn verify_short_checkpoint(keyring: &Keyring, text: &str) -> Result<([u8; 12], u16), TokenError> {
     let kind = TokenKind::ShortCheckpoint;
     let Some(body) = text.strip_prefix(kind.prefix()) else {
@@ -133,7 +134,7 @@ pub fn verify_short_checkpoint(keyring: &Keyring, text: &str) -> Result<([u8; 12
     Ok((*digest, u16::from_be_bytes(*number)))
 }
 
-/// What is signed for a checkpoint: 15 bytes, which no other token has.
+/// The signed message of a checkpoint: 15 bytes. No other token signs that many.
 fn checkpoint_message(
     digest: &[u8; DIGEST_BYTES],
     number: [u8; NUMBER_BYTES],
@@ -144,7 +145,7 @@ fn checkpoint_message(
     message
 }
 
-/// What is signed: 13 bytes, which the payload of no long token has.
+/// The signed message: 13 bytes. No payload of a long token has that length.
 fn message(digest: &[u8; DIGEST_BYTES]) -> [u8; DIGEST_BYTES + 1] {
     let mut message = [CONTINUE; DIGEST_BYTES + 1];
     message[..DIGEST_BYTES].copy_from_slice(digest);

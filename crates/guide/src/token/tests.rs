@@ -35,14 +35,14 @@ fn tokens() -> [Token; 3] {
     ]
 }
 
-/// A token of any payload, properly signed: what only a thief of the key could make.
+/// A correctly signed token with any payload: only an attacker with the key could create it.
 fn signed(prefix: &str, payload: &str) -> String {
     let signature = keyring().current.sign(payload.as_bytes());
     format!("{prefix}{}.{}", base64url::encode(payload.as_bytes()), base64url::encode(&signature))
 }
 
 #[test]
-fn tokens_outlive_one_rotation_and_not_two() {
+fn tokens_stay_valid_for_one_rotation() {
     let first = keyring();
     let second = first.clone().rotate([8; 32]);
     let third = second.clone().rotate([9; 32]);
@@ -63,7 +63,7 @@ fn tokens_outlive_one_rotation_and_not_two() {
 }
 
 #[test]
-fn tokens_that_are_refused() {
+fn invalid_tokens_are_rejected() {
     let [state, ack, _] = tokens();
     let good = mint(&keyring(), &state);
     let ack_text = mint(&keyring(), &ack);
@@ -94,7 +94,7 @@ fn tokens_that_are_refused() {
         ("an empty signature", format!("{body}."), TokenError::SignatureLength { measured: 0 }),
         ("a short signature", format!("{body}.AAAA"), TokenError::SignatureLength { measured: 3 }),
         (
-            "somebody else's signature",
+            "the signature of another installation",
             format!("{body}.{}", base64url::encode(&[0; 32])),
             TokenError::BadSignature { kind: TokenKind::State },
         ),
@@ -107,7 +107,7 @@ fn tokens_that_are_refused() {
         ("signed white space", signed("st.v1.", &format!("{payload} ")), TokenError::Payload),
         ("signed, another order", signed("st.v1.", &reordered(&payload)), TokenError::Payload),
         (
-            "signed, a stranger",
+            "signed, an unknown member",
             signed("st.v1.", &payload.replacen('{', r#"{"a":1,"#, 1)),
             TokenError::Payload,
         ),
@@ -138,7 +138,7 @@ fn with_attempt(payload: &str) -> String {
 }
 
 #[test]
-fn short_tokens_that_are_refused() {
+fn invalid_short_tokens_are_rejected() {
     let good = mint_short(&keyring(), &position());
     let bad_signature = TokenError::BadSignature { kind: TokenKind::Continue };
     let cases = [
@@ -167,7 +167,7 @@ fn short_tokens_that_are_refused() {
 }
 
 #[test]
-fn a_pair_names_one_node() {
+fn a_pair_must_name_one_node() {
     let [Token::State(state), Token::Ack(ack), _] = tokens() else { unreachable!() };
     assert_eq!(check_pair(&state, &ack), Ok(()));
     let other = AckPayload { run_id: derive::run_id(&ack.session_id, 1), ..ack };
@@ -176,7 +176,7 @@ fn a_pair_names_one_node() {
 }
 
 #[test]
-fn every_code_is_produced_and_the_busy_one_can_be_retried() {
+fn every_code_is_produced_and_a_locked_session_can_be_retried() {
     let Position { session_id: session, run_id: run, node_id: node, .. } = position();
     let hash = WorkflowHash::of_bytes(b"");
     let errors = [
@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn no_changed_character_survives(which in 0_usize..3, at in any::<prop::sample::Index>(), to in "[A-Za-z0-9_.-]") {
+    fn any_changed_character_is_detected(which in 0_usize..3, at in any::<prop::sample::Index>(), to in "[A-Za-z0-9_.-]") {
         let token = tokens()[which].clone();
         let text = mint(&keyring(), &token);
         let at = at.index(text.len());

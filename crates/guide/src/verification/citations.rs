@@ -1,7 +1,9 @@
-//! What counts as a citation in an agent's text: few forms, so that ordinary prose is never mistaken for one.
+//! The forms of citations in an agent's text. They are few, so that ordinary prose is not mistaken for a
+//! citation.
 //!
-//! - `src/lib.rs:12`, `src/lib.rs:12-20`, `src/lib.rs:12:5`: a path with a folder and an extension, anywhere but in
-//!   an address. Between backticks one of the two is enough; in prose `example.org:443` and `and/or:1` look the same.
+//! - `src/lib.rs:12`, `src/lib.rs:12-20`, `src/lib.rs:12:5`: a path with a folder and an extension, except
+//!   inside a URL. In backticks, a folder or an extension is enough; in prose, `example.org:443` and
+//!   `and/or:1` look the same.
 //! - `commit 1a2b3c4`: the word and 7 to 64 hexadecimal digits.
 //! - ``branch `name` ``: the word and a name in backticks.
 
@@ -10,20 +12,20 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The most citations of one attempt that are checked.
+/// The maximum number of citations that are checked per attempt.
 pub const MAX_CITATIONS: usize = 64;
-/// The longest path or name that can be a citation, in bytes.
+/// The maximum length of a cited path or name, in bytes.
 const MAX_NAME_BYTES: usize = 512;
-/// How many citations are collected at all: enough to say how many there are, of a text that is bounded itself.
+/// The maximum number of citations that are collected, to report how many there are.
 const MAX_COLLECTED: usize = 4096;
 
-/// Something that an agent's text points at.
+/// A citation in an agent's text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "cited", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Citation {
-    /// A line of a file; of a range, its last line.
+    /// A line of a file; the last line of a range.
     Line { path: String, line: u64 },
-    /// A commit, by its id or the beginning of it.
+    /// A commit, by its id or a prefix of it.
     Commit { prefix: String },
     /// A branch, local or `remote/name`.
     Branch { name: String },
@@ -39,7 +41,7 @@ impl fmt::Display for Citation {
     }
 }
 
-/// What texts cite, each once, in the order of the texts.
+/// The citations in the texts, without duplicates, in order.
 pub fn cited<'t>(texts: impl IntoIterator<Item = &'t str>) -> Vec<Citation> {
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
     for text in texts {
@@ -61,14 +63,14 @@ fn in_text(text: &str) -> impl Iterator<Item = Citation> {
     words.filter(|word| !word.is_empty()).flat_map(move |word| {
         let named = after_word(before, word);
         before = word;
-        // Between backticks there is one thing; a word may hold several, such as "`a/b.rs:1`/`c/d.rs:2`".
+        // A word may contain several quoted parts, such as "`a/b.rs:1`/`c/d.rs:2`".
         let parts = word.split('`').enumerate().map(|(index, part)| (index % 2 == 1, part));
         let lines = parts.filter_map(|(quoted, part)| line(part, quoted)).collect::<Vec<_>>();
         named.into_iter().chain(lines)
     })
 }
 
-/// A commit or a branch, after the word that says so.
+/// A commit or a branch, if `before` announces it.
 fn after_word(before: &str, word: &str) -> Option<Citation> {
     let before = before.trim_end_matches(':').trim_matches(|c| c == '*' || c == '_');
     if before.eq_ignore_ascii_case("commit") {
@@ -84,7 +86,7 @@ fn after_word(before: &str, word: &str) -> Option<Citation> {
     None
 }
 
-/// `path:line`, where the text is one. `quoted` texts stand between backticks.
+/// Parses `path:line`. `quoted` texts are in backticks.
 fn line(text: &str, quoted: bool) -> Option<Citation> {
     let text = text.trim_end_matches(['.', ':', '!', '?']).trim_matches('*');
     if text.contains("://") {
@@ -114,7 +116,7 @@ fn is_path(path: &str, quoted: bool) -> bool {
     });
     let has_letter = path.chars().any(char::is_alphabetic);
     let is_plain = !path.contains("//") && !path.chars().any(|c| c.is_control() || "=#@?&%$".contains(c));
-    // A folder makes a path of it in backticks; in prose, "and/or:1" needs an extension to be one.
+    // In backticks a folder is enough; in prose, "and/or:1" would need an extension.
     has_letter && is_plain && ((has_folder && (has_extension || quoted)) || (quoted && has_extension))
 }
 
@@ -126,9 +128,9 @@ mod tests {
         cited([text]).iter().map(ToString::to_string).collect()
     }
 
-    /// Verified evidence: each form that the documents name is found, and prose is not taken for one.
+    /// Every documented form is found, and prose is not mistaken for a citation.
     #[test]
-    fn what_is_a_citation() {
+    fn citations_are_found_and_prose_is_not() {
         let cases: &[(&str, &[&str])] = &[
             ("See src/lib.rs:12 and `src/main.rs:3-9`.", &["`src/lib.rs:12`", "`src/main.rs:9`"]),
             ("(crates/a/b.rs:7:14)", &["`crates/a/b.rs:7`"]),
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_is_read_and_the_number_of_citations_is_bounded() {
+    fn any_text_is_accepted_and_the_number_of_citations_is_limited() {
         let many: String = (0..5000).map(|n| format!("a/b.rs:{n} ")).collect();
         assert_eq!(cited([many.as_str()]).len(), MAX_COLLECTED);
         for text in ["`", "``", "commit", "branch `", "a/b.rs:1-", "é/ü.rs:3", ":1", "/:1", "``:``:1"] {

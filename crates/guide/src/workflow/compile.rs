@@ -1,22 +1,22 @@
-//! From what an author wrote to what a run is pinned to.
+//! Compiles a workflow source to the form that a run is pinned to.
 //!
-//! The passes run in one fixed order, and what is a set is sorted, so that the same source and the same
-//! bindings give the same bytes everywhere:
+//! The passes run in a fixed order, and sets are sorted, so that the same source and the same bindings give
+//! the same bytes everywhere:
 //!
-//! 1. **templates**: the steps of a routine stand in place of the call; probes of required capabilities come first; steps that a jump
-//!    repeats become a loop, and a parallel `forEach` a step that delegates;
-//! 2. **bindings**: `{{wr.bindings.…}}` becomes what the workspace chose, or the default;
-//! 3. **features**: each declared feature, in the order of their ids, adds to the blocks of structured prompts;
-//! 4. **refs**: the program's texts stand in place of their ids;
-//! 5. **blocks**: the sections become one prompt;
-//! 6. **sentinels**: no `{{wr.…}}` is left;
+//! 1. **templates**: the steps of a routine replace the call; probes of required capabilities are inserted
+//!    first; steps that a jump repeats become a loop, and a parallel `forEach` becomes a delegating step;
+//! 2. **bindings**: `{{wr.bindings.…}}` is replaced by the workspace's choice, or the default;
+//! 3. **features**: each declared feature, ordered by id, adds to the blocks of structured prompts;
+//! 4. **refs**: bundled texts replace their ids;
+//! 5. **blocks**: the sections are joined to one prompt;
+//! 6. **sentinels**: no `{{wr.…}}` may be left;
 //! 7. **virtual steps**: verification, audit, synthesis, and the questions of the metrics profile;
-//! 8. **checks**: everything that is referred to exists, and every context key that a condition reads is declared;
-//! 9. **loops**: what decides each, and what its body is;
-//! 10. **lints**: what an author should look at.
+//! 8. **checks**: every reference must exist, and every context key that a condition reads must be declared;
+//! 9. **loops**: the control and the body of each loop;
+//! 10. **lints**: warnings for the author.
 //!
 //! A workflow that compiles does not fail later because of its definition. [`Compiled::explanation`] says
-//! which pass made which line.
+//! which pass produced which line.
 //!
 //! ```
 //! use guide::workflow::{compile::{self, Bindings}, source::{self, Format}};
@@ -62,42 +62,43 @@ use super::{
 pub use bindings::{Bindings, MAX_BINDINGS_BYTES};
 pub use registries::{Builtin, Registries};
 
-/// How deep templates may call one another.
+/// The maximum depth of template calls.
 pub const MAX_TEMPLATE_DEPTH: usize = 8;
-/// How much text refs and features may put into one step, in bytes: more would bury what the author says.
+/// The maximum number of bytes that refs and features may insert into one step, so that they do not hide the
+/// author's text.
 pub const MAX_INJECTED_BYTES: usize = 16_384;
-/// The largest compiled workflow, as canonical JSON. It is read whenever a run goes on.
+/// The maximum size of a compiled workflow, as canonical JSON. It is read whenever a run continues.
 pub const MAX_COMPILED_BYTES: usize = 4 << 20;
-/// How many warnings a compiled workflow carries.
+/// The maximum number of warnings in a compiled workflow.
 pub const MAX_WARNINGS: usize = 100;
 
-/// A workflow, ready to run.
+/// A compiled workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compiled {
-    /// What a run is pinned to.
+    /// The form that a run is pinned to.
     pub workflow: CompiledWorkflow,
-    /// Which pass made what, in the order of the passes.
+    /// What each pass did, in the order of the passes.
     pub explanation: Vec<PassNote>,
-    /// Further warnings, sorted. They are not in the hash: a file that has not changed keeps it when the program
-    /// learns to warn of more.
+    /// Further warnings, sorted. They are not part of the hash: an unchanged file keeps its hash when a later
+    /// version of the program adds warnings.
     pub advice: Vec<CompiledWarning>,
 }
 
-/// What one pass did in one place.
+/// What one pass did at one position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PassNote {
     pub pass: Pass,
-    /// The step or loop, if it is about one.
+    /// The step or loop, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_id: Option<String>,
-    /// The lines of the step's prompt, from 1, first and last.
+    /// The first and last line of the step's prompt, one-based.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<(usize, usize)>,
-    /// The template, feature, ref or slot behind it.
+    /// The template, feature, ref or slot that it comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin_id: Option<String>,
-    /// What it did.
+    /// What the pass did.
     pub note: String,
 }
 
@@ -115,7 +116,7 @@ impl fmt::Display for PassNote {
     }
 }
 
-/// The passes, in their order.
+/// The passes, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pass {
@@ -130,7 +131,6 @@ pub enum Pass {
 }
 
 impl Pass {
-    /// The name of the pass.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Authored => "authored",
@@ -145,10 +145,10 @@ impl Pass {
     }
 }
 
-/// Compiles a workflow with the program's own registries.
+/// Compiles a workflow with the bundled registries.
 ///
 /// # Errors
-/// Every problem, in the order of their paths.
+/// All problems, ordered by path.
 pub fn compile(source: &Source, bindings: &Bindings) -> Result<Compiled, Vec<Problem>> {
     compile_with(source, bindings, &Builtin)
 }
@@ -156,7 +156,7 @@ pub fn compile(source: &Source, bindings: &Bindings) -> Result<Compiled, Vec<Pro
 /// Compiles a workflow with other registries.
 ///
 /// # Errors
-/// Every problem, in the order of their paths.
+/// All problems, ordered by path.
 pub fn compile_with(
     source: &Source,
     bindings: &Bindings,
@@ -184,21 +184,21 @@ pub fn compile_with(
     }
 }
 
-/// What came of validating a file.
+/// The result of validating a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validation {
-    /// Everything that is wrong, in the order of the paths. None when it compiled.
+    /// All problems, ordered by path; empty if the workflow compiled.
     pub problems: Vec<Problem>,
-    /// The source, when it could be read without problems of its own.
+    /// The source, if it could be read without problems.
     pub source: Option<Source>,
-    /// The result, when nothing is wrong.
+    /// The compiled workflow, if there are no problems.
     pub compiled: Option<Compiled>,
 }
 
-/// Reads and compiles a file, and says everything that is wrong with it at once.
+/// Reads and compiles a file, and reports all problems at once.
 ///
-/// What is broken in itself does not keep the rest from being checked; problems that only follow from others
-/// in the same place are left out.
+/// An invalid part does not prevent checking the rest. Problems that only follow from others at the same
+/// position are omitted.
 pub fn validate(bytes: &[u8], format: Format, origin: SourceOrigin, bindings: &Bindings) -> Validation {
     let (value, order) = match source::read_ordered(bytes, format) {
         Ok(read) => read,
@@ -212,7 +212,7 @@ pub fn validate(bytes: &[u8], format: Format, origin: SourceOrigin, bindings: &B
         result => {
             let well_formed = problems.is_empty();
             let further = result.err().unwrap_or_default();
-            // A limit or a start that is missing says nothing about a source that is not whole.
+            // A limit or a missing start says nothing about a source that is incomplete.
             let follows = |problem: &Problem| {
                 !well_formed
                     && (problem.path.is_empty()

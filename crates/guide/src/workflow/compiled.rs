@@ -1,7 +1,7 @@
-//! The compiled workflow: everything a run needs, and nothing of the machine it was compiled on.
+//! The compiled workflow: everything that a run needs, independent of the machine it was compiled on.
 //!
-//! Its digest, of the canonical JSON, is what a run is pinned to. Lists whose order means
-//! nothing are sorted, so that the digest does not depend on how the source was written.
+//! A run is pinned to the digest of its canonical JSON. Lists whose order has no meaning are sorted, so that
+//! the digest does not depend on how the source was written.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::context_keys::ContextKeys;
-use super::places::Places;
+use super::positions::PositionIndex;
 use crate::record::{
     Autonomy, Capability, DelimiterSafe, NonAssumableChoiceKind, RiskPolicy, StepName, UserOnlyDependency,
     WorkflowHash,
@@ -26,51 +26,51 @@ pub const COMPILED_VERSION: u8 = 1;
 pub struct CompiledWorkflow {
     /// The version of this format.
     pub schema_version: u8,
-    /// Part of the digest: the same content under another id is another workflow.
+    /// Part of the digest: the same content with another id is a different workflow.
     pub workflow_id: String,
-    /// What to call it.
+    /// The display name.
     pub name: String,
-    /// What it is for.
+    /// The purpose.
     pub description: String,
     /// The author's version.
     pub version: String,
-    /// The stance of whoever executes it.
+    /// The role that the agent should take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_role: Option<String>,
-    /// What has to be true before.
+    /// What must be true before the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preconditions: Vec<String>,
     /// What to ask the user first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clarification_prompts: Vec<String>,
-    /// Rules shown at the start and on resumption.
+    /// Rules that are shown at the start and on resumption.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meta_guidance: Vec<String>,
-    /// The model it asks for. Advisory.
+    /// The recommended model. Advisory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_tier: Option<ModelTier>,
-    /// The context keys that a start has to bring.
+    /// The context keys that `start_workflow` must provide.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: ContextKeys,
-    /// The abilities it needs.
+    /// The capabilities that it needs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capabilities: BTreeMap<Capability, CapabilityNeed>,
-    /// How autonomous it should be at most.
+    /// The maximum recommended autonomy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommended_autonomy: Option<Autonomy>,
-    /// How bold it should be at most.
+    /// The maximum recommended risk policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommended_risk_policy: Option<RiskPolicy>,
-    /// The features that were applied, sorted.
+    /// The applied features, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
-    /// The contracts that its steps use, whole, sorted by reference.
+    /// The contracts that its steps use, complete, sorted by reference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contracts: Vec<ContractPack>,
     /// The assessments that its steps use, sorted by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assessments: Vec<Assessment>,
-    /// Documents that it points at, in the author's order.
+    /// Referenced documents, in the author's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<Reference>,
     /// The functions that its prompts cite, sorted by scope and name.
@@ -82,21 +82,21 @@ pub struct CompiledWorkflow {
     /// The loops, sorted by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loops: Vec<Loop>,
-    /// Every step, those of loop bodies included, in the order of the expanded source.
+    /// All steps, including those of loop bodies, in the order of the expanded source.
     pub steps: Vec<Step>,
-    /// What runs, in order: steps and loops of the top level.
+    /// The top-level steps and loops, in execution order.
     pub sequence: Vec<SequenceItem>,
-    /// The values of its extension points, whoever chose them.
+    /// The values of its extension points, including defaults.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bindings: BTreeMap<String, String>,
-    /// What an author should look at, sorted.
+    /// Warnings for the author, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compiled_warnings: Vec<CompiledWarning>,
     #[serde(skip)]
-    pub(crate) places: Places,
+    pub(crate) positions: PositionIndex,
 }
 
-/// A step or a loop, in a sequence.
+/// A step or a loop in a sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum SequenceItem {
@@ -106,7 +106,7 @@ pub enum SequenceItem {
     Loop { loop_id: DelimiterSafe },
 }
 
-/// The size of model that a step asks for.
+/// The recommended size of model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelTier {
@@ -115,15 +115,15 @@ pub enum ModelTier {
     Heavy,
 }
 
-/// How much a workflow wants a capability.
+/// How a workflow uses a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CapabilityNeed {
-    /// It cannot run without.
+    /// The workflow cannot run without it.
     Required,
-    /// It runs better with.
+    /// The workflow runs better with it.
     Preferred,
-    /// It must not be used.
+    /// The capability must not be used.
     Disabled,
 }
 
@@ -131,16 +131,16 @@ pub enum CapabilityNeed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Step {
-    /// Its id.
+    /// The id.
     pub step_id: StepName,
-    /// What to call it; may cite the context.
+    /// The title; may contain context placeholders.
     pub title: String,
-    /// What to do, rendered from its blocks; may cite the context.
+    /// The instructions, rendered from blocks; may contain context placeholders.
     pub prompt: String,
-    /// Text that is added when its condition holds, in order.
+    /// Text that is added if its condition holds, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prompt_fragments: Vec<Fragment>,
-    /// The stance for this step.
+    /// The role that the agent should take in this step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_role: Option<String>,
     /// Rules for this step.
@@ -149,97 +149,97 @@ pub struct Step {
     /// The step is skipped while this does not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_condition: Option<Condition>,
-    /// The context keys that have to be there before the step: the author's, and those of its run condition that
+    /// The context keys that must be set before the step: the author's, and those of its run condition that
     /// an earlier step produces.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requires_context: ContextKeys,
-    /// The context keys that have to be there once the step is done.
+    /// The context keys that must be set when the step is done.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub produces_context: ContextKeys,
-    /// Whether a person has to agree before it is done.
+    /// Whether the user or the coordinator must approve the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub require_confirmation: Option<Confirmation>,
     /// What only the user can give, in the author's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub user_dependencies: Vec<UserDependency>,
-    /// What its notes have to keep. Ignored when there is a contract.
+    /// The validation rules of its notes. Ignored if there is a contract.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation_criteria: Option<Criteria>,
-    /// The artifact it has to produce.
+    /// The artifact that it must produce.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_contract: Option<OutputContract>,
-    /// The assessments it has to give.
+    /// The assessments that it must produce.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assessment_refs: Vec<String>,
-    /// What follows from them.
+    /// Work that certain levels of the assessments require.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assessment_consequences: Vec<AssessmentConsequence>,
-    /// Whether it may go without notes.
+    /// Whether notes are optional.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub notes_optional: bool,
-    /// Whether only a person can give what it needs of the user: an answer that a caller sends does not count.
+    /// Whether a person must give the answers directly: answers that the caller sends are not accepted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub require_person: bool,
-    /// Whether no file may be changed in it.
+    /// Whether the step must not change files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
-    /// What the host checks itself before the step counts as done.
+    /// What the host verifies itself before the step is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<EvidenceDemand>,
     /// The functions that it cites, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub function_references: Vec<String>,
-    /// The model it asks for. Advisory.
+    /// The recommended model. Advisory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_tier: Option<ModelTier>,
-    /// The work it asks the caller to hand out, for a parallel step.
+    /// The work that the caller must delegate, for a parallel step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delegations: Vec<Delegation>,
-    /// Where it comes from.
+    /// Where the step comes from.
     pub provenance: StepProvenance,
 }
 
-/// What the host checks itself, because an agent's word for it is not enough.
+/// What the host verifies itself instead of trusting the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EvidenceDemand {
-    /// Commands that have to end with exit code 0, by their names in the operator's settings.
+    /// Commands that must end with exit code 0, by their names in the operator's settings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
-    /// Whether lines, commits and branches that the output cites have to exist.
+    /// Whether the lines, commits and branches that the output cites must exist.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub citations: bool,
 }
 
-/// Text that is added to a prompt when a condition holds.
+/// Text that is added to a prompt if a condition holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fragment {
-    /// Its id, unique within the step.
+    /// The id, unique within the step.
     pub id: String,
-    /// When it is added; always, without.
+    /// When it is added; if absent, always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Condition>,
     /// The text.
     pub text: String,
 }
 
-/// When a person has to agree.
+/// A required approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Confirmation {
-    /// Who has to agree.
+    /// Who must approve.
     pub kind: ConfirmationKind,
-    /// When; always, without.
+    /// When approval is required; if absent, always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
 }
 
-/// Who has to agree.
+/// Who must approve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ConfirmationKind {
-    /// Whoever coordinates the run.
+    /// The coordinator of the run.
     CoordinatorEval,
     /// A person.
     HumanApproval,
@@ -249,25 +249,25 @@ pub enum ConfirmationKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UserDependency {
-    /// Its id, unique within the step; an answer names it.
+    /// The id, unique within the step. Answers refer to it.
     pub id: String,
-    /// What kind of thing it is.
+    /// The kind of dependency.
     pub reason: UserOnlyDependency,
-    /// Why a choice is the user's; with `needs_user_choice`, and only there.
+    /// Why the user must choose; required with `needs_user_choice`, otherwise not allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice_kind: Option<NonAssumableChoiceKind>,
-    /// What to ask the user for; may cite the context.
+    /// What to ask the user for; may contain context placeholders.
     pub what: String,
-    /// When it is needed; always, without.
+    /// When it is needed; if absent, always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
 }
 
-/// The artifact that a step has to produce.
+/// The artifact that a step must produce.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OutputContract {
-    /// Which contract; it is among the workflow's contracts.
+    /// The contract, which is one of the workflow's contracts.
     pub contract_ref: String,
     /// Whether the step is blocked without it.
     pub required: bool,
@@ -277,27 +277,27 @@ pub struct OutputContract {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContractPack {
-    /// Its reference, `wr.contracts.…`.
+    /// The reference, `wr.contracts.…`.
     pub contract_ref: String,
-    /// The `kind` that its artifacts carry.
+    /// The `kind` of its artifacts.
     pub artifact_kind: String,
     /// The JSON Schema of its artifacts.
     pub schema: Value,
-    /// An artifact that keeps it, for pasting.
+    /// A valid artifact, to copy.
     pub example: Value,
-    /// What a caller needs to know, one line each.
+    /// What a caller needs to know, one item per line.
     pub guidance: Vec<String>,
 }
 
-/// An assessment that a step asks for.
+/// An assessment that a step requires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Assessment {
-    /// Its id.
+    /// The id.
     pub id: String,
-    /// What it is for.
+    /// The purpose.
     pub purpose: String,
-    /// What is assessed.
+    /// The dimensions to assess.
     pub dimensions: Vec<Dimension>,
 }
 
@@ -305,81 +305,81 @@ pub struct Assessment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Dimension {
-    /// Its id.
+    /// The id.
     pub id: String,
-    /// What it is about.
+    /// What it measures.
     pub purpose: String,
     /// The levels, in the author's order; at least two.
     pub levels: Vec<String>,
-    /// Whether it has to be given.
+    /// Whether it must be given.
     pub required: bool,
 }
 
-/// What follows from an assessment.
+/// Work that a level of an assessment requires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AssessmentConsequence {
-    /// The level that asks for more work, in any dimension.
+    /// The level that requires more work, in any dimension.
     pub any_equals_level: String,
-    /// Of this assessment; of every one that the step refers to, without.
+    /// The assessment; if absent, every assessment of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_assessment: Option<String>,
-    /// What to do then.
+    /// The required work.
     pub guidance: String,
 }
 
-/// A document that a workflow points at, and never includes.
+/// A document that a workflow refers to without including it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Reference {
-    /// Its id.
+    /// The id.
     pub id: String,
-    /// What to call it.
+    /// The title.
     pub title: String,
-    /// Where it is, relative to what `resolve_from` says, or a URL.
+    /// The path, relative to `resolveFrom`, or a URL.
     pub source: String,
-    /// What it is for.
+    /// The purpose.
     pub purpose: String,
-    /// Whether it decides when others disagree.
+    /// Whether it takes precedence over other documents.
     pub authoritative: bool,
-    /// What its path starts from.
+    /// The base of the path.
     pub resolve_from: ResolveFrom,
 }
 
-/// What a reference's path starts from.
+/// The base of a reference's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResolveFrom {
     /// The workspace.
     Workspace,
-    /// The workflow's own folder.
+    /// The folder of the workflow.
     Package,
 }
 
-/// A function that prompts cite: instructions written once.
+/// A function: instructions that are defined once and cited by prompts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Function {
-    /// Who can see it.
+    /// Where it can be cited.
     pub scope: FunctionScope,
-    /// Its name, without `()`.
+    /// The name, without `()`.
     pub name: String,
-    /// What it means.
+    /// The instructions.
     pub definition: String,
-    /// Its parameters, in order.
+    /// The parameters, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<FunctionParameter>,
 }
 
-/// Who can see a function.
+/// Where a function can be cited.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum FunctionScope {
-    /// One step.
+    /// In one step.
     Step { step_id: StepName },
-    /// The body of one loop.
+    /// In the body of one loop.
     Loop { loop_id: DelimiterSafe },
-    /// Every step.
+    /// In every step.
     Workflow,
 }
 
@@ -387,25 +387,25 @@ pub enum FunctionScope {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FunctionParameter {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its type, in words.
+    /// The type.
     #[serde(rename = "type")]
     pub value_type: String,
-    /// Whether it has to be given.
+    /// Whether it is required.
     pub required: bool,
-    /// What it is for.
+    /// The purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
-/// A condition with a name.
+/// A named condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NamedCondition {
-    /// Its name.
+    /// The name.
     pub condition_id: DelimiterSafe,
-    /// What it asks.
+    /// The condition.
     pub condition: Condition,
 }
 
@@ -413,63 +413,63 @@ pub struct NamedCondition {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Loop {
-    /// Its id, unique in the workflow.
+    /// The id, unique in the workflow.
     pub loop_id: DelimiterSafe,
-    /// What to call it.
+    /// The title.
     pub title: String,
-    /// What decides about another time round.
+    /// What decides whether another iteration runs.
     pub control: LoopControl,
-    /// How many times round there may be.
+    /// The maximum number of iterations.
     pub max_iterations: u32,
-    /// The body, in order; the place in it is the body index.
+    /// The body, in order. The body index of a loop frame refers to it.
     pub body: Vec<SequenceItem>,
     /// The loop is skipped while this does not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_condition: Option<Condition>,
-    /// The context keys that have to be there before the loop begins.
+    /// The context keys that must be set before the loop starts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requires_context: ContextKeys,
-    /// The name of the iteration, from 1, in prompts and conditions.
+    /// The variable with the one-based iteration, for prompts and conditions.
     pub iteration_var: String,
-    /// Where it comes from.
+    /// Where the loop comes from.
     pub provenance: StepProvenance,
 }
 
-/// What decides whether a loop goes round once more.
+/// What decides whether a loop runs another iteration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum LoopControl {
-    /// A decision artifact of a step in the body. The first time round needs none.
+    /// A decision artifact of a step in the body. The first iteration needs none.
     Decision {
         /// The contract of the decision.
         contract_ref: String,
     },
     /// A condition on the context.
     Condition {
-        /// Which one.
+        /// The name of the condition.
         condition_id: DelimiterSafe,
-        /// Whether the loop goes on while it holds, or until it does.
+        /// Whether the loop runs while it holds, or until it does.
         mode: ConditionMode,
     },
-    /// So many times.
+    /// A fixed number of iterations.
     Count {
         /// A number, or the context key of one.
         count: Count,
     },
-    /// Once for each item of a list in the context.
+    /// One iteration for each item of a list in the context.
     ForEach {
         /// The context key of the list.
         items: String,
-        /// The name of the item in prompts and conditions.
+        /// The variable with the current item.
         item_var: String,
-        /// The name of its index, from 0.
+        /// The variable with the zero-based index.
         index_var: String,
-        /// Whether the body uses `{{item.field}}`, so that items have to be objects.
+        /// Whether the body uses `{{item.field}}`, so that items must be objects.
         object_items: bool,
     },
 }
 
-/// Whether a loop goes on while a condition holds, or until it does.
+/// Whether a loop runs while a condition holds, or until it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ConditionMode {
@@ -477,7 +477,7 @@ pub enum ConditionMode {
     Until,
 }
 
-/// How many times.
+/// The number of iterations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Count {
@@ -487,31 +487,31 @@ pub enum Count {
     Key(String),
 }
 
-/// Work that a parallel step hands out.
+/// Work that a parallel step delegates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Delegation {
     /// The workflow to follow.
     pub workflow_id: String,
-    /// Its goal.
+    /// The goal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<String>,
-    /// When it is handed out; always, without.
+    /// When it is delegated; if absent, always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_condition: Option<Condition>,
-    /// Which context keys it gets, and under which names.
+    /// Which context keys the child gets, and under which names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub context_mapping: BTreeMap<String, String>,
     /// Fixed inputs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub args: BTreeMap<String, Value>,
-    /// The items for each of which it is handed out; once, without.
+    /// The items to delegate separately; `None` delegates once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<DelegatedItems>,
-    /// The model it asks for.
+    /// The recommended model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_tier: Option<ModelTier>,
-    /// The tools it may use.
+    /// The tools that the child may use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
 }
@@ -534,17 +534,17 @@ pub struct DelegatedItems {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StepProvenance {
-    /// Who wrote it.
+    /// The kind of source.
     pub source: StepSource,
-    /// The template, feature or step behind it.
+    /// The template, feature or step that it was generated from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin_id: Option<String>,
-    /// Text that was put into it.
+    /// Text that the compiler inserted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub injections: Vec<Injection>,
 }
 
-/// Who wrote a step.
+/// The kind of source of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepSource {
@@ -556,7 +556,7 @@ pub enum StepSource {
     FeatureInjected,
 }
 
-/// Text that the compiler put into a step.
+/// Text that the compiler inserted into a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Injection {
@@ -565,19 +565,19 @@ pub struct Injection {
     /// The digest of the text.
     #[schemars(with = "String")]
     pub content_hash: Digest,
-    /// Its length.
+    /// The length of the text, in bytes.
     pub bytes: u64,
 }
 
-/// What an author should look at.
+/// A warning for the author.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CompiledWarning {
     /// The kind of warning.
     pub code: WarningCode,
-    /// Where: a JSON path of the source.
+    /// The JSON path in the source.
     pub path: String,
-    /// What.
+    /// The message.
     pub message: String,
 }
 
@@ -587,15 +587,15 @@ pub struct CompiledWarning {
 pub enum WarningCode {
     /// An id without a namespace.
     LegacyId,
-    /// A prompt that is hard to follow for its length.
+    /// A prompt that is too long to follow easily.
     LongPrompt,
-    /// A loop that may go round more than a hundred times.
+    /// A loop with more than a hundred possible iterations.
     ManyIterations,
-    /// A template variable that nothing sets.
+    /// A template variable that is never set.
     UndefinedVariable,
-    /// A loop that reads a context key to decide, rather than a decision artifact.
+    /// A loop that decides by a context key instead of a decision artifact.
     LoopReadsContext,
-    /// Criteria that a flag could satisfy.
+    /// Criteria that a flag would satisfy.
     FlagOnlyCriteria,
     /// A condition that reads a context key which neither a step nor the inputs declare.
     UndeclaredContextKey,
@@ -606,54 +606,50 @@ pub enum WarningCode {
 #[serde(transparent)]
 pub struct Condition(pub Value);
 
-/// What notes have to keep, in the author's grammar. See the `criteria` module.
+/// Validation rules of notes, in the author's grammar. See the `criteria` module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Criteria(pub Value);
 
 impl CompiledWorkflow {
-    /// What a run is pinned to.
+    /// The digest that a run is pinned to.
     pub fn hash(&self) -> WorkflowHash {
         Digest::of_canonical(self).expect("a compiled workflow is bounded, and its integers are small")
     }
 
-    /// The step of an id.
     pub fn step(&self, step_id: &StepName) -> Option<&Step> {
-        self.step_place(step_id).map(|place| &self.steps[place])
+        self.step_index(step_id).map(|index| &self.steps[index])
     }
 
-    /// Where a step is among the steps, from 0.
-    pub fn step_place(&self, step_id: &StepName) -> Option<usize> {
-        let place = *self.places.of(self).steps.get(step_id.as_str())?;
-        self.steps.get(place).is_some_and(|step| step.step_id == *step_id).then_some(place)
+    /// The zero-based index of a step.
+    pub fn step_index(&self, step_id: &StepName) -> Option<usize> {
+        let index = *self.positions.get(self).steps.get(step_id.as_str())?;
+        self.steps.get(index).is_some_and(|step| step.step_id == *step_id).then_some(index)
     }
 
-    /// Where a step or loop is in the sequence of the top level, from 0.
-    pub(crate) fn sequence_place(&self, id: &str) -> Option<usize> {
-        self.places.of(self).sequence.get(id).copied()
+    /// The zero-based index of a step or loop in the top-level sequence.
+    pub(crate) fn sequence_index(&self, id: &str) -> Option<usize> {
+        self.positions.get(self).sequence.get(id).copied()
     }
 
-    /// The items of the top level before `place` that have a run condition, in order.
-    pub(crate) fn conditional_before(&self, place: usize) -> impl Iterator<Item = usize> + use<'_> {
-        self.places.of(self).conditional.iter().copied().take_while(move |other| *other < place)
+    /// The indexes of the top-level items before `index` that have a run condition, in order.
+    pub(crate) fn conditional_before(&self, index: usize) -> impl Iterator<Item = usize> + use<'_> {
+        self.positions.get(self).conditional.iter().copied().take_while(move |other| *other < index)
     }
 
-    /// The keys of the context that something declares, by name.
+    /// All declared context keys.
     pub fn declared_keys(&self) -> &ContextKeys {
-        &self.places.of(self).declared
+        &self.positions.get(self).declared
     }
 
-    /// The loop of an id.
     pub fn loop_of(&self, loop_id: &DelimiterSafe) -> Option<&Loop> {
         self.loops.binary_search_by(|other| other.loop_id.cmp(loop_id)).ok().map(|index| &self.loops[index])
     }
 
-    /// The contract of a reference.
     pub fn contract(&self, contract_ref: &str) -> Option<&ContractPack> {
         self.contracts.iter().find(|pack| pack.contract_ref == contract_ref)
     }
 
-    /// The condition of a name.
     pub fn condition(&self, condition_id: &DelimiterSafe) -> Option<&Condition> {
         self.conditions.iter().find(|named| named.condition_id == *condition_id).map(|named| &named.condition)
     }

@@ -7,18 +7,18 @@
 //!       | startsWith | endsWith | matches | in
 //! ```
 //!
-//! `{}` always holds, and `{var}` holds when the variable is true in the sense of JavaScript: there,
-//! and not `null`, `false`, `0` or the empty text. `var` is a key of the context or a path into it,
-//! `review.findings.0.severity`; a key that holds the dots itself is tried first. What is missing is
-//! like `null`, and no error.
+//! `{}` always holds. `{var}` holds if the variable is truthy in the sense of JavaScript: set, and not
+//! `null`, `false`, `0` or the empty string. `var` is a context key or a path, such as
+//! `review.findings.0.severity`; a key that contains the dots itself takes precedence. A missing variable is
+//! treated as `null` and is not an error.
 //!
-//! Equality is lenient, because values come from language models: texts are compared trimmed and
-//! without case, a numeric text equals its number, and `true 1 yes` and `false 0 no` equal the
-//! booleans. The ordering operators hold between numbers only. Everything else is exact.
+//! Equality is lenient, because values come from language models: strings are compared trimmed and
+//! case-insensitively, a numeric string equals its number, and `true 1 yes` and `false 0 no` equal the
+//! booleans. The ordering operators hold only between numbers. Everything else is exact.
 //!
-//! [`check`] refuses at load what would mean nothing, so that [`evaluate`] can only fail for a condition
-//! that never went through it. A reference to a named condition stands for that condition: the compiler
-//! puts it in place, and a compiled workflow holds none outside of its loops.
+//! [`check`] rejects invalid conditions when a workflow is loaded, so [`evaluate`] can fail only for a
+//! condition that was not checked. The compiler replaces references to named conditions by those conditions;
+//! a compiled workflow contains references only in its loops.
 
 mod compare;
 mod partial;
@@ -36,72 +36,68 @@ use super::{
     problem::{item, member, quoted},
 };
 
-/// How deep an author's conditions may nest.
+/// The maximum nesting depth of an author's conditions.
 pub const MAX_DEPTH: usize = 32;
-/// How deep a compiled one may: the compiler puts named conditions in place, and joins those of calls and steps.
+/// The maximum nesting depth of a compiled condition: the compiler inserts named conditions and joins those
+/// of calls and steps.
 const MAX_COMPILED_DEPTH: usize = 3 * MAX_DEPTH;
-/// How many parts one condition may have.
+/// The maximum number of parts of one condition.
 pub const MAX_PARTS: usize = 256;
-/// The longest pattern, in bytes.
+/// The maximum length of a pattern, in bytes.
 pub const MAX_PATTERN_BYTES: usize = 1024;
-/// The memory that one compiled pattern may take.
+/// The maximum memory of one compiled pattern, in bytes.
 const MAX_PATTERN_MEMORY: usize = 1 << 20;
-/// The longest `var`, in bytes.
+/// The maximum length of `var`, in bytes.
 const MAX_VARIABLE_BYTES: usize = 256;
 
 /// The operators, in the order of the grammar.
 pub const OPERATORS: [&str; 11] =
     ["equals", "not_equals", "gt", "gte", "lt", "lte", "contains", "startsWith", "endsWith", "matches", "in"];
 
-/// What is wrong with a condition.
+/// A problem in a condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ConditionFault {
-    /// Where, below the condition; empty for itself.
+    /// The path below the condition; empty for the condition itself.
     pub path: String,
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub fix: String,
 }
 
-/// Why a condition, or criteria, could not be evaluated. The author is at fault: retrying does not help.
+/// Why a condition or criteria cannot be evaluated. The author must fix it: a retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} cannot be evaluated: {reason}")]
 pub struct EvaluationError {
-    /// What was evaluated.
     pub what: String,
-    /// Why not.
     pub reason: String,
 }
 
 /// Checks a condition against the grammar.
 ///
 /// # Errors
-/// Everything that is wrong, in the order of the text.
+/// All problems, in the order of the text.
 pub fn check(condition: &Value) -> Result<(), Vec<ConditionFault>> {
     let mut checker = Checker { faults: Vec::new(), parts: 0 };
     checker.condition(condition, "", 1);
     if checker.faults.is_empty() { Ok(()) } else { Err(checker.faults) }
 }
 
-/// Whether a condition holds in a context. A missing variable is no error.
+/// Whether a condition holds in a context. A missing variable is not an error.
 ///
 /// # Errors
-/// The condition is outside of the grammar.
+/// The condition is not valid.
 pub fn evaluate(condition: &Condition, context: &Map<String, Value>) -> Result<bool, EvaluationError> {
     holds(&condition.0, context, 1)
 }
 
-/// The pattern of an author, compiled by an engine that takes linear time.
+/// Compiles an author's pattern, with an engine that runs in linear time.
 ///
 /// # Errors
-/// In words: what the pattern has that this engine does not.
+/// A description of the problem.
 pub(crate) fn pattern(text: &str, flags: &str) -> Result<Regex, String> {
     if text.len() > MAX_PATTERN_BYTES {
-        return Err(format!(
-            "the pattern has {} bytes, and at most {MAX_PATTERN_BYTES} are allowed",
-            text.len()
-        ));
+        return Err(format!("the pattern has {} bytes; the limit is {MAX_PATTERN_BYTES}", text.len()));
     }
     let mut builder = RegexBuilder::new(text);
     builder.size_limit(MAX_PATTERN_MEMORY).dfa_size_limit(MAX_PATTERN_MEMORY).nest_limit(64);
@@ -111,26 +107,26 @@ pub(crate) fn pattern(text: &str, flags: &str) -> Result<Regex, String> {
             'm' => builder.multi_line(true),
             's' => builder.dot_matches_new_line(true),
             'x' => builder.ignore_whitespace(true),
-            // Searching for any match is what happens anyway, and text is always Unicode.
+            // Searching for any match is the default, and strings are always Unicode.
             'g' | 'u' => &mut builder,
-            _ => return Err(format!("the flag {flag:?} is none of `i m s x g u`")),
+            _ => return Err(format!("unknown flag {flag:?}; use `i`, `m`, `s`, `x`, `g` or `u`")),
         };
     }
     builder.build().map_err(|error| match error {
         regex::Error::CompiledTooBig(limit) => {
-            format!("the pattern needs more than the {limit} bytes that a pattern may take")
+            format!("the compiled pattern exceeds the limit of {limit} bytes")
         }
-        // The last line has the reason; those before it point at the place with spaces and carets.
+        // The last line has the reason; those before it mark the position with spaces and carets.
         other => quoted(other.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ")),
     })
 }
 
-/// Whether a condition cannot hold, whatever the context.
+/// Whether a condition can never hold, in any context.
 pub(crate) fn never_holds(condition: &Value) -> bool {
     constant(condition, 1) == Some(false)
 }
 
-/// The variables that a condition reads, each once, in the order of the text.
+/// The variables that a condition reads, without duplicates, in the order of the text.
 pub(crate) fn keys(condition: &Condition) -> Vec<&str> {
     let mut found = Vec::new();
     variables(&condition.0, &mut found);
@@ -172,7 +168,7 @@ struct Checker {
 
 impl Checker {
     fn fault(&mut self, path: &str, message: impl Into<String>, fix: impl Into<String>) {
-        // One cause makes one fault; a condition with dozens of them is noise from the first.
+        // Report each cause once, and limit the number of problems.
         if self.faults.len() < 16 {
             self.faults.push(ConditionFault {
                 path: path.to_owned(),
@@ -186,18 +182,18 @@ impl Checker {
         self.parts += 1;
         if self.parts == MAX_PARTS + 1 {
             let message = format!("the condition has more than {MAX_PARTS} parts");
-            return self.fault("", message, "Split the step, or let an earlier step set one variable.");
+            return self.fault("", message, "Split the step, or set one variable in an earlier step.");
         }
         if depth > MAX_DEPTH {
             let message = format!("conditions are nested deeper than {MAX_DEPTH} levels");
-            return self.fault(path, message, "Flatten it: `and` and `or` take any number of parts.");
+            return self.fault(path, message, "Flatten it: `and` and `or` accept any number of parts.");
         }
         if self.parts > MAX_PARTS {
             return;
         }
         let Value::Object(members) = condition else {
             let fix = "Write an object, for example {\"var\": \"rigor\", \"equals\": \"thorough\"}.";
-            return self.fault(path, "a condition is an object", fix);
+            return self.fault(path, "a condition must be an object", fix);
         };
         if members.is_empty() {
             return;
@@ -214,7 +210,7 @@ impl Checker {
                 Some(name) => format!("Did you mean `{name}`?"),
                 None => format!("The operators are {}.", OPERATORS.join(", ")),
             };
-            return self.fault(path, format!("there is no operator `{}`", quoted(stranger)), fix);
+            return self.fault(path, format!("unknown operator `{}`", quoted(stranger)), fix);
         }
         match shape[..] {
             ["var"] => self.comparison(members, path),
@@ -226,21 +222,19 @@ impl Checker {
                             self.condition(part, &item(&below, index), depth + 1);
                         }
                     }
-                    _ => self.fault(&below, format!("`{join}` takes a list of conditions"), "Write [ … ]."),
+                    _ => {
+                        self.fault(&below, format!("`{join}` requires a list of conditions"), "Write [ … ].");
+                    }
                 }
             }
             ["not"] if members.len() == 1 => self.condition(&members["not"], &member(path, "not"), depth + 1),
             [] => {
-                self.fault(
-                    path,
-                    "an operator without `var`",
-                    "Say which variable it is about: {\"var\": …}.",
-                );
+                self.fault(path, "an operator requires `var`", "Add the variable: {\"var\": …}.");
             }
             _ => self.fault(
                 path,
                 format!(
-                    "`{}` stand in one object",
+                    "`{}` cannot be combined in one object",
                     members.keys().map(String::as_str).collect::<Vec<_>>().join("`, `")
                 ),
                 "Write one test per object, and join them: {\"and\": [{…}, {…}]}.",
@@ -252,7 +246,11 @@ impl Checker {
         let fix = "Write {\"kind\": \"condition_ref\", \"conditionId\": \"…\"} and nothing else.";
         let is_reference = members.get("kind").and_then(Value::as_str) == Some("condition_ref");
         if !is_reference || members.len() != 2 || !members.get("conditionId").is_some_and(Value::is_string) {
-            self.fault(path, "a reference to a named condition has a `kind` and a `conditionId`", fix);
+            self.fault(
+                path,
+                "a reference to a named condition must have exactly `kind` and `conditionId`",
+                fix,
+            );
         }
     }
 
@@ -262,17 +260,17 @@ impl Checker {
             Value::String(name) if is_variable(name) => {}
             Value::String(name) => self.fault(
                 &below,
-                format!("{:?} is no variable", quoted(name)),
+                format!("{:?} is not a valid variable name", quoted(name)),
                 "Write a context key, or keys joined by dots.",
             ),
-            _ => self.fault(&below, "`var` is the name of a variable", "Write a text."),
+            _ => self.fault(&below, "`var` must be a variable name", "Write a string."),
         }
         let operators: Vec<&str> = OPERATORS.into_iter().filter(|key| members.contains_key(*key)).collect();
         let operator = match operators[..] {
             [] => return,
             [operator] => operator,
             _ => {
-                let message = format!("`{}` stand in one object", operators.join("`, `"));
+                let message = format!("`{}` cannot be combined in one object", operators.join("`, `"));
                 let fix = "Write one operator per object, and join them: {\"and\": [{…}, {…}]}.";
                 return self.fault(path, message, fix);
             }
@@ -282,18 +280,18 @@ impl Checker {
             "gt" | "gte" | "lt" | "lte" if !operand.is_number() => {
                 self.fault(
                     &below,
-                    format!("`{operator}` compares with a number"),
-                    "Write a number, unquoted.",
+                    format!("`{operator}` requires a number"),
+                    "Write a number without quotes.",
                 );
             }
             "startsWith" | "endsWith" if !operand.is_string() => {
-                self.fault(&below, format!("`{operator}` compares with a text"), "Write a text.");
+                self.fault(&below, format!("`{operator}` requires a string"), "Write a string.");
             }
             "in" if !operand.is_array() => {
-                self.fault(&below, "`in` takes a list of values", "Write [ … ].");
+                self.fault(&below, "`in` requires a list of values", "Write [ … ].");
             }
             "matches" => match operand.as_str().map(|text| pattern(text, "")) {
-                None => self.fault(&below, "`matches` takes a pattern", "Write a text."),
+                None => self.fault(&below, "`matches` requires a pattern", "Write a string."),
                 Some(Err(reason)) => self.fault(&below, reason, PATTERN_FIX),
                 Some(Ok(_)) => {}
             },
@@ -302,11 +300,11 @@ impl Checker {
     }
 }
 
-/// What to do about a pattern that is refused.
+/// How to fix a rejected pattern.
 pub(crate) const PATTERN_FIX: &str =
-    "Use a pattern without look-around and back-references: patterns run in linear time.";
+    "Remove look-around and back-references: patterns must run in linear time.";
 
-/// Whether a text can name a variable: non-empty parts, joined by dots.
+/// Whether a string is a valid variable name: non-empty parts, joined by dots.
 fn is_variable(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= MAX_VARIABLE_BYTES
@@ -324,17 +322,17 @@ fn holds(condition: &Value, context: &Map<String, Value>, depth: usize) -> Resul
     if depth > MAX_COMPILED_DEPTH {
         return Err(malformed(&format!("it is nested deeper than {MAX_COMPILED_DEPTH} levels")));
     }
-    let Value::Object(members) = condition else { return Err(malformed("it is no object")) };
+    let Value::Object(members) = condition else { return Err(malformed("it is not an object")) };
     if members.is_empty() {
         return Ok(true);
     }
     if let Some(variable) = members.get("var") {
-        let variable = variable.as_str().ok_or_else(|| malformed("`var` is no text"))?;
+        let variable = variable.as_str().ok_or_else(|| malformed("`var` is not a string"))?;
         return compare::compare(lookup(context, variable), members);
     }
     for (join, until) in [("and", false), ("or", true)] {
         let Some(parts) = members.get(join) else { continue };
-        for part in parts.as_array().ok_or_else(|| malformed("`and` and `or` take lists"))? {
+        for part in parts.as_array().ok_or_else(|| malformed("`and` and `or` require lists"))? {
             if holds(part, context, depth + 1)? == until {
                 return Ok(until);
             }
@@ -347,7 +345,7 @@ fn holds(condition: &Value, context: &Map<String, Value>, depth: usize) -> Resul
     }
 }
 
-/// The value of a variable: the key as it stands, else the path that its dots make.
+/// The value of a variable: the key itself, else the path of its dots.
 fn lookup<'c>(context: &'c Map<String, Value>, variable: &str) -> &'c Value {
     if let Some(value) = context.get(variable) {
         return value;
@@ -363,7 +361,7 @@ fn lookup<'c>(context: &'c Map<String, Value>, variable: &str) -> &'c Value {
         .unwrap_or(&Value::Null)
 }
 
-/// What a condition comes to when no variable has a say.
+/// The value of a condition if it does not depend on any variable.
 fn constant(condition: &Value, depth: usize) -> Option<bool> {
     let members = condition.as_object()?;
     if members.is_empty() {

@@ -1,7 +1,7 @@
-//! The context keys that steps declare: what a run must know before a step, and what the step has to send.
+//! The context keys that steps declare: those that a step requires, and those that it must send.
 //!
-//! A declaration is a name and one of four types. There is nothing richer: a context carries a few facts
-//! that decide the way of a run, and documents belong into artifacts.
+//! A declaration is a name and one of four types. More is not needed: a context contains the few facts that
+//! decide which steps run, and documents belong in artifacts.
 
 use std::collections::BTreeMap;
 
@@ -11,46 +11,46 @@ use serde_json::{Map, Value};
 
 use super::condition;
 
-/// Declared keys, by name.
+/// Declared keys by name.
 pub type ContextKeys = BTreeMap<String, ContextType>;
 
-/// What the value of a context key may be.
+/// The allowed values of a context key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum ContextType {
-    /// `{"type": "string"}` and its like.
+    /// A type, such as `{"type": "string"}`.
     #[serde(rename = "type")]
     Plain(PlainType),
-    /// `{"enum": ["fix", "report"]}`: one of these, in the author's order.
+    /// `{"enum": ["fix", "report"]}`: one of these values, in the author's order.
     #[serde(rename = "enum")]
     OneOf(Vec<String>),
 }
 
-/// A type of which every value is allowed.
+/// A type without further restrictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PlainType {
-    /// Text that is not blank.
+    /// A string that is not blank.
     String,
     /// A number.
     Number,
     /// `true` or `false`.
     Boolean,
-    /// A list. Only the program declares it, for the metrics of a run: an author cannot.
+    /// A list. Only the program declares it, for the metrics of a run.
     #[schemars(skip)]
     List,
 }
 
 impl PlainType {
-    /// Every type that an author may declare, by its name in a workflow file.
+    /// The types that an author may declare, with their names in a workflow file.
     pub const ALL: &'static [(&'static str, Self)] =
         &[("boolean", Self::Boolean), ("number", Self::Number), ("string", Self::String)];
 }
 
 impl ContextType {
-    /// Whether a value is allowed. A placeholder that was sent as it is does not count as text.
+    /// Whether a value is allowed. An unchanged placeholder does not count as a string.
     ///
-    /// Allowed values are compared as conditions compare them: trimmed, without case, and `true` equals `yes`.
+    /// Enum values are compared as in conditions: trimmed, case-insensitively, and `true` equals `yes`.
     pub fn accepts(&self, key: &str, value: &Value) -> bool {
         match (self, value) {
             (Self::Plain(PlainType::String), Value::String(text)) => {
@@ -64,14 +64,14 @@ impl ContextType {
         }
     }
 
-    /// The allowed value that a value counts as, where the allowed ones are listed.
+    /// The enum value that a value matches, if the type is an enum.
     pub fn choice(&self, value: &Value) -> Option<&str> {
         let Self::OneOf(allowed) = self else { return None };
         let counts_as = |one: &&String| condition::equal(value, &Value::String((*one).clone()));
         allowed.iter().find(counts_as).map(String::as_str)
     }
 
-    /// What a value has to be, in words: `one of "fix", "report"`.
+    /// A description of the allowed values: `one of "fix", "report"`.
     pub fn words(&self) -> String {
         match self {
             Self::Plain(PlainType::String) => "text".to_owned(),
@@ -85,7 +85,7 @@ impl ContextType {
         }
     }
 
-    /// What stands for a value in a call that is offered: never itself a value that is allowed.
+    /// The placeholder for a value in an offered call. It is never an allowed value itself.
     pub fn placeholder(&self, key: &str) -> String {
         match self {
             Self::Plain(PlainType::String) => format!("<{key}: text>"),
@@ -97,24 +97,24 @@ impl ContextType {
     }
 }
 
-/// A declared key without a value that is allowed.
+/// A declared key whose value is missing or not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextFault {
     /// The key, as the author wrote it.
     pub key: String,
-    /// What its value has to be, in words.
+    /// A description of the allowed values.
     pub expected: String,
-    /// The value that is there instead, shortened; nothing when the key is missing.
+    /// The current value, shortened; `None` if the key is missing.
     pub found: Option<String>,
-    /// What stands for the value in a call that is offered.
+    /// The placeholder for the value in an offered call.
     pub placeholder: String,
 }
 
-/// How much of a wrong value a message repeats, in characters.
+/// How many characters of an invalid value a message repeats.
 const SHOWN: usize = 60;
 
 impl ContextFault {
-    /// The fault of a key in a context, if it has one. `null` is the same as missing.
+    /// The fault of a key in a context, if any. `null` is the same as missing.
     pub fn of(key: &str, declared: &ContextType, context: &Map<String, Value>) -> Option<Self> {
         let value = context.get(key).filter(|value| !value.is_null());
         if value.is_some_and(|value| declared.accepts(key, value)) {
@@ -142,7 +142,7 @@ impl std::fmt::Display for ContextFault {
     }
 }
 
-/// The faults of all these keys, in the order of their names.
+/// The faults of all given keys, in the order of their names.
 pub fn faults(keys: &ContextKeys, context: &Map<String, Value>) -> Vec<ContextFault> {
     keys.iter().filter_map(|(key, declared)| ContextFault::of(key, declared, context)).collect()
 }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn which_values_a_declaration_allows() {
+    fn declarations_accept_their_values() {
         let string = ContextType::Plain(PlainType::String);
         let number = ContextType::Plain(PlainType::Number);
         let boolean = ContextType::Plain(PlainType::Boolean);
@@ -173,8 +173,8 @@ mod tests {
             ("a flag", &boolean, json!(false), true),
             ("yes as a flag", &boolean, json!("yes"), false),
             ("one of them", &choice, json!("fix"), true),
-            ("one of them in other letters", &choice, json!(" Fix"), true),
-            ("none of them", &choice, json!("fix it"), false),
+            ("one of them in another case", &choice, json!(" Fix"), true),
+            ("not in the list", &choice, json!("fix it"), false),
             ("the placeholder of a choice", &choice, json!("<fix | report>"), false),
             ("a flag for a word of that meaning", &one_of(&["yes", "no"]), json!(false), true),
             ("a list", &choice, json!(["fix"]), false),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declaration_is_written_as_it_is_read() {
+    fn declarations_serialize_as_they_are_read() {
         for (declared, text) in [
             (ContextType::Plain(PlainType::Boolean), json!({"type": "boolean"})),
             (one_of(&["fix", "report"]), json!({"enum": ["fix", "report"]})),

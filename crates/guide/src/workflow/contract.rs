@@ -1,8 +1,8 @@
-//! Whether the artifacts of a call keep the contract of a step, and what to tell the caller if not.
+//! Validates the artifacts of a call against the contract of a step.
 //!
-//! A contract is checked against the schema that the compiled workflow carries, never against the
-//! registry: a run keeps the rules it was started with. Nothing is fetched, patterns run in linear
-//! time, and a schema that could recurse is not used at all.
+//! A contract is checked against the schema in the compiled workflow, never against the registry: a run keeps
+//! the rules that it was started with. Nothing is fetched, patterns run in linear time, and schemas that
+//! could recurse are rejected.
 //!
 //! ```
 //! use guide::workflow::{contract, contract::ContractVerdict, registry};
@@ -10,8 +10,8 @@
 //!
 //! let pack = registry::contract("wr.contracts.loop_control").unwrap();
 //! let verdict = contract::check(pack, &[json!({"kind": "wr.loop_control", "decision": "perhaps"})]);
-//! let ContractVerdict::Invalid { issues } = verdict else { panic!("perhaps is no decision") };
-//! assert_eq!(issues, ["artifacts[0].decision: has to be one of \"continue\", \"stop\""]);
+//! let ContractVerdict::Invalid { issues } = verdict else { panic!("perhaps is not a decision") };
+//! assert_eq!(issues, ["artifacts[0].decision: must be one of \"continue\", \"stop\""]);
 //! ```
 
 pub mod assessment;
@@ -31,42 +31,41 @@ use self::issues::Issues;
 use super::compiled::ContractPack;
 use crate::record::budgets;
 
-/// How many values a schema may hold. The largest of ours has about a hundred.
+/// The maximum number of values in a schema. The largest bundled one has about a hundred.
 pub const SCHEMA_VALUES: usize = 4096;
-/// How deep a schema may nest.
+/// The maximum nesting depth of a schema.
 pub const SCHEMA_DEPTH: usize = 32;
-/// How large one compiled pattern may get, in bytes.
+/// The maximum memory of one compiled pattern, in bytes.
 const PATTERN_BYTES: usize = 1 << 20;
-/// How much of the `kind` of an artifact is repeated to the caller, in characters.
+/// How many characters of an artifact's `kind` a message repeats.
 const KIND_CHARACTERS: usize = 64;
 
-/// What came of checking artifacts against a contract.
+/// The result of checking artifacts against a contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContractVerdict {
-    /// An artifact keeps the contract.
+    /// An artifact matches the contract.
     Satisfied {
-        /// Which one: the last that keeps it.
+        /// The index of the last one that matches.
         index: usize,
     },
-    /// No artifact is of the contract's kind.
+    /// No artifact has the contract's kind.
     Missing {
-        /// The kinds that were sent, without repetition, in order.
+        /// The kinds that were sent, without duplicates, in order.
         submitted_kinds: Vec<String>,
     },
-    /// There are artifacts of the kind, and none keeps the contract.
+    /// Artifacts of the kind were sent, but none matches the contract.
     Invalid {
-        /// Each failing leaf: where it is, and the rule.
+        /// One issue for each violation: its path and the rule.
         issues: Vec<String>,
     },
-    /// The contract itself cannot be checked. Trying again does not help: whoever wrote or imported
-    /// the workflow has to mend it.
+    /// The contract itself cannot be checked. A retry does not help: the author must fix the workflow.
     Unusable { reason: String },
 }
 
 /// Checks the artifacts of one call against a contract.
 ///
-/// Several artifacts may be of the kind; the last one that keeps the contract counts. When none
-/// does, the issues of all of them are reported, within the budgets of a validation.
+/// If several artifacts have the kind, the last one that matches counts. If none matches, the issues of all
+/// of them are reported, within the budgets of a validation.
 pub fn check(pack: &ContractPack, artifacts: &[Value]) -> ContractVerdict {
     let of_kind =
         |artifact: &Value| artifact.get("kind").and_then(Value::as_str) == Some(&pack.artifact_kind);
@@ -88,7 +87,7 @@ pub fn check(pack: &ContractPack, artifacts: &[Value]) -> ContractVerdict {
     ContractVerdict::Invalid { issues: issues.finish() }
 }
 
-/// The kinds of some artifacts, as a message may repeat them: short, without repetition, in order.
+/// The kinds of artifacts for a message: shortened, without duplicates, in order.
 pub fn submitted_kinds(artifacts: &[Value]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     artifacts
@@ -96,7 +95,7 @@ pub fn submitted_kinds(artifacts: &[Value]) -> Vec<String> {
         .map(|artifact| match artifact {
             Value::Object(members) => match members.get("kind") {
                 Some(Value::String(kind)) => issues::clipped(kind, KIND_CHARACTERS),
-                Some(_) => "(a kind that is no string)".to_owned(),
+                Some(_) => "(a kind that is not a string)".to_owned(),
                 None => "(no kind)".to_owned(),
             },
             _ => "(not an object)".to_owned(),
@@ -106,7 +105,7 @@ pub fn submitted_kinds(artifacts: &[Value]) -> Vec<String> {
         .collect()
 }
 
-/// A validator of a schema that is bounded and refers to nothing.
+/// A validator for a schema that is limited in size and has no references.
 fn validator(schema: &Value) -> Result<Validator, String> {
     bounded(schema)?;
     jsonschema::options()
@@ -120,9 +119,9 @@ fn validator(schema: &Value) -> Result<Validator, String> {
         })
 }
 
-/// Refuses a schema that is too large, too deep, or refers to another schema or to itself.
+/// Rejects a schema that is too large, nested too deeply, or has references.
 ///
-/// A reference that leads back to itself would never end, and none of our contracts needs one.
+/// A circular reference would never end, and no bundled contract needs references.
 fn bounded(schema: &Value) -> Result<(), String> {
     let mut values = 0_usize;
     let mut open = vec![(schema, 1_usize)];
@@ -132,14 +131,14 @@ fn bounded(schema: &Value) -> Result<(), String> {
             return Err(format!("the schema of the contract has more than {SCHEMA_VALUES} values"));
         }
         if depth > SCHEMA_DEPTH {
-            return Err(format!("the schema of the contract nests deeper than {SCHEMA_DEPTH} levels"));
+            return Err(format!("the schema of the contract is nested deeper than {SCHEMA_DEPTH} levels"));
         }
         match value {
             Value::Object(members) => {
                 for reference in ["$ref", "$dynamicRef", "$recursiveRef"] {
                     if members.contains_key(reference) {
                         return Err(format!(
-                            "the schema of the contract uses `{reference}`, which is not followed"
+                            "the schema of the contract uses `{reference}`, which is not supported"
                         ));
                     }
                 }
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_keeps_its_contract() {
+    fn every_example_matches_its_contract() {
         for pack in registry::contracts() {
             assert_eq!(
                 check(pack, std::slice::from_ref(&pack.example)),
@@ -194,7 +193,7 @@ mod tests {
             (
                 "things of other kinds",
                 vec![json!({"kind": "a"}), json!({"kind": "a"}), json!({}), json!(3), json!({"kind": 1})],
-                missing(&["a", "(no kind)", "(not an object)", "(a kind that is no string)"]),
+                missing(&["a", "(no kind)", "(not an object)", "(a kind that is not a string)"]),
             ),
             (
                 "a good one among others",
@@ -211,7 +210,7 @@ mod tests {
                         "artifacts[0].confidence: is missing",
                         "artifacts[0].findings: is missing",
                         "artifacts[0].summary: is missing",
-                        "artifacts[0].verdict: has to be one of \"clean\", \"minor\", \"blocking\"",
+                        "artifacts[0].verdict: must be one of \"clean\", \"minor\", \"blocking\"",
                     ]
                     .map(str::to_owned)
                     .to_vec(),
@@ -223,7 +222,7 @@ mod tests {
         }
     }
 
-    /// Finding G7: what the guidance of a contract says about members that belong together is checked.
+    /// Finding G7: rules between fields, which the guidance of a contract describes, are checked.
     #[test]
     fn rules_between_members_are_checked() {
         let finding = |severity: &str| json!({"severity": severity, "summary": "src/a.rs:1 loses data"});
@@ -262,7 +261,7 @@ mod tests {
             (
                 "a signal that says nothing",
                 ("coordinator_signal", json!({"payload": {}})),
-                Some("artifacts[0].payload: has to have at least 1 members"),
+                Some("artifacts[0].payload: must have at least 1 fields"),
             ),
             (
                 "a handoff without an appetite",
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_that_cannot_be_used_are_refused_with_the_reason() {
+    fn unusable_schemas_are_rejected_with_the_reason() {
         let mut deep = json!({});
         for _ in 0..SCHEMA_DEPTH {
             deep = json!({"not": deep});
@@ -296,7 +295,7 @@ mod tests {
             ("elsewhere", json!({"allOf": [{"$ref": "https://example.com/schema"}]}), "$ref"),
             ("deep", deep, "deeper than 32"),
             ("wide", wide, "more than 4096"),
-            ("no schema", json!({"type": "sequence"}), "not valid"),
+            ("an invalid type", json!({"type": "sequence"}), "not valid"),
             ("a number", json!(7), "not valid"),
             ("a pattern that cannot be read", json!({"pattern": "("}), "not valid"),
             ("a pattern that looks back", json!({"pattern": "(a)\\1"}), "not valid"),
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_issues_is_cut_to_the_budgets() {
+    fn many_issues_are_truncated_to_the_budgets() {
         let schema = json!({"properties": {"kind": true}, "additionalProperties": false});
         let mut artifact = json!({"kind": "wr.test"});
         for index in 0..5000 {

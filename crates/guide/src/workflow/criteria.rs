@@ -1,20 +1,21 @@
-//! What the notes of a step have to keep.
+//! Validation rules for the notes of a step.
 //!
-//! Criteria are a list of rules, all of which have to pass, or rules joined by `and`, `or` and `not` in any
-//! depth. A rule is about the text of the notes:
+//! Criteria are a list of rules that must all pass, or rules joined by `and`, `or` and `not` at any depth. A
+//! rule checks the text of the notes:
 //!
-//! | `type` | keeps |
+//! | `type` | passes if |
 //! |---|---|
-//! | `contains` | `value` stands in the notes |
+//! | `contains` | the notes contain `value` |
 //! | `regex` | `pattern` matches somewhere; `flags` are of `i m s x` |
-//! | `length` | from `min` to `max` characters |
-//! | `schema` | the notes are JSON that keeps a JSON Schema without references; with `block`, their fenced block of that name |
+//! | `length` | the notes have `min` to `max` characters |
+//! | `schema` | the notes are JSON that matches a JSON Schema without references; with `block`, their fenced
+//! block of that name |
 //!
-//! Each has the author's `message` for when it fails. A rule whose `condition` does not hold takes no
-//! part: it neither passes nor fails, and a junction of such rules takes no part either.
+//! Each has the author's `message` for when it fails. A rule whose `condition` does not hold is ignored: it
+//! neither passes nor fails, and a junction of ignored rules is ignored too.
 //!
-//! [`check`] refuses at load what could not be evaluated; [`evaluate`] names every leaf that failed, and
-//! [`requirements`] says beforehand, in words, what will be asked.
+//! [`check`] rejects criteria that could not be evaluated; [`evaluate`] reports every rule that failed, and
+//! [`requirements`] describes the rules beforehand.
 
 mod evaluate;
 mod words;
@@ -29,36 +30,36 @@ use super::{
 pub use evaluate::{CriteriaFailure, CriteriaVerdict, FailureKind, evaluate};
 pub use words::{Requirement, requirements};
 
-/// How deep criteria may nest.
+/// The maximum nesting depth.
 pub const MAX_DEPTH: usize = 16;
-/// How many rules and junctions there may be.
+/// The maximum number of rules and junctions.
 pub const MAX_PARTS: usize = 64;
-/// The longest schema, as canonical JSON: it is compiled again for every check of a step's notes.
+/// The maximum length of a schema, as canonical JSON: it is compiled again for every check.
 pub const MAX_SCHEMA_BYTES: usize = 16_384;
-/// The longest text of a `contains` rule, in characters: that of the longest notes.
+/// The maximum length of the text of a `contains` rule, in characters.
 const MAX_VALUE_CHARACTERS: usize = 1024;
-/// The longest name of a block of the notes.
+/// The maximum length of the name of a block.
 const MAX_BLOCK_CHARACTERS: usize = 64;
-/// The longest message, in characters.
+/// The maximum length of a message, in characters.
 const MAX_MESSAGE_CHARACTERS: usize = 512;
 
-/// What is wrong with criteria.
+/// A problem in criteria.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CriteriaFault {
-    /// Where, below the criteria; empty for themselves.
+    /// The path below the criteria; empty for the criteria themselves.
     pub path: String,
-    /// Whether it is a condition that is at fault.
+    /// Whether the problem is in a condition.
     pub in_condition: bool,
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub fix: String,
 }
 
-/// Checks criteria against the grammar, patterns and schemas included.
+/// Checks criteria against the grammar, including patterns and schemas.
 ///
 /// # Errors
-/// Everything that is wrong, in the order of the text.
+/// All problems, in the order of the text.
 pub fn check(criteria: &Value) -> Result<(), Vec<CriteriaFault>> {
     let mut checker = Checker { faults: Vec::new(), parts: 0 };
     match criteria {
@@ -68,7 +69,7 @@ pub fn check(criteria: &Value) -> Result<(), Vec<CriteriaFault>> {
     if checker.faults.is_empty() { Ok(()) } else { Err(checker.faults) }
 }
 
-/// Whether a flag such as `done = true` would satisfy the criteria: they ask for no evidence.
+/// Whether a flag such as `done = true` would satisfy the criteria, so that they require no evidence.
 pub(crate) fn is_flag_only(criteria: &Value) -> bool {
     const FLAGS: [&str; 8] = ["complete", "done", "true", "yes", "ready", "finished", "ok", "passed"];
     let mut rules = 0;
@@ -95,7 +96,7 @@ pub(crate) fn is_flag_only(criteria: &Value) -> bool {
     rules > 0
 }
 
-/// Every condition of the criteria, for whoever wants to put something in its place.
+/// All conditions of the criteria, so that the compiler can replace references.
 pub(crate) fn conditions_mut<'c>(criteria: &'c mut Value, found: &mut Vec<&'c mut Value>) {
     let mut waiting = vec![criteria];
     while let Some(next) = waiting.pop() {
@@ -113,10 +114,10 @@ pub(crate) fn conditions_mut<'c>(criteria: &'c mut Value, found: &mut Vec<&'c mu
     }
 }
 
-/// A validator of notes, which needs nothing but the schema itself.
+/// A validator of notes that depends only on the schema itself.
 fn validator(schema: &Value) -> Result<jsonschema::Validator, String> {
     jsonschema::options()
-        // The other engine backtracks: a pattern of an author could run for ever.
+        // The default engine backtracks, so an author's pattern could take exponential time.
         .with_pattern_options(jsonschema::PatternOptions::regex().size_limit(1 << 20).dfa_size_limit(1 << 20))
         .build(schema)
         .map_err(|error| quoted(&error.to_string()))
@@ -141,7 +142,7 @@ impl Checker {
 
     fn list(&mut self, rules: &[Value], path: &str, depth: usize) {
         if rules.is_empty() {
-            return self.fault(path, "the list has no rules", "Add a rule, or leave the criteria out.");
+            return self.fault(path, "the list has no rules", "Add a rule, or omit the criteria.");
         }
         for (index, rule) in rules.iter().enumerate() {
             self.node(rule, &item(path, index), depth + 1);
@@ -152,16 +153,17 @@ impl Checker {
         self.parts += 1;
         if self.parts > MAX_PARTS || depth > MAX_DEPTH {
             if self.parts == MAX_PARTS + 1 || depth > MAX_DEPTH {
-                let message =
-                    format!("criteria have at most {MAX_PARTS} parts, nested at most {MAX_DEPTH} deep");
-                self.fault(path, message, "Ask for less, or split the step.");
+                let message = format!(
+                    "criteria may have at most {MAX_PARTS} parts, nested at most {MAX_DEPTH} levels deep"
+                );
+                self.fault(path, message, "Use fewer rules, or split the step.");
             }
             return;
         }
         let Value::Object(members) = node else {
             let fix =
                 "Write a rule, for example {\"type\": \"contains\", \"value\": \"…\", \"message\": \"…\"}.";
-            return self.fault(path, "a rule is an object", fix);
+            return self.fault(path, "a rule must be an object", fix);
         };
         if members.contains_key("type") {
             return self.rule(members, path);
@@ -173,7 +175,7 @@ impl Checker {
                 _ => {
                     self.fault(
                         &member(path, join),
-                        format!("`{join}` takes a list of rules"),
+                        format!("`{join}` requires a list of rules"),
                         "Write [ … ].",
                     );
                 }
@@ -181,8 +183,8 @@ impl Checker {
             (Some((join, value)), None) if join == "not" => self.node(value, &member(path, "not"), depth + 1),
             _ => self.fault(
                 path,
-                "neither a rule with a `type` nor one of `and`, `or`, `not`",
-                "Give it a `type` of contains, regex, length or schema, or join rules with one of the three.",
+                "a rule requires a `type` or one of `and`, `or`, `not`",
+                "Add a `type` (contains, regex, length or schema), or join rules with `and`, `or` or `not`.",
             ),
         }
     }
@@ -201,11 +203,7 @@ impl Checker {
                     Some(name) => format!("Did you mean `{name}`?"),
                     None => "The types are contains, regex, length and schema.".to_owned(),
                 };
-                return self.fault(
-                    &member(path, "type"),
-                    format!("there is no type {:?}", quoted(kind)),
-                    fix,
-                );
+                return self.fault(&member(path, "type"), format!("unknown type {:?}", quoted(kind)), fix);
             }
         };
         let shared = ["type", "message", "condition"];
@@ -214,9 +212,13 @@ impl Checker {
         {
             let fix = match canon::nearest::nearest(key, own.iter().chain(&shared), 1).first() {
                 Some(name) => format!("Did you mean `{name}`?"),
-                None => format!("It has `message`, `condition`, and `{}`.", own.join("`, `")),
+                None => format!("Allowed: `message`, `condition`, `{}`.", own.join("`, `")),
             };
-            self.fault(&member(path, key), format!("a `{kind}` rule has no `{}`", quoted(key)), fix);
+            self.fault(
+                &member(path, key),
+                format!("`{}` is not allowed in a `{kind}` rule", quoted(key)),
+                fix,
+            );
         }
         self.text(members, "message", MAX_MESSAGE_CHARACTERS, path);
         if let Some(condition) = members.get("condition") {
@@ -252,8 +254,8 @@ impl Checker {
     ) -> Option<&'m str> {
         let text = members.get(key).and_then(Value::as_str);
         if !text.is_some_and(|text| (1..=most).contains(&text.chars().count())) {
-            let message = format!("`{key}` is a text of 1 to {most} characters");
-            self.fault(&member(path, key), message, format!("Write `{key}`."));
+            let message = format!("`{key}` must be a string of 1 to {most} characters");
+            self.fault(&member(path, key), message, format!("Add `{key}`."));
             return None;
         }
         text
@@ -266,8 +268,8 @@ impl Checker {
             Some(_) => {
                 return self.fault(
                     &member(path, "flags"),
-                    "`flags` is a text",
-                    "Write letters of `i m s x`.",
+                    "`flags` must be a string",
+                    "Use the letters `i`, `m`, `s` and `x`.",
                 );
             }
         };
@@ -281,20 +283,20 @@ impl Checker {
     fn length(&mut self, members: &Map<String, Value>, path: &str) {
         for key in ["min", "max"] {
             if members.get(key).is_some_and(|bound| bound.as_u64().is_none_or(|bound| bound > 1_000_000)) {
-                let message = format!("`{key}` is a whole number from 0 to 1000000");
-                self.fault(&member(path, key), message, "Count characters.");
+                let message = format!("`{key}` must be a whole number from 0 to 1000000");
+                self.fault(&member(path, key), message, "Write the number of characters.");
                 return;
             }
         }
         match (members.get("min").and_then(Value::as_u64), members.get("max").and_then(Value::as_u64)) {
             (None, None) => {
-                self.fault(path, "a `length` rule has neither `min` nor `max`", "Give at least one.");
+                self.fault(path, "a `length` rule requires `min` or `max`", "Add at least one.");
             }
             (Some(min), Some(max)) if min > max => {
                 self.fault(
                     path,
-                    format!("no text has from {min} to {max} characters"),
-                    "Exchange `min` and `max`.",
+                    format!("`min` ({min}) is greater than `max` ({max})"),
+                    "Swap `min` and `max`.",
                 );
             }
             _ => {}
@@ -309,37 +311,37 @@ impl Checker {
         };
         if !block.as_str().is_some_and(spelt) {
             let message =
-                format!("`block` is a name of 1 to {MAX_BLOCK_CHARACTERS} letters, digits, `-` and `_`");
+                format!("`block` must be a name of 1 to {MAX_BLOCK_CHARACTERS} letters, digits, `-` and `_`");
             self.fault(&member(path, "block"), message, "Use a name such as `findings`.");
         }
     }
 
     fn schema(&mut self, schema: Option<&Value>, path: &str) {
         let Some(schema) = schema else {
-            return self.fault(path, "a `schema` rule has no `schema`", "Write a JSON Schema.");
+            return self.fault(path, "a `schema` rule requires a `schema`", "Write a JSON Schema.");
         };
         let bytes = canon::canonical::to_vec(schema).map_or(usize::MAX, |bytes| bytes.len());
         if bytes > MAX_SCHEMA_BYTES {
-            let message = format!("the schema is longer than the {MAX_SCHEMA_BYTES} bytes that are allowed");
+            let message = format!("the schema is longer than {MAX_SCHEMA_BYTES} bytes");
             return self.fault(path, message, "Use a contract for large artifacts.");
         }
         if let Some(key) = reference_in(schema) {
-            // A reference could reach the network, or itself: one schema, one tree, bounded work.
+            // A reference could access the network or be circular.
             let message = format!("`{key}` is not supported here");
-            return self.fault(path, message, "Write the schema out in place.");
+            return self.fault(path, message, "Write the schema inline.");
         }
         if let Err(reason) = validator(schema) {
-            self.fault(path, format!("it is no JSON Schema: {reason}"), "Correct the schema.");
+            self.fault(path, format!("it is not a valid JSON Schema: {reason}"), "Fix the schema.");
         }
     }
 }
 
-/// The separator between two paths of which the second may begin with an index.
+/// The separator between two paths, where the second may start with an index.
 fn dot(path: &str) -> &'static str {
     if path.is_empty() || path.starts_with('[') { "" } else { "." }
 }
 
-/// The first member that makes a schema refer to something, itself included.
+/// The first member that makes a schema refer to another one or to itself.
 fn reference_in(schema: &Value) -> Option<&'static str> {
     const REFERENCES: [&str; 4] = ["$ref", "$dynamicRef", "$recursiveRef", "$id"];
     let mut waiting = vec![schema];

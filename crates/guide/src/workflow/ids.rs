@@ -1,9 +1,8 @@
-//! Workflow ids: `namespace.name`, and what becomes of the older ones.
+//! Workflow ids: `namespace.name`, and older ids without a namespace.
 //!
-//! `wr.*` belongs to the workflows that come with the program: nobody else may define one, so
-//! nobody can put another workflow in its place. Ids without a namespace still run, with a
-//! warning that suggests a new one. The suggestion depends only on where the file was found and what
-//! is in it, so that everybody who sees the file gets the same.
+//! The namespace `wr.*` is reserved for bundled workflows, so that they cannot be replaced. Ids without a
+//! namespace still work, with a warning that suggests a new id. The suggestion depends only on where the file
+//! was found and its content, so that everyone who sees the file gets the same.
 
 use canon::digest::Digest;
 use schemars::JsonSchema;
@@ -11,30 +10,30 @@ use serde::{Deserialize, Serialize};
 
 use super::problem::quoted;
 
-/// The namespace of the program's own workflows.
+/// The namespace of bundled workflows.
 pub const RESERVED_NAMESPACE: &str = "wr";
 
-/// The shortest and the longest workflow id, in characters.
+/// The allowed length of a workflow id, in characters.
 pub const ID_CHARACTERS: std::ops::RangeInclusive<usize> = 3..=64;
 
-/// Where a workflow was found. Decides which namespaces it may use, and which one is suggested.
+/// Where a workflow was found. It determines the allowed and the suggested namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceOrigin {
-    /// It comes with the program.
+    /// Part of the program.
     Bundled,
-    /// In the user's folder.
+    /// The user's folder.
     User,
-    /// In the workspace.
+    /// The workspace.
     Project,
-    /// In a repository or another shared place.
+    /// A repository or another shared folder.
     Remote,
-    /// In a package of somebody else.
+    /// A third-party package.
     Plugin,
 }
 
 impl SourceOrigin {
-    /// The namespace that is suggested for workflows from here.
+    /// The suggested namespace for workflows of this origin.
     pub const fn namespace(self) -> &'static str {
         match self {
             Self::Bundled => RESERVED_NAMESPACE,
@@ -51,31 +50,27 @@ impl SourceOrigin {
 pub enum IdStatus {
     /// `namespace.name`.
     Namespaced,
-    /// A name alone. It runs, with a warning; new workflows may not have one.
+    /// Without a namespace. It works, with a warning; new workflows need a namespace.
     Legacy,
 }
 
-/// Why an id is refused.
+/// Why an id is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// It has another length.
-    #[error("a workflow id has 3 to 64 characters, not {measured}")]
-    Length {
-        /// What it has.
-        measured: usize,
-    },
-    /// It is not spelt as an id.
-    #[error("{id:?} is neither `namespace.name` (each `[a-z][a-z0-9_-]*`, one dot) nor `[a-z0-9_-]+`")]
+    /// The length is not allowed.
+    #[error("a workflow id must have 3 to 64 characters, not {measured}")]
+    Length { measured: usize },
+    /// The spelling is invalid.
+    #[error(
+        "{id:?} is not a valid workflow id: use `namespace.name` (each part `[a-z][a-z0-9_-]*`) or `[a-z0-9_-]+`"
+    )]
     Spelling {
-        /// The id, cut if it is long.
+        /// The id, truncated if it is long.
         id: String,
     },
-    /// It is in the program's own namespace.
+    /// The namespace is reserved.
     #[error("{id:?} is in `wr.`, which is reserved for the workflows that come with the program")]
-    Reserved {
-        /// The id.
-        id: String,
-    },
+    Reserved { id: String },
 }
 
 /// Checks the id of a workflow that was found at `origin`.
@@ -100,10 +95,10 @@ pub fn check(id: &str, origin: SourceOrigin) -> Result<IdStatus, IdError> {
     Ok(IdStatus::Namespaced)
 }
 
-/// An id that could be used instead of `id`, for a file found at `origin`.
+/// Suggests an id to replace `id`, for a file found at `origin`.
 ///
-/// `source` is the bytes of the file. Only when `taken` says that the plain suggestion is in use do four
-/// digits of their digest follow it: never a time, never a random number.
+/// `source` is the content of the file. If `taken` says that the plain suggestion is used, four digits of the
+/// content's digest are appended, so the suggestion is deterministic.
 pub fn suggest(id: &str, origin: SourceOrigin, source: &[u8], taken: impl Fn(&str) -> bool) -> String {
     let name = id.rsplit('.').next().unwrap_or(id);
     let mut plain: String = name
@@ -136,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_and_what_becomes_of_them() {
+    fn ids_are_checked_by_origin() {
         use SourceOrigin as O;
         let long = format!("project.{}", "x".repeat(60));
         let cases = [
@@ -146,10 +141,10 @@ mod tests {
             ("wrx.bug_hunt", O::User, Ok(IdStatus::Namespaced)),
             ("old-one", O::User, Ok(IdStatus::Legacy)),
             ("9-lives", O::User, Ok(IdStatus::Legacy)),
-            ("a.b.c", O::User, Err("neither")),
-            ("a.9b", O::User, Err("neither")),
-            (".name", O::User, Err("neither")),
-            ("Upper", O::User, Err("neither")),
+            ("a.b.c", O::User, Err("not a valid workflow id")),
+            ("a.9b", O::User, Err("not a valid workflow id")),
+            (".name", O::User, Err("not a valid workflow id")),
+            ("Upper", O::User, Err("not a valid workflow id")),
             ("ab", O::User, Err("3 to 64")),
             (long.as_str(), O::User, Err("3 to 64")),
         ];
@@ -163,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn suggestions_depend_on_the_place_and_the_file_only() {
+    fn suggestions_depend_only_on_origin_and_content() {
         let free = |_: &str| false;
         let taken = |_: &str| true;
         for (id, origin, expected) in [

@@ -1,8 +1,7 @@
-//! What a step needs that whoever does it cannot give: the user's answer.
+//! What a step needs from the user or the coordinator.
 //!
-//! An author says so with `userDependencies` and `requireConfirmation`. Both mean the same thing to a
-//! run: the step is not taken before the answer is there, unless the run never stops, which then
-//! discloses what it went on without.
+//! An author declares it with `userDependencies` and `requireConfirmation`. Both have the same effect: the
+//! step is not accepted without the answer. A run that never stops continues without it and discloses a gap.
 
 use serde_json::{Map, Value, json};
 
@@ -13,38 +12,36 @@ use crate::record::{Autonomy, NonAssumableChoiceKind, UserOnlyDependency};
 
 /// The kind of the artifact that answers a need.
 pub const ANSWER_KIND: &str = "wr.user_answer";
-/// The id of the need that `requireConfirmation` makes.
+/// The id of the need of `requireConfirmation`.
 pub const CONFIRMATION: &str = "confirmation";
 
 /// One thing that a step needs now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need<'s> {
-    /// What an answer calls it.
+    /// The id that answers refer to.
     pub id: &'s str,
-    /// What kind of thing it is.
     pub reason: UserOnlyDependency,
-    /// Why a choice is the user's.
+    /// Why the user must choose.
     pub choice_kind: Option<NonAssumableChoiceKind>,
-    /// What to ask for; may cite the context.
+    /// What to ask for; may contain context placeholders.
     pub what: &'s str,
-    /// Who can give it.
     pub giver: Giver,
 }
 
 /// Who can give what a step needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Giver {
-    /// The user, and nobody else.
+    /// Only the user.
     User,
-    /// Whoever coordinates the run, or the user.
+    /// The coordinator of the run, or the user.
     Coordinator,
 }
 
 impl Need<'_> {
-    /// Whether a run of this autonomy stops for it.
+    /// Whether a run with this autonomy stops for it.
     ///
-    /// A guided run stops for every need. One that stops only where the user alone can help
-    /// coordinates itself, and so goes on without an evaluation that its coordinator may give.
+    /// A guided run stops for every need. A run that stops only for the user coordinates itself, so it
+    /// continues without an evaluation that its coordinator may give.
     pub const fn stops(&self, autonomy: Autonomy) -> bool {
         match autonomy {
             Autonomy::Guided => true,
@@ -53,26 +50,26 @@ impl Need<'_> {
         }
     }
 
-    /// What kind of thing it is, in words.
+    /// A description of the kind of need.
     pub const fn kind(&self) -> &'static str {
         match (self.reason, self.choice_kind) {
             (UserOnlyDependency::NeedsUserSecretOrToken, _) => "a secret or token",
             (UserOnlyDependency::NeedsUserAccountAccess, _) => "access to an account",
             (UserOnlyDependency::NeedsUserArtifact, _) => "a file or other artifact",
             (UserOnlyDependency::NeedsUserApproval, _) => "approval",
-            (UserOnlyDependency::NeedsUserEnvironmentAction, _) => "something done on the user's machine",
+            (UserOnlyDependency::NeedsUserEnvironmentAction, _) => "an action on the user's machine",
             (UserOnlyDependency::NeedsUserChoice, None) => "a choice",
             (UserOnlyDependency::NeedsUserChoice, Some(kind)) => match kind {
                 NonAssumableChoiceKind::PreferenceTradeoff => "a choice between trade-offs",
                 NonAssumableChoiceKind::ScopeBoundary => "a choice about the scope",
-                NonAssumableChoiceKind::IrreversibleAction => "a choice about what cannot be taken back",
-                NonAssumableChoiceKind::ExternalSideEffect => "a choice about what others will see",
+                NonAssumableChoiceKind::IrreversibleAction => "a choice about an irreversible action",
+                NonAssumableChoiceKind::ExternalSideEffect => "a choice about an effect that others see",
                 NonAssumableChoiceKind::PolicyOrCompliance => "a choice about policy or compliance",
             },
         }
     }
 
-    /// Whether the decision alone does not answer it.
+    /// Whether the answer needs words in addition to the decision.
     pub const fn needs_words(&self) -> bool {
         match self.reason {
             UserOnlyDependency::NeedsUserApproval | UserOnlyDependency::NeedsUserEnvironmentAction => false,
@@ -83,11 +80,11 @@ impl Need<'_> {
         }
     }
 
-    /// What a person has to keep in mind who answers it themselves.
+    /// A note for a person who answers directly.
     pub const fn caution_for_people(&self) -> &'static str {
         match self.reason {
             UserOnlyDependency::NeedsUserSecretOrToken => {
-                "Do not type the secret itself: say where the agent finds it. The answer is recorded."
+                "Do not enter the secret itself. Describe where the agent can find it. The answer is recorded."
             }
             UserOnlyDependency::NeedsUserAccountAccess
             | UserOnlyDependency::NeedsUserArtifact
@@ -97,17 +94,17 @@ impl Need<'_> {
         }
     }
 
-    /// What has to be kept in mind when asking for it.
+    /// A note for the agent that asks.
     pub const fn caution(&self) -> &'static str {
         match self.reason {
             UserOnlyDependency::NeedsUserSecretOrToken => {
-                "Never send the secret itself: the answer says where it is. "
+                "Never send the secret itself. The answer says where it is stored. "
             }
             _ => "",
         }
     }
 
-    /// An answer, for pasting; its words are still to be filled in.
+    /// An example answer, with a placeholder for its words.
     pub fn example(&self) -> String {
         let by = match self.giver {
             Giver::User => "user",
@@ -122,7 +119,7 @@ impl Need<'_> {
 
 /// What a step needs in this context, in the author's order, the confirmation last.
 ///
-/// A condition that cannot be evaluated counts as one that holds: a lock fails shut.
+/// A condition that cannot be evaluated counts as one that holds, so that errors do not disable an approval.
 pub fn needs<'s>(step: &'s Step, context: &Map<String, Value>) -> Vec<Need<'s>> {
     let holds = |when: &Option<_>| {
         when.as_ref().is_none_or(|condition| condition::evaluate(condition, context).unwrap_or(true))
@@ -138,12 +135,10 @@ pub fn needs<'s>(step: &'s Step, context: &Map<String, Value>) -> Vec<Need<'s>> 
     let confirmation = step.require_confirmation.as_ref().filter(|needed| holds(&needed.condition));
     let confirmation = confirmation.map(|needed| {
         let (giver, what) = match needed.kind {
-            ConfirmationKind::HumanApproval => {
-                (Giver::User, "an explicit yes to what this step comes to, before it counts as done.")
-            }
+            ConfirmationKind::HumanApproval => (Giver::User, "explicit approval of this step's result."),
             ConfirmationKind::CoordinatorEval => (
                 Giver::Coordinator,
-                "an explicit yes of whoever coordinates the run, or of the user, to what this step comes to.",
+                "explicit approval of this step's result by the coordinator or the user.",
             ),
         };
         let reason = UserOnlyDependency::NeedsUserApproval;

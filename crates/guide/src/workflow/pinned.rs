@@ -1,7 +1,7 @@
-//! A compiled workflow as runs are pinned to it: with its canonical bytes and their digest.
+//! A compiled workflow with its canonical bytes and their digest.
 //!
-//! Every start records the digest and makes sure that the store has the bytes. Both cost as much as the
-//! workflow is large, so they are computed once, and not at every start.
+//! Every start records the digest and makes sure that the store has the bytes. Both costs grow with the size
+//! of the workflow, so they are computed once instead of at every start.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use super::compiled::CompiledWorkflow;
 use crate::record::WorkflowHash;
 
-/// A compiled workflow that cannot change any more, and so cannot disagree with its digest.
+/// An immutable compiled workflow, which always matches its digest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PinnedWorkflow {
     workflow: Arc<CompiledWorkflow>,
@@ -22,7 +22,6 @@ pub struct PinnedWorkflow {
 }
 
 impl PinnedWorkflow {
-    /// Pins a workflow.
     pub fn new(workflow: CompiledWorkflow) -> Self {
         let bytes =
             canonical::to_vec(&workflow).expect("a compiled workflow is bounded, and its integers are small");
@@ -38,7 +37,7 @@ impl PinnedWorkflow {
         &self.bytes
     }
 
-    /// The digest of those bytes, always what [`CompiledWorkflow::hash`] gives.
+    /// The digest of the bytes, always equal to [`CompiledWorkflow::hash`].
     pub const fn hash(&self) -> WorkflowHash {
         self.hash
     }

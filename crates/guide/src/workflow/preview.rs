@@ -1,7 +1,7 @@
-//! A workflow as a picture, before anybody runs it: steps, loops, conditions, and where a person is asked.
+//! Draws a workflow: steps, loops, conditions, and where a person is asked.
 //!
-//! The picture is made of rows, from top to bottom; each of the three forms only draws them. The same workflow gives the
-//! same bytes.
+//! A picture consists of rows, from top to bottom, which each of the three formats draws. The same workflow
+//! produces the same bytes.
 
 mod mermaid;
 mod svg;
@@ -15,10 +15,10 @@ pub use mermaid::to_mermaid;
 pub use svg::to_svg;
 pub use text::to_text;
 
-/// How many characters of a title or a mark are drawn.
+/// The maximum number of characters drawn of a title or a mark.
 const LINE_CHARACTERS: usize = 60;
 
-/// One line of the picture.
+/// One row of the picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Row {
     Step(Drawn),
@@ -26,16 +26,16 @@ enum Row {
     LoopEnds,
 }
 
-/// A step or a loop, in words.
+/// A step or a loop, described.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Drawn {
     id: String,
     title: String,
-    /// When it runs; always, without.
+    /// When it runs; `None` for always.
     condition: Option<String>,
-    /// What it asks for, or what repeats it.
+    /// What it requires, or what repeats it.
     marks: Vec<String>,
-    /// Whether a person has to answer before it is done.
+    /// Whether a person must answer before it is accepted.
     asks_person: bool,
 }
 
@@ -46,18 +46,18 @@ fn rows(workflow: &CompiledWorkflow) -> Vec<Row> {
 }
 
 fn add(workflow: &CompiledWorkflow, items: &[SequenceItem], depth: usize, rows: &mut Vec<Row>) {
-    // The compiler bounds this; what was read from elsewhere must not overflow the stack either.
+    // The compiler limits the depth. Workflows from elsewhere must not overflow the stack either.
     if depth > MAX_LOOP_DEPTH {
         return;
     }
     for item in items {
         match item {
             SequenceItem::Step { step_id } => {
-                rows.extend(workflow.step(step_id).map(|step| Row::Step(step_in_words(step))));
+                rows.extend(workflow.step(step_id).map(|step| Row::Step(describe_step(step))));
             }
             SequenceItem::Loop { loop_id } => {
                 if let Some(found) = workflow.loop_of(loop_id) {
-                    rows.push(Row::LoopBegins(loop_in_words(workflow, found)));
+                    rows.push(Row::LoopBegins(describe_loop(workflow, found)));
                     add(workflow, &found.body, depth + 1, rows);
                     rows.push(Row::LoopEnds);
                 }
@@ -66,7 +66,7 @@ fn add(workflow: &CompiledWorkflow, items: &[SequenceItem], depth: usize, rows: 
     }
 }
 
-fn step_in_words(step: &Step) -> Drawn {
+fn describe_step(step: &Step) -> Drawn {
     let mut marks = Vec::new();
     if let Some(contract) = &step.output_contract {
         let optional = if contract.required { "" } else { "optional " };
@@ -104,7 +104,7 @@ fn step_in_words(step: &Step) -> Drawn {
     }
 }
 
-fn loop_in_words(workflow: &CompiledWorkflow, found: &Loop) -> Drawn {
+fn describe_loop(workflow: &CompiledWorkflow, found: &Loop) -> Drawn {
     let control = workflow.loop_in_words(found);
     Drawn {
         id: found.loop_id.as_str().to_owned(),
@@ -115,7 +115,7 @@ fn loop_in_words(workflow: &CompiledWorkflow, found: &Loop) -> Drawn {
     }
 }
 
-/// A text without anything that would steer a terminal, short enough to draw.
+/// A text without control characters, truncated for drawing.
 fn one_line(text: &str) -> String {
     let clean = text.chars().map(|character| if character.is_control() { ' ' } else { character });
     let mut drawn: String = clean.clone().take(LINE_CHARACTERS).collect();

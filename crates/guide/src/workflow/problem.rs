@@ -1,92 +1,92 @@
-//! What is wrong with a workflow file, where, and what to do about it.
+//! Problems in a workflow file: where, what is wrong, and how to fix it.
 //!
-//! A file is read to its end: an author gets every problem at once, one per cause, in the
-//! order of their paths, each with a code for programs and a fix for people.
+//! A file is read to its end: an author gets every problem at once, one per cause, in the order of their
+//! paths, each with a code for programs and a fix for people.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 canon::error_codes! {
-    /// The kinds of problem.
+    /// The kinds of problems.
     pub enum ProblemCode {
-        /// The bytes are not JSON or YAML: syntax, encoding, a key twice, nesting or aliases beyond their bound.
+        /// Not JSON or YAML: syntax, encoding, a duplicate key, or a limit of nesting or aliases.
         Unreadable => "SOURCE_UNREADABLE",
-        /// The file, or what it expands to, is beyond a bound.
+        /// The file, or its expanded form, exceeds a limit.
         TooLarge => "SOURCE_TOO_LARGE",
-        /// A member is of another type.
+        /// A field has the wrong type.
         WrongType => "WRONG_TYPE",
-        /// A member that has to be there is not.
+        /// A required field is missing.
         MissingMember => "MISSING_MEMBER",
-        /// A member that nothing reads.
+        /// An unknown field.
         UnknownMember => "UNKNOWN_MEMBER",
-        /// A text or a list is too short or too long.
+        /// A string or a list is too short or too long.
         LengthOutOfRange => "LENGTH_OUT_OF_RANGE",
         /// A number is too small, too large, or not exact.
         NumberOutOfRange => "NUMBER_OUT_OF_RANGE",
         /// A value is not one of a closed set.
         UnknownValue => "UNKNOWN_VALUE",
-        /// An id, a name or a key is not spelt as such names are.
+        /// An id, a name or a key has an invalid spelling.
         InvalidName => "INVALID_NAME",
-        /// A workflow id in a namespace that belongs to the program.
+        /// A workflow id in the reserved namespace.
         ReservedId => "RESERVED_ID",
-        /// A version that is no semantic version.
+        /// A version that is not a semantic version.
         InvalidVersion => "INVALID_VERSION",
         /// Something is defined twice.
         DuplicateId => "DUPLICATE_ID",
-        /// A step has none, or more than one, of `prompt`, `promptBlocks` and `templateCall`.
+        /// A step needs exactly one of `prompt`, `promptBlocks` and `templateCall`.
         PromptChoice => "PROMPT_CHOICE",
-        /// A prompt says nothing.
+        /// An empty prompt.
         EmptyPrompt => "EMPTY_PROMPT",
-        /// A condition is outside of its grammar.
+        /// A condition is invalid.
         InvalidCondition => "INVALID_CONDITION",
-        /// Criteria are outside of their grammar.
+        /// Criteria are invalid.
         InvalidCriteria => "INVALID_CRITERIA",
-        /// No condition has that id.
+        /// An unknown condition id.
         UnknownCondition => "UNKNOWN_CONDITION",
-        /// No contract has that reference.
+        /// An unknown contract reference.
         UnknownContract => "UNKNOWN_CONTRACT",
-        /// No feature has that id.
+        /// An unknown feature id.
         UnknownFeature => "UNKNOWN_FEATURE",
-        /// No text has that `wr.refs.…` id.
+        /// An unknown `wr.refs.…` id.
         UnknownRef => "UNKNOWN_REF",
-        /// A ref stands where its text would bury the instruction.
+        /// A ref in a position where its text would hide the instruction.
         MisplacedRef => "MISPLACED_REF",
-        /// Refs and features would put more text into a step than a prompt can carry.
+        /// Refs and features would insert too much text into a step.
         InjectionTooLarge => "INJECTION_TOO_LARGE",
-        /// No template has that id.
+        /// An unknown template id.
         UnknownTemplate => "UNKNOWN_TEMPLATE",
-        /// A template call with arguments, or beside members, that do not go with it.
+        /// A template call with invalid arguments, or next to fields that are not allowed with it.
         InvalidTemplateCall => "INVALID_TEMPLATE_CALL",
-        /// A template calls itself, or calls go too deep.
+        /// A template calls itself, or calls are nested too deeply.
         TemplateRecursion => "TEMPLATE_RECURSION",
-        /// A template that comes with the program is itself broken.
+        /// A bundled template is invalid.
         InvalidTemplate => "INVALID_TEMPLATE",
-        /// No extension point has that slot.
+        /// An unknown extension slot.
         UnknownSlot => "UNKNOWN_SLOT",
-        /// `{{wr.…}}` where nothing replaces it.
+        /// `{{wr.…}}` that is not replaced by anything.
         ReservedToken => "RESERVED_TOKEN",
-        /// No assessment has that id.
+        /// An unknown assessment id.
         UnknownAssessment => "UNKNOWN_ASSESSMENT",
-        /// No dimension has that level.
+        /// An unknown level.
         UnknownLevel => "UNKNOWN_LEVEL",
         /// Consequences without assessments, or two for the same level.
         InvalidConsequence => "INVALID_CONSEQUENCE",
-        /// No function of that name is visible.
+        /// No visible function has that name.
         UnknownFunction => "UNKNOWN_FUNCTION",
-        /// A call that does not fit its function.
+        /// A call that does not match its function.
         InvalidFunctionCall => "INVALID_FUNCTION_CALL",
-        /// A loop without what decides it, or with what does not go with its type.
+        /// A loop without a control, or with fields of another type of loop.
         InvalidLoop => "INVALID_LOOP",
         /// A jump that does not lead back to a step of its list, or crosses another one.
         InvalidJump => "INVALID_JUMP",
-        /// A loop that waits for a decision which no step of its body makes.
+        /// A loop waits for a decision that no step of its body makes.
         LoopWithoutDecision => "LOOP_WITHOUT_DECISION",
-        /// Loops within loops beyond the bound.
+        /// Loops are nested too deeply.
         LoopTooDeep => "LOOP_TOO_DEEP",
-        /// A loop's body names a step that is not there, or that cannot be a body.
+        /// The body of a loop refers to a step that does not exist or is not allowed.
         InvalidBody => "INVALID_BODY",
-        /// A condition reads a context key that no step declares, in a file that declares others.
+        /// A condition reads an undeclared context key, in a file that declares others.
         UndeclaredContextKey => "UNDECLARED_CONTEXT_KEY",
         /// A context key is declared with two types.
         ContextKeyConflict => "CONTEXT_KEY_CONFLICT",
@@ -95,24 +95,23 @@ canon::error_codes! {
     }
 }
 
-/// One thing that is wrong with a workflow file.
+/// One problem in a workflow file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Problem {
-    /// The file, when whoever read it says so.
+    /// The file, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Where: a JSON path of the source such as `steps[2].prompt`; empty for the whole file.
+    /// The JSON path in the source, such as `steps[2].prompt`; empty for the whole file.
     pub path: String,
     pub code: ProblemCode,
     /// What is wrong.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub fix: String,
 }
 
 impl Problem {
-    /// A problem at a path.
     pub fn new(
         path: impl Into<String>,
         code: ProblemCode,
@@ -122,7 +121,7 @@ impl Problem {
         Self { file: None, path: path.into(), code, message: message.into(), fix: fix.into() }
     }
 
-    /// The same problem, of this file.
+    /// The same problem with the name of its file.
     #[must_use]
     pub fn in_file(mut self, file: &str) -> Self {
         self.file = Some(file.to_owned());
@@ -142,13 +141,13 @@ impl fmt::Display for Problem {
     }
 }
 
-/// How many problems a report holds. More are not read; the last one says how many there are.
+/// The maximum number of problems in a report. The last one says how many are omitted.
 pub const MAX_PROBLEMS: usize = 200;
 
-/// How many problems are collected. A file of noise must not take longer to refuse than to read.
+/// The maximum number of collected problems. Rejecting a file must not take longer than reading it.
 pub(crate) const MAX_COLLECTED: usize = 1000;
 
-/// Puts problems into the order in which they are reported, without repetitions.
+/// Sorts problems and removes duplicates.
 pub(crate) fn report(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems.sort_by(|a, b| {
         path_key(&a.path)
@@ -169,13 +168,13 @@ pub(crate) fn report(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems
 }
 
-/// Whether one path is the other, or a part of it.
+/// Whether one path is equal to the other or contains it.
 pub(crate) fn overlaps(one: &str, other: &str) -> bool {
     let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };
     long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// A member below a path.
+/// The path of a field.
 pub(crate) fn member(path: &str, name: &str) -> String {
     let plain = !name.is_empty()
         && name.len() <= 80
@@ -187,12 +186,12 @@ pub(crate) fn member(path: &str, name: &str) -> String {
     }
 }
 
-/// An item below a path.
+/// The path of a list item.
 pub(crate) fn item(path: &str, index: usize) -> String {
     format!("{path}[{index}]")
 }
 
-/// Text of the author's in a message: short, so that a report stays readable.
+/// The author's text for a message, shortened.
 pub(crate) fn quoted(text: &str) -> String {
     const SHOWN: usize = 80;
     match text.char_indices().nth(SHOWN) {
@@ -201,7 +200,7 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// `steps[10]` comes after `steps[2]`: numbers in paths are compared as numbers.
+/// The sort key of a path: numbers are compared as numbers, so `steps[10]` follows `steps[2]`.
 fn path_key(path: &str) -> Vec<(u64, &str)> {
     path.split(['.', '[', ']'])
         .filter(|part| !part.is_empty())
@@ -214,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn problems_come_in_the_order_of_their_paths() {
+    fn problems_are_sorted_by_path() {
         let problem = |path: &str| Problem::new(path, ProblemCode::WrongType, "m", "f");
         let paths: Vec<String> =
             report(["steps[10].id", "steps[2].prompt", "name", "", "steps[2]", "name"].map(problem).into())
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_path_overlaps_it_and_a_longer_name_does_not() {
+    fn a_prefix_path_overlaps_but_a_longer_name_does_not() {
         for (one, other, expected) in [
             ("steps[1]", "steps[1].id", true),
             ("steps[1].id", "steps[1]", true),
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_bounded_and_says_so() {
+    fn a_report_is_limited_and_says_so() {
         let many = (0..MAX_COLLECTED)
             .map(|index| Problem::new(item("steps", index), ProblemCode::WrongType, "m", "f"));
         let report = report(many.collect());

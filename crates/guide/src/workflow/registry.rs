@@ -1,9 +1,8 @@
-//! The closed sets that come with the program: contracts, features, reference texts, routines,
-//! tags and bundled workflows.
+//! The closed sets that come with the program: contracts, features, reference texts, routines, tags and
+//! bundled workflows.
 //!
-//! All of them live under ids of the reserved namespace `wr.`, and an author cannot add to them.
-//! A compiled workflow carries what it uses, whole, so a later version of the program changes
-//! what is offered to new runs and nothing about runs that exist.
+//! All ids are in the reserved namespace `wr.`, and an author cannot add to them. A compiled workflow
+//! contains complete copies of what it uses, so a later version of the program affects only new runs.
 //!
 //! ```
 //! use guide::workflow::registry;
@@ -11,7 +10,7 @@
 //! let pack = registry::contract("wr.contracts.loop_control").unwrap();
 //! assert_eq!(pack.artifact_kind, "wr.loop_control");
 //! assert!(registry::routine("wr.templates.capability_probe").is_some());
-//! assert!(registry::feature("wr.features.unheard_of").is_none());
+//! assert!(registry::feature("wr.features.unknown").is_none());
 //! ```
 
 mod contracts;
@@ -28,6 +27,6 @@ pub use routines::{Routine, routine, routine_ids, routines};
 pub use tags::{Tag, tag, tags};
 pub use workflows::{BundledWorkflow, bundled, bundled_workflow};
 
-/// The largest text that a feature or a reference puts into a step, in UTF-8 bytes. It is read
-/// again with every step, so it has to be worth that each time.
+/// The maximum size of the text that a feature or a reference inserts into a step, in UTF-8 bytes. The agent
+/// reads it again with every step.
 pub const SNIPPET_BYTES: usize = 1024;

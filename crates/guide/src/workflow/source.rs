@@ -1,7 +1,7 @@
-//! The authoring format: JSON, or YAML for people. Unknown members are refused everywhere.
+//! The authoring format: JSON or YAML. Unknown fields are rejected everywhere.
 //!
-//! [`parse`] reads a file to its end and gives every [`Problem`] at once. A [`Source`] that came out of it is
-//! well formed in itself; whether what it refers to exists is for the [compiler](super::compile) to say.
+//! [`parse`] reads a file to its end and returns every [`Problem`] at once. A [`Source`] that it returns is
+//! valid in itself; the [compiler](super::compile) checks whether everything that it refers to exists.
 //!
 //! ```
 //! use guide::workflow::source::{self, Format};
@@ -12,7 +12,7 @@
 //! assert_eq!(problems.len(), 1);
 //! assert_eq!(
 //!     problems[0].to_string(),
-//!     "steps[0].titel: there is no member `titel` here [UNKNOWN_MEMBER] Did you mean `title`?",
+//!     "steps[0].titel: unknown field `titel` [UNKNOWN_MEMBER] Did you mean `title`?",
 //! );
 //! ```
 
@@ -46,29 +46,29 @@ pub use model::{
     Verification,
 };
 
-/// The longest file, in bytes.
+/// The maximum size of a file, in bytes.
 pub const MAX_SOURCE_BYTES: usize = 1 << 20;
-/// The deepest nesting of a file: room for eight loops with the deepest condition in the innermost.
+/// The maximum nesting depth of a file: enough for eight loops with the deepest condition in the innermost.
 pub const MAX_SOURCE_DEPTH: usize = 100;
-/// The deepest nesting of a YAML file. Its reader recurses, with frames of some 25 KiB in an unoptimised
-/// build: this depth takes half of the stack that a thread has. Deeper workflows are written in JSON.
+/// The maximum nesting depth of a YAML file. Its reader is recursive, with stack frames of about 25 KiB in an
+/// unoptimized build: this depth takes half of a thread's stack. Deeper workflows must be written in JSON.
 pub const MAX_YAML_DEPTH: usize = 40;
-/// How deep loops may stand within one another.
+/// The maximum nesting depth of loops.
 pub const MAX_LOOP_DEPTH: usize = 8;
-/// How many steps and loops there may be, those of templates included.
+/// The maximum number of steps and loops, including those of templates.
 pub const MAX_STEPS: usize = 4096;
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// RFC 8259, read strictly.
     Json,
-    /// YAML 1.2, within bounds, to the same values.
+    /// YAML 1.2, with limits, read to the same values.
     Yaml,
 }
 
 impl Format {
-    /// The format of a file by the end of its name.
+    /// The format of a file, by its extension.
     pub fn of_name(name: &str) -> Option<Self> {
         let extension = name.rsplit_once('.')?.1;
         match extension.to_ascii_lowercase().as_str() {
@@ -79,13 +79,14 @@ impl Format {
     }
 }
 
-/// Whether a file of this name is a script of `interlock workflow test` and not a workflow: `release.test.yaml`.
+/// Whether the file name is that of a script for `interlock workflow test` instead of a workflow:
+/// `release.test.yaml`.
 pub fn is_script_name(name: &str) -> bool {
     let stem = name.rsplit_once('.').map_or("", |(stem, _)| stem);
     Format::of_name(name).is_some() && stem.len() > ".test".len() && stem.ends_with(".test")
 }
 
-/// Reads a workflow file that is not one of the program's own.
+/// Reads a workflow file that is not bundled.
 ///
 /// # Errors
 /// Every problem of the file, in the order of their paths.
@@ -93,7 +94,7 @@ pub fn parse(bytes: &[u8], format: Format) -> Result<Source, Vec<Problem>> {
     parse_from(bytes, format, SourceOrigin::User)
 }
 
-/// Reads a workflow file that was found at `origin`, which decides whether its id may be in `wr.`.
+/// Reads a workflow file that was found at `origin`, which determines whether its id may be in `wr.`.
 ///
 /// # Errors
 /// Every problem of the file, in the order of their paths.
@@ -105,7 +106,7 @@ pub fn parse_from(bytes: &[u8], format: Format, origin: SourceOrigin) -> Result<
     }
 }
 
-/// The value that a file holds, whatever it means.
+/// The value in a file, without interpretation.
 ///
 /// # Errors
 /// The file is too large, or neither JSON nor YAML.
@@ -114,7 +115,7 @@ pub fn read_value(bytes: &[u8], format: Format) -> Result<Value, Problem> {
         return Err(Problem::new(
             "",
             ProblemCode::TooLarge,
-            format!("the file has {} bytes, and at most {MAX_SOURCE_BYTES} are read", bytes.len()),
+            format!("the file has {} bytes; the limit is {MAX_SOURCE_BYTES}", bytes.len()),
             "Split the workflow, or move shared text into references.",
         ));
     }
@@ -125,7 +126,7 @@ pub fn read_value(bytes: &[u8], format: Format) -> Result<Value, Problem> {
                 .max_depth(MAX_SOURCE_DEPTH)
                 .numbers(Numbers::Exact);
             json::read(bytes, &limits).map_err(|error| {
-                let fix = "Correct the JSON there.";
+                let fix = "Fix the JSON at this position.";
                 Problem::new("", ProblemCode::Unreadable, error.to_string(), fix)
             })?
         }
@@ -135,17 +136,17 @@ pub fn read_value(bytes: &[u8], format: Format) -> Result<Value, Problem> {
         Some((path, number)) => Err(Problem::new(
             path,
             ProblemCode::NumberOutOfRange,
-            format!("{number} is beyond ±2^53, where numbers are no longer exact"),
-            "Write it as a text.",
+            format!("{number} is outside of ±2^53 and cannot be represented exactly"),
+            "Write it as a string.",
         )),
         None => Ok(value),
     }
 }
 
-/// The value that a file holds, and the order in which its author wrote what is read in order.
+/// The value in a file, and the author's order of ordered fields.
 ///
 /// # Errors
-/// As [`read_value`].
+/// The errors of [`read_value`].
 pub(crate) fn read_ordered(bytes: &[u8], format: Format) -> Result<(Value, Order), Problem> {
     let value = read_value(bytes, format)?;
     let order = match format {
@@ -155,17 +156,17 @@ pub(crate) fn read_ordered(bytes: &[u8], format: Format) -> Result<(Value, Order
     Ok((value, order))
 }
 
-/// Reads as much as there is to read, and says what is wrong with it.
+/// Reads as much as possible, and collects all problems.
 ///
-/// What is broken is replaced by something harmless, for the sake of further checks: only
-/// a source without problems is one.
+/// Invalid parts are replaced by harmless values, so that the rest can be checked. Use the source only if
+/// there are no problems.
 pub(crate) fn read(value: &Value, order: Order, origin: SourceOrigin) -> (Source, Vec<Problem>) {
     let mut reader = Reader { order, ..Reader::default() };
     let source = workflow::read(&mut reader, value, origin);
     (source, reader.problems)
 }
 
-/// The first integer that the canonical form could not tell from its neighbours.
+/// The first integer that the canonical form cannot represent exactly.
 fn inexact_number(value: &Value) -> Option<(String, String)> {
     let mut waiting = vec![(value, String::new())];
     while let Some((next, path)) = waiting.pop() {
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_file_says_its_format() {
+    fn the_format_follows_from_the_file_name() {
         for (name, expected) in [
             ("a.json", Some(Format::Json)),
             ("a.v2.YAML", Some(Format::Yaml)),

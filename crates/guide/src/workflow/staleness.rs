@@ -1,12 +1,12 @@
-//! Whether a workflow was written for the authoring rules of today.
+//! Whether a workflow was reviewed against the current authoring rules.
 
 use serde::Serialize;
 
-/// The version of the authoring rules that this program checks and documents. It grows when a rule is added that an author of
-/// an earlier workflow should look at.
+/// The version of the authoring rules that this program checks and documents. It is incremented when a rule
+/// is added that authors of earlier workflows should review.
 pub const AUTHORING_RULES: u32 = 3;
 
-/// How likely it is that a workflow is behind the rules.
+/// How likely it is that a workflow does not follow the current rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StalenessLevel {
@@ -15,11 +15,11 @@ pub enum StalenessLevel {
     Possible,
     /// The rules changed more than once.
     Likely,
-    /// It was reviewed against rules that this program does not have.
+    /// It was reviewed against rules that are newer than this program.
     Newer,
 }
 
-/// What the stamp `validatedAgainstSpecVersion` of a workflow says.
+/// The result of comparing a workflow's `validatedAgainstSpecVersion`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Staleness {
@@ -28,7 +28,7 @@ pub struct Staleness {
     pub spec_version_at_last_review: u32,
 }
 
-/// How a stamp compares with the rules of today.
+/// Compares a stamp with the current rules.
 pub fn staleness(stamp: u32) -> Staleness {
     let level = match AUTHORING_RULES.checked_sub(stamp) {
         Some(0) => StalenessLevel::None,
@@ -43,7 +43,7 @@ pub fn staleness(stamp: u32) -> Staleness {
              Review it, then set `validatedAgainstSpecVersion` to {AUTHORING_RULES}."
         ),
         StalenessLevel::Newer => format!(
-            "It was reviewed against version {stamp} of the authoring rules, and this program has version {AUTHORING_RULES}. \
+            "It was reviewed against version {stamp} of the authoring rules, but this program has version {AUTHORING_RULES}. \
              Use a newer version of the program."
         ),
     };
@@ -54,9 +54,9 @@ pub fn staleness(stamp: u32) -> Staleness {
 mod tests {
     use super::*;
 
-    /// Finding G5: a stamp of 1 and one of 99 were both accepted without a word.
+    /// Finding G5: stamps of 1 and 99 were both accepted silently.
     #[test]
-    fn a_stamp_is_compared_with_the_rules_of_today() {
+    fn stamps_are_compared_with_the_current_rules() {
         for (stamp, expected) in [
             (AUTHORING_RULES, StalenessLevel::None),
             (AUTHORING_RULES - 1, StalenessLevel::Possible),

@@ -1,4 +1,4 @@
-//! Bundles: what is built can be read, what was changed is refused, and old files stay readable.
+//! Bundles are read back, changes are rejected, and old files stay readable.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may")]
 
@@ -39,18 +39,18 @@ fn refusal_of(text: &str) -> BundleErrorCode {
 }
 
 #[test]
-fn what_is_built_is_read_back_equal() {
+fn bundles_are_read_back_equal() {
     let bundle = built(session(2));
     let text = bundle.to_json().unwrap();
     let read = bundle::read(text.as_bytes()).unwrap();
     assert_eq!(read, bundle);
     assert_eq!(read.to_json().unwrap(), text);
     let pretty = serde_json::to_string_pretty(&serde_json::from_str::<Value>(&text).unwrap()).unwrap();
-    assert_eq!(bundle::read(pretty.as_bytes()).unwrap(), bundle, "white space means nothing");
+    assert_eq!(bundle::read(pretty.as_bytes()).unwrap(), bundle, "white space is insignificant");
 }
 
 #[test]
-fn the_golden_bundle_is_still_read_and_still_written() {
+fn the_golden_bundle_is_still_read_and_written() {
     let bundle = bundle::read(GOLDEN.trim_end().as_bytes()).unwrap();
     assert_eq!(bundle.session(), &session(2));
     assert_eq!(bundle.to_json().unwrap(), GOLDEN.trim_end());
@@ -62,7 +62,7 @@ fn salvaged() -> Salvaged {
 }
 
 #[test]
-fn a_part_of_a_session_says_so_under_a_digest_and_does_not_keep_its_id() {
+fn a_salvaged_session_is_marked_and_gets_a_new_id() {
     let whole = built(session(1));
     let part = bundle::build_part(session(1), Some(salvaged()), producer(), whole.exported_at()).unwrap();
     assert!(whole.keeps_its_id() && !part.keeps_its_id());
@@ -80,7 +80,7 @@ fn a_part_of_a_session_says_so_under_a_digest_and_does_not_keep_its_id() {
     type Change = fn(&mut Value);
     let cases: [(&str, Change, BundleErrorCode); 5] = [
         (
-            "passed off as whole",
+            "without the mark",
             |b| drop(b.as_object_mut().unwrap().remove("salvaged")),
             BundleErrorCode::IntegrityFailed,
         ),
@@ -91,7 +91,7 @@ fn a_part_of_a_session_says_so_under_a_digest_and_does_not_keep_its_id() {
             |b| b["salvaged"]["problem"] = "x".repeat(1025).into(),
             BundleErrorCode::InvalidFormat,
         ),
-        ("a stranger", |b| b["salvaged"]["banner"] = "x".into(), BundleErrorCode::InvalidFormat),
+        ("an unknown field", |b| b["salvaged"]["banner"] = "x".into(), BundleErrorCode::InvalidFormat),
     ];
     for (name, change, expected) in cases {
         let mut changed = document.clone();
@@ -101,7 +101,7 @@ fn a_part_of_a_session_says_so_under_a_digest_and_does_not_keep_its_id() {
 }
 
 #[test]
-fn the_id_follows_from_the_content_alone() {
+fn the_id_depends_only_on_the_content() {
     let first = built(session(1));
     let other = Producer { app_version: "9.9.9".into(), applied_config_hash: None };
     let second = bundle::build(session(1), other, "later").unwrap();
@@ -110,15 +110,15 @@ fn the_id_follows_from_the_content_alone() {
 }
 
 #[test]
-fn building_leaves_out_what_no_event_needs_and_misses_what_one_does() {
+fn building_omits_unneeded_objects_and_rejects_missing_ones() {
     let mut extra = session(1);
     let unneeded = ExecutionSnapshot::new(running("elsewhere"));
     extra.snapshots.insert(unneeded.snapshot_ref(), unneeded);
     extra.artifacts.insert(Digest::of_canonical(&json!([1])).unwrap(), json!([1]));
     assert_eq!(built(extra), built(session(1)));
 
-    type Spoil = fn(&mut BundledSession);
-    let cases: [(Spoil, BundleErrorCode); 8] = [
+    type Damage = fn(&mut BundledSession);
+    let cases: [(Damage, BundleErrorCode); 8] = [
         (|session| session.snapshots.clear(), BundleErrorCode::MissingSnapshot),
         (|session| session.pinned_workflows.clear(), BundleErrorCode::MissingPinnedWorkflow),
         (|session| session.artifacts.clear(), BundleErrorCode::IntegrityFailed),
@@ -136,7 +136,7 @@ fn building_leaves_out_what_no_event_needs_and_misses_what_one_does() {
     }
 }
 
-/// The golden document with one change, its integrity made good again.
+/// The golden document with one change and a correct integrity list.
 fn forged(change: impl FnOnce(&mut Value)) -> String {
     let mut document: Value = serde_json::from_str(&built(session(1)).to_json().unwrap()).unwrap();
     change(&mut document);
@@ -170,16 +170,16 @@ fn forged(change: impl FnOnce(&mut Value)) -> String {
 }
 
 #[test]
-fn forged_bundles_are_refused_although_their_integrity_holds() {
+fn forged_bundles_are_rejected_although_their_integrity_is_valid() {
     use BundleErrorCode as C;
-    assert!(bundle::read(forged(|_| {}).as_bytes()).is_ok(), "an unchanged one is not");
+    assert!(bundle::read(forged(|_| {}).as_bytes()).is_ok(), "an unchanged one is accepted");
     type Change = fn(&mut Value);
     let cases: [(&str, Change, C); 19] = [
         ("a later version", |b| b["bundleSchemaVersion"] = 2.into(), C::UnsupportedVersion),
         ("no version", |b| b["bundleSchemaVersion"] = Value::Null, C::InvalidFormat),
         ("another attestation", |b| b["integrity"]["kind"] = "crc32".into(), C::UnsupportedVersion),
-        ("a stranger", |b| b["tokens"] = json!([]), C::InvalidFormat),
-        ("a stranger inside", |b| b["session"]["tokens"] = json!([]), C::InvalidFormat),
+        ("an unknown field", |b| b["tokens"] = json!([]), C::InvalidFormat),
+        ("an unknown field inside", |b| b["session"]["tokens"] = json!([]), C::InvalidFormat),
         ("a long text", |b| b["exportedAt"] = "x".repeat(257).into(), C::InvalidFormat),
         ("another session", |b| b["session"]["sessionId"] = "sess_other".into(), C::EventOrderInvalid),
         ("a later event", |b| b["session"]["events"][0]["v"] = 2.into(), C::UnsupportedVersion),
@@ -220,15 +220,15 @@ fn forged_bundles_are_refused_although_their_integrity_holds() {
         let key = Digest::of_canonical(&value).unwrap().to_string();
         bundle["session"]["artifacts"][key] = value;
     });
-    assert_eq!(refusal_of(&unneeded), C::InvalidFormat, "what no event needs");
+    assert_eq!(refusal_of(&unneeded), C::InvalidFormat, "an object that no event needs");
 }
 
 #[test]
-fn a_bundle_with_half_an_advance_is_refused_whichever_segment_the_rest_is_in() {
-    // A start, a checkpoint and an advance, the last segment of which is divided behind each of its events.
+fn a_bundle_with_an_incomplete_advance_is_rejected() {
+    // A start, a checkpoint and an advance. The last segment is split after each of its events.
     let whole = session(1);
     let ManifestRecord::SegmentClosed(last) = whole.manifest[4].clone() else {
-        panic!("two segments with a pin each are before it")
+        panic!("two segments with a pin each come first")
     };
     let edge = whole.events.iter().rposition(|event| event.data.kind() == "edge_created").unwrap() as u64;
     for cut in last.first_event_index.0..last.last_event_index.0 {
@@ -260,12 +260,12 @@ fn a_bundle_with_half_an_advance_is_refused_whichever_segment_the_rest_is_in() {
         segment(EventIndex(cut + 1), last.last_event_index);
         let built = bundle::build(divided, producer(), "now");
         if cut >= edge {
-            assert!(built.is_ok(), "what follows the edge may be an append of its own: {cut}");
+            assert!(built.is_ok(), "events after the edge may be a separate append: {cut}");
             continue;
         }
         let refusal = built.unwrap_err();
-        assert_eq!(refusal.code(), BundleErrorCode::EventOrderInvalid, "cut behind event {cut}: {refusal}");
-        assert_eq!(refusal.envelope().details()["index"], last.first_event_index.0, "cut behind event {cut}");
+        assert_eq!(refusal.code(), BundleErrorCode::EventOrderInvalid, "cut after event {cut}: {refusal}");
+        assert_eq!(refusal.envelope().details()["index"], last.first_event_index.0, "cut after event {cut}");
     }
 }
 
@@ -285,7 +285,7 @@ fn remove_first(bundle: &mut Value, name: &str) {
 }
 
 #[test]
-fn integrity_entries_are_all_there_and_no_more() {
+fn integrity_entries_must_be_complete_and_exact() {
     let text = built(session(1)).to_json().unwrap();
     let document: Value = serde_json::from_str(&text).unwrap();
     let entries = document["integrity"]["entries"].as_array().unwrap().len();
@@ -386,14 +386,18 @@ fn an_imported_session_can_be_exported_again() {
     };
     let again = built(session);
     let back = bundle::as_new(again, &bundle.session().session_id).unwrap();
-    assert_eq!(back.segments, bundle::as_is(bundle).unwrap().segments, "there and back is the same");
+    assert_eq!(
+        back.segments,
+        bundle::as_is(bundle).unwrap().segments,
+        "importing and exporting again changes nothing"
+    );
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn a_flipped_byte_is_refused_or_means_nothing(at in any::<prop::sample::Index>(), mask in 1_u8..) {
+    fn a_flipped_byte_is_rejected_or_insignificant(at in any::<prop::sample::Index>(), mask in 1_u8..) {
         let mut bytes = GOLDEN.trim_end().as_bytes().to_vec();
         let at = at.index(bytes.len());
         bytes[at] ^= mask;

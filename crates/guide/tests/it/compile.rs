@@ -1,7 +1,7 @@
-//! The authoring format and its compiler: every problem, golden results, and laws.
+//! The authoring format and its compiler: every problem, golden results, and properties.
 
 #![expect(clippy::disallowed_methods, reason = "the ban on files is for the engine, not for its tests")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 #![expect(clippy::needless_pass_by_value, reason = "literals read better without `&`")]
 
 mod problems;
@@ -39,7 +39,7 @@ fn shown(problems: &[Problem]) -> String {
     problems.iter().map(|problem| format!("{problem}\n")).collect()
 }
 
-/// A workflow of these steps.
+/// A workflow with these steps.
 fn workflow(steps: Value) -> Value {
     json!({"id": "project.sample", "name": "Sample", "description": "A sample.", "version": "1.0.0", "steps": steps})
 }
@@ -48,25 +48,25 @@ fn step(id: &str) -> Value {
     json!({"id": id, "title": id, "prompt": "Do it."})
 }
 
-/// The same object with more members.
+/// The object with more members.
 fn with(mut value: Value, more: Value) -> Value {
     let Value::Object(more) = more else { panic!("members") };
     value.as_object_mut().unwrap().extend(more);
     value
 }
 
-/// Whether a golden file is as it was; with `UPDATE_GOLDEN` set, writes it.
+/// Compares with a golden file; with `UPDATE_GOLDEN` set, writes it.
 fn assert_golden(name: &str, text: &str) {
     let path = folder("golden/workflows").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, text).unwrap();
     }
     let kept = fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == text, "{name} has changed; if that is meant, run again with UPDATE_GOLDEN=1");
+    assert!(kept == text, "{name} has changed; if that is intended, run again with UPDATE_GOLDEN=1");
 }
 
 #[test]
-fn representative_workflows_compile_to_the_same_bytes_for_ever() {
+fn representative_workflows_compile_to_the_golden_bytes() {
     let mut hashes = String::new();
     for (name, format) in [
         ("triage.json", Format::Json),
@@ -79,19 +79,19 @@ fn representative_workflows_compile_to_the_same_bytes_for_ever() {
         let text = serde_json::to_string_pretty(&workflow).unwrap() + "\n";
         assert_golden(&format!("{stem}.json"), &text);
         let reread: CompiledWorkflow = serde_json::from_str(&text).unwrap();
-        assert_eq!(reread, workflow, "{name}: nothing is lost on the way to disk");
+        assert_eq!(reread, workflow, "{name}: it is read back unchanged");
         hashes.push_str(&format!("{} {stem}\n", workflow.hash()));
     }
     assert_golden("hashes.txt", &hashes);
 }
 
 #[test]
-fn what_only_the_user_can_give_is_part_of_the_hash_wherever_the_step_comes_from() {
+fn user_dependencies_are_part_of_the_hash() {
     let yaml = fixture("user_needs.yaml");
     let workflow = compiled(&yaml, Format::Yaml).workflow;
     let value = source::read_value(&yaml, Format::Yaml).unwrap();
     let json = compiled(value.to_string().as_bytes(), Format::Json).workflow;
-    assert_eq!(json.hash(), workflow.hash(), "YAML and JSON say the same");
+    assert_eq!(json.hash(), workflow.hash(), "YAML and JSON give the same hash");
     let mut other = value.clone();
     other["steps"][0]["userDependencies"][0]["what"] = "Something else.".into();
     assert_ne!(compiled(other.to_string().as_bytes(), Format::Json).workflow.hash(), workflow.hash());
@@ -104,11 +104,11 @@ fn what_only_the_user_can_give_is_part_of_the_hash_wherever_the_step_comes_from(
     assert_eq!(reasons.len(), 7, "{reasons:?}");
     let publish = workflow.steps.iter().find(|step| step.step_id.as_str() == "publish").unwrap();
     let condition = publish.user_dependencies[1].condition.as_ref().unwrap();
-    assert_eq!(condition.0, json!({"var": "breaking"}), "a named condition stands in place of its name");
+    assert_eq!(condition.0, json!({"var": "breaking"}), "a named condition replaces its reference");
 }
 
 #[test]
-fn a_confirmation_that_is_joined_to_another_never_gets_weaker() {
+fn merged_confirmations_never_get_weaker() {
     let confirmed = |own: Value, outer: Value| {
         let body = json!([with(step("one"), json!({"requireConfirmation": own}))]);
         let looped = json!({"id": "again", "type": "loop", "title": "t", "requireConfirmation": outer, "body": body,
@@ -138,7 +138,7 @@ fn a_confirmation_that_is_joined_to_another_never_gets_weaker() {
 }
 
 #[test]
-fn whoever_agrees_with_a_call_agrees_with_its_last_step() {
+fn the_confirmation_of_a_call_applies_to_its_last_step() {
     let call = json!({"id": "ideas", "title": "t", "requireConfirmation": true,
         "templateCall": {"templateId": "wr.templates.routine.ideation"}});
     let workflow = compiled(workflow(json!([call])).to_string().as_bytes(), Format::Json).workflow;
@@ -149,7 +149,7 @@ fn whoever_agrees_with_a_call_agrees_with_its_last_step() {
 }
 
 #[test]
-fn the_explanation_names_the_pass_behind_each_line() {
+fn the_explanation_has_the_pass_of_each_line() {
     let compiled = compiled(&fixture("everything.yaml"), Format::Yaml);
     let text: String = compiled.explanation.iter().map(|note| format!("{note}\n")).collect();
     assert_golden("everything.explain.txt", &text);
@@ -160,17 +160,17 @@ fn the_explanation_names_the_pass_behind_each_line() {
             note.step_id.as_deref() == Some("plan")
                 && note.lines.is_some_and(|(a, b)| (a..=b).contains(&line))
         });
-        assert!(known || blank, "line {line} of the prompt comes from nowhere");
+        assert!(known || blank, "line {line} of the prompt has no pass");
     }
     assert!(compiled.explanation.is_sorted_by_key(|note| note.pass));
     assert!(compiled.explanation.iter().any(|note| note.pass == Pass::Features));
 }
 
 #[test]
-fn everything_compiles_to_what_it_says() {
+fn every_field_is_compiled() {
     let workflow = compiled(&fixture("everything.yaml"), Format::Yaml).workflow;
     let ids: Vec<&str> = workflow.steps.iter().map(|step| step.step_id.as_str()).collect();
-    assert_eq!(ids[0], "probe-delegation.probe", "a probe of what is required comes first");
+    assert_eq!(ids[0], "probe-delegation.probe", "a probe of a required capability comes first");
     assert_eq!(workflow.steps[0].provenance.origin_id.as_deref(), Some("wr.templates.capability_probe"));
     assert_eq!(workflow.steps[0].provenance.source, StepSource::TemplateInjected);
     assert!(workflow.steps[0].title.contains("delegation"));
@@ -184,10 +184,10 @@ fn everything_compiles_to_what_it_says() {
     let at = |id: &str| &workflow.steps[position(id)];
     assert_eq!(at("plan__audit").provenance.source, StepSource::FeatureInjected);
     assert!(at("plan__audit").notes_optional);
-    assert!(at("refine").notes_optional, "what a loop says holds for loops in it");
+    assert!(at("refine").notes_optional, "inner loops inherit from outer ones");
     assert!(
         at("build").require_confirmation.is_some(),
-        "whoever agrees with a loop agrees with its first step"
+        "the confirmation of a loop applies to its first step"
     );
     assert!(at("plan").prompt.contains("wr.routine-design-review"), "a slot is filled");
     assert_eq!(at("views").delegations[0].workflow_id, "wr.routine-design-review");
@@ -208,7 +208,7 @@ fn everything_compiles_to_what_it_says() {
         assert_eq!(
             condition,
             &json!({"var": "settings.rigor", "equals": "thorough"}),
-            "a named one is put in place"
+            "a named condition is inserted"
         );
         assert_eq!(step.guidance[0], "Stay in one module.");
     }
@@ -301,15 +301,15 @@ fn warnings() {
             workflow.compiled_warnings.iter().map(|warning| (warning.code, warning.path.as_str())).collect();
         assert_eq!(found, [(code, path)]);
     }
-    let told = workflow(json!([
+    let set = workflow(json!([
         step("one"),
         with(step("two"), json!({"prompt": "Set `part`. Use {{part.name}}."}))
     ]));
-    assert!(compiled(told.to_string().as_bytes(), Format::Json).workflow.compiled_warnings.is_empty());
+    assert!(compiled(set.to_string().as_bytes(), Format::Json).workflow.compiled_warnings.is_empty());
 }
 
 #[test]
-fn bindings_of_one_workflow_are_kept_apart_from_those_of_others() {
+fn bindings_of_other_workflows_are_ignored() {
     let file = br#"{"project.sample": {"reviewer": "wr.ideation"}, "project.other": {"x": 1}}"#;
     let bindings = Bindings::parse(file, "project.sample").unwrap();
     assert_eq!(bindings.0, BTreeMap::from([("reviewer".to_owned(), "wr.ideation".to_owned())]));
@@ -328,7 +328,7 @@ fn bindings_of_one_workflow_are_kept_apart_from_those_of_others() {
 }
 
 #[test]
-fn hostile_yaml_is_refused_within_bounds() {
+fn hostile_yaml_is_rejected_within_limits() {
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {
         let aliases = vec![format!("*a{}", level - 1); 9].join(", ");
@@ -417,7 +417,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn arbitrary_json_is_refused_or_compiled_and_never_panics(value in any_json(), at in 0..4usize) {
+    fn arbitrary_json_is_rejected_or_compiled_without_a_panic(value in any_json(), at in 0..4usize) {
         let whole = match at {
             0 => value,
             1 => with(workflow(json!([step("one")])), json!({"steps": value})),
@@ -438,7 +438,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_features_means_nothing(seed in prop::collection::vec(0..registry::features().len(), 0..8)) {
+    fn the_order_of_features_does_not_matter(seed in prop::collection::vec(0..registry::features().len(), 0..8)) {
         let named: Vec<&str> = seed.iter().map(|index| registry::features()[*index].id).collect();
         let mut sorted = named.clone();
         sorted.sort_unstable();
@@ -452,9 +452,9 @@ proptest! {
     }
 }
 
-/// Finding R5: what a step asks for is shown in the order in which its author wrote it, in both formats.
+/// Finding R5: required outputs are shown in the author's order, in both formats.
 #[test]
-fn what_to_hand_in_keeps_the_authors_order() {
+fn required_outputs_keep_the_authors_order() {
     let json = br#"{"id": "project.order", "name": "O", "description": "O.", "version": "1.0.0", "steps": [{"id": "one",
         "title": "One", "promptBlocks": {"goal": "G.", "outputRequired": {"Symptom": "s", "Expected": "e", "Actual": "a"}}}]}"#;
     let yaml = b"id: project.order\nname: O\ndescription: O.\nversion: 1.0.0\nsteps:\n  - id: one\n    title: One\n    \
@@ -464,5 +464,5 @@ fn what_to_hand_in_keeps_the_authors_order() {
     let places: Vec<usize> =
         ["Symptom", "Expected", "Actual"].iter().map(|name| prompt.find(name).unwrap()).collect();
     assert!(places.is_sorted(), "{prompt}");
-    assert_eq!(compiled(yaml, Format::Yaml).workflow.hash(), json.hash(), "YAML and JSON say the same");
+    assert_eq!(compiled(yaml, Format::Yaml).workflow.hash(), json.hash(), "YAML and JSON give the same hash");
 }

@@ -1,5 +1,5 @@
-//! Declared context keys: a run that lacks one says so, and never skips the step that depends on it (finding
-//! B1). What a blocked attempt sent of context and preferences is kept (findings B2 and B3).
+//! Declared context keys: a run that lacks one reports it, and never skips the step that depends on it
+//! (finding B1). The context and preferences that a blocked attempt sent are kept (findings B2 and B3).
 
 use guide::engine::EngineError;
 use guide::project::way::{Skipped, StepPlace, selected_at, skipped_before};
@@ -15,7 +15,7 @@ use crate::harness::{Call, Harness, plain, workflow};
 const NEVER_STOP: Preferences =
     Preferences { autonomy: Autonomy::FullAutoNeverStop, risk_policy: RiskPolicy::Conservative };
 
-/// A step that decides, one that its decision guards, and an end.
+/// A step that decides, a step that depends on the decision, and an end.
 fn decided() -> Value {
     let decision = json!({"fixDecision": {"enum": ["fix", "report"]}});
     json!([
@@ -41,11 +41,11 @@ fn blockers(harness: &Harness, node: &NodeId) -> Vec<(BlockerCode, Pointer, Stri
 }
 
 #[test]
-fn a_key_that_is_missing_or_invalid_blocks_with_what_to_send() {
+fn a_missing_or_invalid_key_blocks_with_what_to_send() {
     for (name, context, says) in [
         ("forgotten", None, "is missing"),
         ("deleted", Some(json!({"fixDecision": null})), "is missing"),
-        ("misspelt", Some(json!({"fixdecision": "fix"})), "The context has `fixdecision`"),
+        ("misspelled", Some(json!({"fixdecision": "fix"})), "The context has `fixdecision`"),
         (
             "not allowed",
             Some(json!({"fixDecision": "fix it"})),
@@ -59,9 +59,9 @@ fn a_key_that_is_missing_or_invalid_blocks_with_what_to_send() {
         let call = context.map_or_else(Call::nothing, Call::context);
         let node = harness.advance(&root, call);
         assert_eq!(harness.state.node(&node).unwrap().kind, NodeKind::BlockedAttempt, "{name}");
-        let told = blockers(&harness, &node);
-        assert_eq!(told.len(), 1, "{name}: {told:?}");
-        let (code, pointer, words) = &told[0];
+        let found = blockers(&harness, &node);
+        assert_eq!(found.len(), 1, "{name}: {found:?}");
+        let (code, pointer, words) = &found[0];
         assert_eq!(*code, BlockerCode::MissingContextKey, "{name}");
         assert_eq!(json!(pointer), json!({"kind": "context_key", "key": "fixdecision"}), "{name}");
         assert!(words.contains(says), "{name}: {words}");
@@ -78,7 +78,7 @@ fn a_key_that_is_missing_or_invalid_blocks_with_what_to_send() {
 }
 
 #[test]
-fn never_stop_shows_the_guarded_step_and_discloses_one_critical_gap() {
+fn never_stop_shows_the_dependent_step_and_discloses_one_critical_gap() {
     for (name, context) in [("forgotten", json!({})), ("not allowed", json!({"fixDecision": "fix it"}))] {
         let mut harness = Harness::start(workflow(decided()), json!({}), Some(NEVER_STOP));
         let (seen, end) = harness.walk(|step| match step {
@@ -94,9 +94,10 @@ fn never_stop_shows_the_guarded_step_and_discloses_one_critical_gap() {
     }
 }
 
-/// Whatever becomes of a key behind the step that produced it, what it guards is not skipped without a word.
+/// If a key becomes invalid after the step that produced it, the steps that depend on it are not silently
+/// skipped.
 #[test]
-fn a_key_that_is_spoilt_later_blocks_where_it_is_read() {
+fn a_key_that_becomes_invalid_blocks_where_it_is_read() {
     let decision = json!({"fixDecision": {"enum": ["fix", "report"]}});
     let steps = json!([
         {"id": "diagnose", "title": "D", "prompt": "D.", "notesOptional": true, "producesContext": decision},
@@ -114,7 +115,11 @@ fn a_key_that_is_spoilt_later_blocks_where_it_is_read() {
         let blocked = harness.advance(&think, Call::context(spoilt.clone()));
         assert_eq!(blockers(&harness, &blocked)[0].0, BlockerCode::MissingContextKey, "{name}");
         let blocked = harness.advance(&blocked, Call::nothing());
-        assert_eq!(blockers(&harness, &blocked)[0].0, BlockerCode::MissingContextKey, "{name}: it stays so");
+        assert_eq!(
+            blockers(&harness, &blocked)[0].0,
+            BlockerCode::MissingContextKey,
+            "{name}: it stays blocked"
+        );
         let fix = harness.advance(&blocked, Call::context(json!({"fixDecision": "fix"})));
         assert_eq!(harness.pending(&fix).as_deref(), Some("fix"), "{name}");
 
@@ -128,9 +133,9 @@ fn a_key_that_is_spoilt_later_blocks_where_it_is_read() {
     }
 }
 
-/// A step is skipped where its condition is decided without the missing key, and where nobody declares one.
+/// A step is skipped if its condition is decided without the missing key, or if the key is not declared.
 #[test]
-fn what_is_decided_without_the_key_is_skipped_as_before() {
+fn conditions_that_do_not_need_the_key_are_decided() {
     let size = json!({"size": {"enum": ["small", "large"]}});
     let kind = json!({"kind": {"type": "string"}});
     let both = json!({"and": [{"var": "size", "equals": "large"}, {"var": "kind", "equals": "x"}]});
@@ -150,7 +155,7 @@ fn what_is_decided_without_the_key_is_skipped_as_before() {
 }
 
 #[test]
-fn what_the_first_step_requires_is_an_input_of_the_start() {
+fn keys_of_the_first_step_are_inputs_of_the_start() {
     let steps = json!([
         {"id": "read", "title": "R", "prompt": "R.", "notesOptional": true,
          "requiresContext": {"ticket": {"type": "string"}, "count": {"type": "number"}}},
@@ -174,7 +179,8 @@ fn what_the_first_step_requires_is_an_input_of_the_start() {
     assert_eq!((run.open_critical_gaps, unattended.pending(&unattended.root).as_deref()), (2, Some("read")));
 }
 
-/// Findings B2 and B3: what came with a blocked attempt holds from then on, and a fold of the log says so too.
+/// Findings B2 and B3: what a blocked attempt sent applies from then on, and can be computed again from the
+/// log.
 #[test]
 fn context_and_preferences_of_a_blocked_attempt_are_kept() {
     let steps = json!([
@@ -196,7 +202,7 @@ fn context_and_preferences_of_a_blocked_attempt_are_kept() {
         ["advance_recorded", "context_set", "node_created", "edge_created", "preferences_changed"]
     );
     let again = harness.advance(&blocked, Call::nothing());
-    assert_eq!(harness.state.node(&again).unwrap().kind, NodeKind::BlockedAttempt, "the brake holds");
+    assert_eq!(harness.state.node(&again).unwrap().kind, NodeKind::BlockedAttempt, "the change is kept");
     let read_back = SessionState::fold(harness.state.session_id().clone(), &harness.events).unwrap();
     for state in [&harness.state, &read_back] {
         let run = &state.runs()[0];
@@ -208,7 +214,7 @@ fn context_and_preferences_of_a_blocked_attempt_are_kept() {
     assert_eq!(harness.pending(&lenses).as_deref(), Some("lenses"), "the context was kept");
 }
 
-/// A change beyond what the author recommends is reported once, with the attempt that makes it.
+/// A change beyond the author's recommendation is reported once, with the attempt that makes it.
 #[test]
 fn preferences_beyond_the_recommendation_are_disclosed_by_the_blocked_attempt() {
     let source = json!({
@@ -226,10 +232,10 @@ fn preferences_beyond_the_recommendation_are_disclosed_by_the_blocked_attempt() 
     assert_eq!(gaps, 1);
 }
 
-/// Finding B4: checks read what is stored. Notes longer than a recap are stored whole in the same append; those
-/// beyond the limit block with both sizes, and leave nothing behind.
+/// Finding B4: validation reads what is stored. Notes longer than a recap are stored completely in the same
+/// append; notes over the limit are blocked with both sizes, and record nothing.
 #[test]
-fn notes_are_checked_as_they_are_stored() {
+fn notes_are_validated_as_they_are_stored() {
     let steps = json!([
         {"id": "prove", "title": "P", "prompt": "P.", "validationCriteria":
             [{"type": "contains", "value": "Reproduced: yes", "message": "Say it"}]},
@@ -260,12 +266,12 @@ fn notes_are_checked_as_they_are_stored() {
     let mut harness = Harness::start(workflow(steps.clone()), json!({}), None);
     let root = harness.root.clone();
     let blocked = harness.advance(&root, Call::notes(evidence_after(65_537)));
-    let told = blockers(&harness, &blocked);
+    let found = blockers(&harness, &blocked);
     let sizes = |(code, _, words): &(BlockerCode, Pointer, String)| {
         *code == BlockerCode::InvalidRequiredOutput
             && words.contains("The notes are 65,537 bytes; the limit is 65,536.")
     };
-    assert!(told.iter().any(sizes), "{told:?}");
+    assert!(found.iter().any(sizes), "{found:?}");
     assert!(harness.events.iter().all(|event| stored_notes(event).is_none()));
 }
 
@@ -276,9 +282,9 @@ fn stored_notes(event: &Event) -> Option<Value> {
     }
 }
 
-/// Notes that were cut by nobody are written as they always were.
+/// Notes that were not truncated are recorded without their size.
 #[test]
-fn short_notes_say_nothing_of_their_size() {
+fn short_notes_are_recorded_without_their_size() {
     let mut harness =
         Harness::start(workflow(json!([{"id": "one", "title": "O", "prompt": "O."}])), json!({}), None);
     let root = harness.root.clone();
@@ -287,8 +293,8 @@ fn short_notes_say_nothing_of_their_size() {
     assert_eq!(payloads, [json!({"payloadKind": "notes", "notesMarkdown": "did it"})]);
 }
 
-/// A start has to bring the inputs that a workflow declares; one that never stops begins with a critical gap, and
-/// shows the step that the input guards.
+/// A start must provide the inputs that a workflow declares. A run that never stops starts with a critical
+/// gap, and shows the step that depends on the input.
 #[test]
 fn inputs_are_checked_before_anything_is_recorded() {
     let source = json!({
@@ -325,13 +331,13 @@ fn inputs_are_checked_before_anything_is_recorded() {
     assert_eq!(gaps(&unknown), [GapSeverity::Critical], "one gap for one key");
 }
 
-/// A key of a skipped step: its name, the values that are allowed, and the one that is recorded.
+/// A key of a skipped step: its name, the allowed values, and the recorded value.
 type Key = (String, Option<String>, Option<Value>);
 
-/// Finding B1: what was skipped is known of the node that it led to, with the keys, what they may be, and the value
-/// that was recorded then. A step that stays skipped is named once.
+/// Finding B1: the node after a skipped step has the keys that decided it, their allowed values, and the
+/// recorded value. A step that stays skipped is listed once.
 #[test]
-fn what_was_skipped_is_recorded_with_the_keys_that_decided_it() {
+fn skipped_steps_have_the_keys_that_decided_it() {
     let steps = json!([
         {"id": "diagnose", "title": "D", "prompt": "D.", "notesOptional": true,
          "producesContext": {"fixDecision": {"enum": ["fix", "report"]}}},
@@ -372,9 +378,9 @@ fn what_was_skipped_is_recorded_with_the_keys_that_decided_it() {
     );
 }
 
-/// Finding R6: one numbering, the place in the workflow, and in a loop its pass.
+/// Finding R6: one numbering, the position in the workflow, and the iteration in a loop.
 #[test]
-fn a_step_has_one_number_and_a_pass_in_a_loop() {
+fn a_step_has_one_number_and_an_iteration_in_a_loop() {
     let steps = json!([
         plain("first"),
         {"type": "loop", "id": "rounds", "title": "Rounds", "loop":
@@ -412,9 +418,9 @@ fn a_step_has_one_number_and_a_pass_in_a_loop() {
     );
 }
 
-/// Finding G6: the metrics that a workflow asks for are declared keys of its last step.
+/// Finding G6: the metrics that a workflow requests are declared keys of its last step.
 #[test]
-fn metrics_that_a_workflow_asks_for_are_checked() {
+fn requested_metrics_are_validated() {
     let source = json!({
         "id": "project.test", "name": "T", "description": "T.", "version": "1.0.0", "metricsProfile": "ticket",
         "steps": [plain("begin"), plain("end-step")],
@@ -424,8 +430,8 @@ fn metrics_that_a_workflow_asks_for_are_checked() {
     let last = harness.advance(&root, Call::nothing());
     let blocked = harness
         .advance(&last, Call::context(json!({"metrics_outcome": "great", "metrics_ticket_ids": "T-1"})));
-    let told = blockers(&harness, &blocked);
-    let words: String = told.into_iter().map(|(_, _, words)| words).collect();
+    let found = blockers(&harness, &blocked);
+    let words: String = found.into_iter().map(|(_, _, words)| words).collect();
     assert!(words.contains("`metrics_outcome` is \"great\"; it must be one of \"success\""), "{words}");
     assert!(words.contains("`metrics_ticket_ids` is \"T-1\"; it must be a list"), "{words}");
     let sent = json!({"metrics_outcome": "success", "metrics_ticket_ids": ["T-1"]});
@@ -433,7 +439,7 @@ fn metrics_that_a_workflow_asks_for_are_checked() {
     assert_eq!(harness.pending(&done), None, "the run is complete");
 }
 
-/// Every workflow of the program that decides by a key declares it.
+/// Every bundled workflow declares the keys that its conditions read.
 #[test]
 fn bundled_workflows_declare_the_keys_that_their_conditions_read() {
     use guide::workflow::{

@@ -1,4 +1,4 @@
-//! Real delegation (finding G3): a step that hands out runs is accepted when they are complete, and not before.
+//! Delegation (finding G3): a delegating step is accepted only when its child sessions are complete.
 
 use guide::delegation::ChildHandle;
 use guide::record::{
@@ -55,30 +55,30 @@ fn a_delegating_step_waits_for_every_child() {
             let mut harness = Harness::start(workflow(delegating()), json!({}), preferences);
             let root = harness.root.clone();
             let wanted = harness.wanted(&root, Call::notes("Done.")).unwrap().unwrap();
-            let places: Vec<usize> = wanted.delegations.iter().map(|(index, _)| *index).collect();
-            assert_eq!(places, [0, 2], "{name}: the condition of the second does not hold");
+            let indexes: Vec<usize> = wanted.delegations.iter().map(|(index, _)| *index).collect();
+            assert_eq!(indexes, [0, 2], "{name}: the condition of the second does not hold");
             let verification = counted(&harness, &root, &[(0, statuses[0]), (2, statuses[1])]);
             let call = Call { verification: Some(verification), ..Call::notes("All of them answered.") };
             let node = harness.advance(&root, call);
-            let told = blockers(&harness, &node);
+            let found = blockers(&harness, &node);
             if open == 0 || preferences.is_some() {
-                assert_eq!(harness.pending(&node).as_deref(), Some("report"), "{name}: {told:?}");
+                assert_eq!(harness.pending(&node).as_deref(), Some("report"), "{name}: {found:?}");
                 let run = harness.state.run(&harness.state.node(&node).unwrap().run_id).unwrap();
                 let gaps: Vec<_> = harness.state.gaps_of_run(run).map(|gap| gap.severity).collect();
                 assert_eq!(gaps, vec![GapSeverity::Critical; usize::from(open > 0)], "{name}");
             } else {
-                assert_eq!(told.len(), 1, "{name}: {told:?}");
-                assert_eq!(told[0].code, BlockerCode::MissingRequiredOutput, "{name}");
+                assert_eq!(found.len(), 1, "{name}: {found:?}");
+                assert_eq!(found[0].code, BlockerCode::MissingRequiredOutput, "{name}");
                 let says = format!("{open} of 2 delegated runs are not complete");
-                assert!(told[0].message.contains(&says), "{name}: {}", told[0].message);
+                assert!(found[0].message.contains(&says), "{name}: {}", found[0].message);
             }
         }
     }
 }
 
-/// A condition that the attempt itself makes true hands out one more, and that one is counted too.
+/// If the attempt itself makes the condition of a delegation true, that child is required too.
 #[test]
-fn the_context_that_the_attempt_leaves_decides_what_is_handed_out() {
+fn the_context_after_the_attempt_decides_what_is_delegated() {
     let harness = Harness::start(workflow(delegating()), json!({}), None);
     let root = harness.root.clone();
     let call = Call { notes: Some("Done."), ..Call::context(json!({"deep": true})) };
@@ -156,7 +156,7 @@ fn the_prompt_says_how_to_delegate_and_what_to_do_without_subagents() {
         Facts { workflow: &harness.workflow, state, context, occasion: Occasion::Start, blockers: &[] };
     let prompt = render::pending(facts).unwrap().prompt;
     for says in [
-        "hand out these 2 pieces of work to subagents IN PARALLEL, all in one response",
+        "delegate these 2 tasks to subagents IN PARALLEL, all in one response",
         "If you cannot start subagents, do the same work yourself",
         "1. Workflow `project.lens`.\n   Goal: Look at test\n   Context: `{\"lens\":\"a\"}`",
         "2. Workflow `project.other`.\n   Context: `{\"topic\":\"test\"}`",

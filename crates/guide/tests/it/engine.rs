@@ -1,4 +1,4 @@
-//! The engine, situation by situation.
+//! The engine, case by case.
 
 use guide::engine::EngineError;
 use guide::project::{RunStatus, preferred_tip, run_status};
@@ -26,7 +26,7 @@ fn blocker_codes(state: &EngineState) -> Vec<BlockerCode> {
 }
 
 #[test]
-fn the_events_of_a_start_and_of_an_advance_are_in_the_locked_order() {
+fn the_events_of_a_start_and_of_an_advance_are_in_the_specified_order() {
     let steps = json!([{"id": "one", "title": "One", "prompt": "Do it."}, plain("two")]);
     let mut run = Harness::start(workflow(steps), json!({"ticket": 7}), None);
     assert_eq!(
@@ -63,7 +63,7 @@ fn the_events_of_a_start_and_of_an_advance_are_in_the_locked_order() {
 }
 
 #[test]
-fn missing_notes_block_and_the_retry_goes_on_from_the_blocked_node() {
+fn missing_notes_block_and_the_retry_continues_from_the_blocked_node() {
     let steps = json!([{"id": "one", "title": "One", "prompt": "Do it."}, plain("two")]);
     let mut run = Harness::start(workflow(steps), json!({}), None);
     let root = run.root.clone();
@@ -73,7 +73,7 @@ fn missing_notes_block_and_the_retry_goes_on_from_the_blocked_node() {
     assert!(
         matches!(blocked(run.snapshot(&block)), Block::RetryableBlock { retry_attempt_id, .. }
         if *retry_attempt_id == run.attempt(&block)),
-        "the retry's identity follows from the blocked node"
+        "the id of the retry is derived from the blocked node"
     );
     assert_eq!(run.pending(&block).as_deref(), Some("one"), "the same step is pending");
     let run_id = run.state.runs()[0].id.clone();
@@ -83,7 +83,7 @@ fn missing_notes_block_and_the_retry_goes_on_from_the_blocked_node() {
 }
 
 #[test]
-fn ten_blocks_in_a_row_are_enough() {
+fn after_ten_consecutive_blocks_attempts_are_rejected() {
     let steps = json!([{"id": "one", "title": "One", "prompt": "Do it."}]);
     let mut run = Harness::start(workflow(steps), json!({}), None);
     let mut node = run.root.clone();
@@ -94,11 +94,11 @@ fn ten_blocks_in_a_row_are_enough() {
     assert_eq!(run.try_advance(&node, Call::nothing()), Err(EngineError::TooManyBlocks { count: 10 }));
     assert_eq!(run.events.len(), before, "nothing is recorded");
     let done = run.advance(&node, Call::notes("at last"));
-    assert!(run.snapshot(&done).is_complete(), "good output still goes on");
+    assert!(run.snapshot(&done).is_complete(), "valid output is still accepted");
 }
 
 #[test]
-fn never_stop_records_a_critical_gap_and_goes_on() {
+fn never_stop_records_a_critical_gap_and_continues() {
     let steps = json!([{"id": "one", "title": "One", "prompt": "Do it."}, plain("two")]);
     let mut run = Harness::start(workflow(steps), json!({}), Some(NEVER_STOP));
     let (seen, _) = run.walk(|_| Call::nothing());
@@ -109,7 +109,7 @@ fn never_stop_records_a_critical_gap_and_goes_on() {
 }
 
 #[test]
-fn criteria_name_each_failing_rule_in_the_author_s_words() {
+fn criteria_report_each_failed_rule_with_the_authors_message() {
     let steps = json!([{"id": "one", "title": "One", "prompt": "Find.", "validationCriteria": {"and": [
         {"type": "regex", "pattern": "Finding \\d+", "message": "List numbered findings"},
         {"type": "length", "min": 40, "message": "Explain them"},
@@ -121,12 +121,12 @@ fn criteria_name_each_failing_rule_in_the_author_s_words() {
         blocked(run.snapshot(&block));
     let message = &blockers.blockers()[0].message;
     assert!(message.contains("List numbered findings") && message.contains("Explain them"), "{message}");
-    let done = run.advance(&block, Call::notes("Finding 1: the cache is stale because nobody clears it."));
+    let done = run.advance(&block, Call::notes("Finding 1: the cache is stale because it is never cleared."));
     assert!(run.snapshot(&done).is_complete());
 }
 
 #[test]
-fn a_decided_loop_goes_round_until_somebody_says_stop() {
+fn a_loop_with_decisions_runs_until_stop() {
     let steps = json!([
         {"id": "passes", "type": "loop", "title": "Passes", "loop": {"type": "while", "maxIterations": 3,
             "conditionSource": {"kind": "artifact_contract", "contractRef": "wr.contracts.loop_control"}},
@@ -168,7 +168,7 @@ fn continuing_past_the_limit_is_a_block_whose_fix_is_to_stop() {
     let mut run = Harness::start(workflow(steps), json!({}), Some(NEVER_STOP));
     let (seen, _) =
         run.walk(|pending| if pending == "end" { Call::nothing() } else { Call::decide("continue") });
-    assert_eq!(seen, ["passes@0::again", "passes@1::again", "end"], "in never-stop the loop is left");
+    assert_eq!(seen, ["passes@0::again", "passes@1::again", "end"], "never-stop leaves the loop");
     assert_eq!(run.state.runs()[0].open_critical_gaps, 1);
 }
 
@@ -190,7 +190,7 @@ fn a_missing_decision_blocks_and_is_never_a_decision() {
 }
 
 #[test]
-fn counted_and_each_loops_nest() {
+fn for_and_for_each_loops_nest() {
     let steps = json!([
         {"id": "files", "type": "loop", "title": "Files", "loop": {"type": "forEach", "items": "files", "maxIterations": 10},
          "body": [
@@ -217,7 +217,7 @@ fn counted_and_each_loops_nest() {
     let mut empty = Harness::start(workflow(steps.clone()), json!({"files": []}), None);
     assert_eq!(empty.walk(|_| Call::nothing()).0, ["end"], "no items, no iteration");
     use TraceKind::{EvaluatedCondition, ExitedLoop};
-    assert_eq!(empty.loop_trace(), [EvaluatedCondition, ExitedLoop], "and the trace says so");
+    assert_eq!(empty.loop_trace(), [EvaluatedCondition, ExitedLoop], "the trace has it");
     let missing = Harness::try_start(workflow(steps), json!({}), None).err();
     assert!(matches!(missing, Some(EngineError::CannotBegin { .. })), "{missing:?}");
 }
@@ -238,7 +238,7 @@ fn a_step_is_skipped_while_its_condition_does_not_hold_and_runs_once_it_does() {
 }
 
 #[test]
-fn whatever_was_skipped_is_caught_up_with_in_order_and_the_run_goes_on_where_it_was() {
+fn skipped_steps_run_in_order_once_they_can_and_the_run_continues() {
     let when = |id: &str, value: &str| {
         json!({"id": id, "title": id, "prompt": "Dig.", "notesOptional": true,
             "runCondition": {"var": "rigor", "equals": value}})
@@ -271,7 +271,7 @@ fn whatever_was_skipped_is_caught_up_with_in_order_and_the_run_goes_on_where_it_
 }
 
 #[test]
-fn advancing_an_old_node_makes_a_branch_and_checkpoints_do_not_count() {
+fn advancing_an_old_node_creates_a_branch_but_checkpoints_do_not() {
     let steps = json!([plain("one"), plain("two"), plain("three")]);
     let mut run = Harness::start(workflow(steps), json!({}), None);
     let root = run.root.clone();
@@ -292,12 +292,12 @@ fn advancing_an_old_node_makes_a_branch_and_checkpoints_do_not_count() {
         [EdgeCauseKind::CheckpointCreated, EdgeCauseKind::FirstAdvance, EdgeCauseKind::NonTipAdvance]
     );
     let tip = preferred_tip(&run.state, &run.state.runs()[0]).unwrap();
-    assert_eq!(tip.id, second, "the branch that was worked on last");
+    assert_eq!(tip.id, second, "the branch with the latest activity");
     assert!(run.loop_trace().contains(&TraceKind::DetectedNonTipAdvance));
 }
 
 #[test]
-fn an_assessment_that_asks_for_more_keeps_the_step_pending() {
+fn an_assessment_that_requires_more_work_blocks_the_step() {
     let source = json!({
         "id": "project.test", "name": "Test", "description": "A test.", "version": "1.0.0",
         "assessments": [{"id": "readiness", "purpose": "Is it ready?", "dimensions": [
@@ -321,7 +321,7 @@ fn an_assessment_that_asks_for_more_keeps_the_step_pending() {
 }
 
 #[test]
-fn preferences_change_from_a_node_on_and_going_beyond_the_recommendation_is_recorded() {
+fn preferences_apply_from_a_node_on_and_exceeding_the_recommendation_is_recorded() {
     let source = json!({
         "id": "project.test", "name": "Test", "description": "A test.", "version": "1.0.0",
         "recommendedPreferences": {"recommendedAutonomy": "guided"},
@@ -334,11 +334,11 @@ fn preferences_change_from_a_node_on_and_going_beyond_the_recommendation_is_reco
     assert_eq!(run.state.node(&root).unwrap().preferences, Preferences::default());
     let session_run = &run.state.runs()[0];
     let gaps: Vec<_> = run.state.gaps_of_run(session_run).map(|gap| gap.severity).collect();
-    assert_eq!(gaps, [GapSeverity::Warning], "it is disclosed, and stops nobody");
+    assert_eq!(gaps, [GapSeverity::Warning], "it is disclosed and does not block");
 }
 
 #[test]
-fn a_required_capability_that_is_missing_stops_the_run_unless_the_policy_lets_it_pass() {
+fn a_missing_required_capability_blocks_unless_the_policy_allows_it() {
     let source = json!({
         "id": "project.test", "name": "Test", "description": "A test.", "version": "1.0.0",
         "capabilities": {"web_browsing": "required"},
@@ -353,7 +353,7 @@ fn a_required_capability_that_is_missing_stops_the_run_unless_the_policy_lets_it
     let mut run = Harness::start(compiled(&source), json!({}), None);
     let root = run.root.clone();
     let probe = run.pending(&root).unwrap();
-    assert_ne!(probe, "one", "the compiler put a probe in front");
+    assert_ne!(probe, "one", "the compiler inserted a probe");
     let block = run.advance(&root, observation("unavailable"));
     assert_eq!(blocker_codes(run.snapshot(&block)), [BlockerCode::RequiredCapabilityUnavailable]);
     assert_eq!(run.try_advance(&block, Call::nothing()), Err(EngineError::TerminalBlock));
@@ -367,7 +367,7 @@ fn a_required_capability_that_is_missing_stops_the_run_unless_the_policy_lets_it
     assert_eq!(run.pending(&next).as_deref(), Some("one"));
 }
 
-/// A loop that a step of its body decides about.
+/// A loop with a decision step in its body.
 fn decided(id: &str, body: serde_json::Value) -> serde_json::Value {
     json!({"id": id, "type": "loop", "title": id, "loop": {"type": "while", "maxIterations": 3,
         "conditionSource": {"kind": "artifact_contract", "contractRef": "wr.contracts.loop_control"}}, "body": body})
@@ -378,7 +378,7 @@ fn decision_step(id: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_decision_is_about_its_own_loop_and_counts_once() {
+fn a_decision_applies_to_its_own_loop_once() {
     let inner = decided("inner", json!([decision_step("inner-again")]));
     let outer = decided("outer", json!([plain("work"), inner, decision_step("outer-again")]));
     let mut run = Harness::start(workflow(json!([outer, plain("end")])), json!({}), None);
@@ -408,7 +408,7 @@ fn a_decision_is_about_its_own_loop_and_counts_once() {
 }
 
 #[test]
-fn an_inner_loop_can_go_over_a_list_of_the_outer_item() {
+fn an_inner_loop_can_iterate_over_a_list_in_the_outer_item() {
     let steps = json!([
         {"id": "files", "type": "loop", "title": "Files",
          "loop": {"type": "forEach", "items": "files", "itemVar": "file", "maxIterations": 5},
@@ -435,7 +435,7 @@ fn an_inner_loop_can_go_over_a_list_of_the_outer_item() {
 }
 
 #[test]
-fn never_stop_discloses_what_a_start_passed_over() {
+fn never_stop_discloses_the_obstacles_of_a_start() {
     let steps = json!([
         {"id": "files", "type": "loop", "title": "Files", "loop": {"type": "forEach", "items": "files", "maxIterations": 5},
          "body": [plain("open")]},
@@ -447,7 +447,7 @@ fn never_stop_discloses_what_a_start_passed_over() {
 }
 
 #[test]
-fn a_missing_input_is_named_as_the_author_wrote_it() {
+fn a_missing_input_is_reported_in_the_authors_spelling() {
     let steps = json!([
         plain("one"),
         {"id": "files", "type": "loop", "title": "Files", "loop": {"type": "forEach", "items": "fileList", "maxIterations": 5},
@@ -464,7 +464,7 @@ fn a_missing_input_is_named_as_the_author_wrote_it() {
 }
 
 #[test]
-fn saying_that_something_was_probed_is_only_a_claim() {
+fn a_self_reported_probe_is_only_a_claim() {
     let mut run = Harness::start(workflow(json!([plain("one"), plain("two")])), json!({}), None);
     let root = run.root.clone();
     let claim = json!({"kind": "wr.capability_observation", "capability": "delegation", "status": "available",
@@ -475,7 +475,7 @@ fn saying_that_something_was_probed_is_only_a_claim() {
 }
 
 #[test]
-fn of_more_than_ten_reasons_ten_are_told_with_the_number_of_the_rest_and_never_stop_discloses_all() {
+fn a_report_has_ten_reasons_and_counts_the_rest_and_never_stop_discloses_all() {
     let names: Vec<String> = (0..14).map(|index| format!("question{index:02}")).collect();
     let assessments: Vec<_> = names
         .iter()

@@ -1,4 +1,4 @@
-//! Every error code of tokens, keys and bundles has a page that begins with its name.
+//! Every error code of tokens, keys and bundles has a page that starts with its name.
 #![expect(clippy::disallowed_methods, reason = "the ban on files is for the engine, not for its tests")]
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Evidence that the host verifies (idea I3 of the findings): a step is judged by what was observed, and a claim is
-//! never taken for it.
+//! Evidence that the host verifies (idea I3 of the findings): a step is evaluated by what the host observed,
+//! and claims are not accepted instead.
 
 use canon::digest::Digest;
 use guide::derive;
@@ -53,7 +53,7 @@ fn blockers(harness: &Harness, node: &NodeId) -> Vec<Blocker> {
     blockers.blockers().to_vec()
 }
 
-/// The recorded verification of the node that an attempt on `from` led to.
+/// The verification recorded on the node that an attempt on `from` led to.
 fn recorded(harness: &Harness, from: &NodeId, attempt: u64) -> Option<Value> {
     let attempt = derive::attempt_id(harness.state.session_id(), from, attempt);
     let output = harness.state.output(&derive::verification_output_id(&attempt))?;
@@ -62,7 +62,7 @@ fn recorded(harness: &Harness, from: &NodeId, attempt: u64) -> Option<Value> {
 }
 
 #[test]
-fn a_step_is_judged_by_what_the_host_observed() {
+fn a_step_is_evaluated_by_what_the_host_observed() {
     let outcomes = [
         ("passes", ended(CommandEnd::Exited { code: 0 }), None, ""),
         (
@@ -72,7 +72,7 @@ fn a_step_is_judged_by_what_the_host_observed() {
             "The host ran the command `tests`: exit code 2. Its output ends with: 1 failed",
         ),
         (
-            "is killed by somebody",
+            "is killed by a signal",
             ended(CommandEnd::Signalled { signal: 9 }),
             Some(BlockerCode::InvalidRequiredOutput),
             "ended by signal 9",
@@ -118,9 +118,9 @@ fn a_step_is_judged_by_what_the_host_observed() {
             Some(verification.artifact()),
             "{name}: recorded as observed"
         );
-        let told = blockers(&harness, &node);
-        assert_eq!(told.first().map(|one| one.code), code, "{name}: {told:?}");
-        let words: String = told
+        let found = blockers(&harness, &node);
+        assert_eq!(found.first().map(|one| one.code), code, "{name}: {found:?}");
+        let words: String = found
             .iter()
             .map(|one| format!("{} {:?}", one.message, one.suggested_fix))
             .collect::<Vec<_>>()
@@ -138,7 +138,7 @@ fn a_step_is_judged_by_what_the_host_observed() {
         let mut harness = Harness::start(workflow(proven()), json!({}), Some(NEVER_STOP));
         let root = harness.root.clone();
         let node = harness.advance(&root, verified("All 12 tests pass.", verification.clone()));
-        assert_eq!(harness.pending(&node).as_deref(), Some("report"), "{name}: never-stop goes on");
+        assert_eq!(harness.pending(&node).as_deref(), Some("report"), "{name}: never-stop continues");
         let run = harness.state.run(&harness.state.node(&node).unwrap().run_id).unwrap();
         let gaps: Vec<_> = harness.state.gaps_of_run(run).map(|gap| gap.severity).collect();
         assert_eq!(gaps, vec![GapSeverity::Critical; usize::from(code.is_some())], "{name}");
@@ -146,7 +146,7 @@ fn a_step_is_judged_by_what_the_host_observed() {
 }
 
 #[test]
-fn citations_that_do_not_exist_block_together_and_those_that_do_pass() {
+fn invalid_citations_block_together_and_valid_ones_pass() {
     let line = |path: &str, line| Citation::Line { path: path.to_owned(), line };
     let result = |citation, finding| CitationResult { citation, finding };
     let passing = tests(ended(CommandEnd::Exited { code: 0 }));
@@ -162,21 +162,22 @@ fn citations_that_do_not_exist_block_together_and_those_that_do_pass() {
     };
     let node =
         harness.advance(&root, verified("See src/a.rs:3 and src/a.rs:900, commit deadbeef.", verification));
-    let told = blockers(&harness, &node);
-    assert_eq!(told.len(), 1, "{told:?}");
+    let found = blockers(&harness, &node);
+    assert_eq!(found.len(), 1, "{found:?}");
     for says in ["`src/a.rs:900` does not exist: the file has 12 lines", "commit `deadbeef` does not exist"] {
-        assert!(told[0].message.contains(says), "{}", told[0].message);
+        assert!(found[0].message.contains(says), "{}", found[0].message);
     }
-    assert!(!told[0].message.contains("src/a.rs:3`"), "{}", told[0].message);
+    assert!(!found[0].message.contains("src/a.rs:3`"), "{}", found[0].message);
     let holds =
         Verification { citations: vec![result(line("src/a.rs", 3), CitationFinding::Exists)], ..passing };
     let node = harness.advance(&node, verified("See src/a.rs:3.", holds));
     assert_eq!(harness.pending(&node).as_deref(), Some("report"));
 }
 
-/// Commands cost time: nothing is asked of the host for an attempt that is blocked anyway, or for other steps.
+/// Commands take time: the host verifies nothing for an attempt that is blocked anyway, or for steps that
+/// demand nothing.
 #[test]
-fn the_host_is_asked_only_when_everything_else_is_there() {
+fn the_host_verifies_only_if_nothing_else_is_missing() {
     let harness = Harness::start(workflow(proven()), json!({}), None);
     let root = harness.root.clone();
     assert_eq!(harness.wanted(&root, Call::nothing()), Ok(None), "the notes are missing");
@@ -186,18 +187,22 @@ fn the_host_is_asked_only_when_everything_else_is_there() {
     let wanted = harness.wanted(&root, call).unwrap().unwrap();
     assert_eq!(wanted.commands, ["tests"]);
     let cited: Vec<String> = wanted.citations.iter().map(ToString::to_string).collect();
-    assert_eq!(cited, ["`src/a.rs:3`", "`lib/b.py:7`"], "of notes and artifacts, and not the user's words");
+    assert_eq!(
+        cited,
+        ["`src/a.rs:3`", "`lib/b.py:7`"],
+        "of notes and artifacts, but not of the user's words"
+    );
 
     let mut harness = Harness::start(workflow(proven()), json!({}), Some(NEVER_STOP));
     let root = harness.root.clone();
-    assert!(harness.wanted(&root, Call::nothing()).unwrap().is_some(), "never-stop goes on without notes");
+    assert!(harness.wanted(&root, Call::nothing()).unwrap().is_some(), "never-stop continues without notes");
     let refused = harness.try_advance(&root, Call::notes("Trust me."));
     assert!(matches!(refused, Err(EngineError::Inconsistent { .. })), "{refused:?}");
     let node = harness.advance(&root, verified("Done.", tests(ended(CommandEnd::Exited { code: 0 }))));
     assert_eq!(harness.wanted(&node, Call::notes("x")), Ok(None), "the next step demands nothing");
 }
 
-/// A person is asked first, and nothing is verified before they answered.
+/// A person is asked first, and nothing is verified before they answer.
 #[test]
 fn a_step_that_also_needs_a_person_asks_before_it_is_verified() {
     let steps = json!([
@@ -206,7 +211,7 @@ fn a_step_that_also_needs_a_person_asks_before_it_is_verified() {
     ]);
     let harness = Harness::start(workflow(steps), json!({}), None);
     let root = harness.root.clone();
-    assert_eq!(harness.wanted(&root, Call::notes("Done.")), Ok(None), "nobody has agreed yet");
+    assert_eq!(harness.wanted(&root, Call::notes("Done.")), Ok(None), "the approval is missing");
     assert_eq!(harness.questions(&root, Call::notes("Done.")).len(), 1);
     let agreed = json!({"kind": "wr.user_answer", "dependencyId": "confirmation", "answeredBy": "user",
         "outcome": "given", "answer": "Yes."});
@@ -214,9 +219,10 @@ fn a_step_that_also_needs_a_person_asks_before_it_is_verified() {
     assert!(harness.wanted(&root, call).unwrap().is_some());
 }
 
-/// Only the host says what was verified: a caller cannot send it, and an artifact of theirs never has its id.
+/// Only the host can record a verification: a caller cannot send one, and a caller's artifact never has its
+/// id.
 #[test]
-fn a_caller_cannot_forge_what_was_verified() {
+fn a_caller_cannot_forge_a_verification() {
     let mut harness = Harness::start(workflow(json!([plain("one"), plain("two")])), json!({}), None);
     let root = harness.root.clone();
     let forged = tests(ended(CommandEnd::Exited { code: 0 })).artifact();
@@ -227,9 +233,9 @@ fn a_caller_cannot_forge_what_was_verified() {
     assert_eq!(harness.pending(&node).as_deref(), Some("two"));
 }
 
-/// Workflows without the member keep their bytes, and with it they read back as they are.
+/// Workflows without the field keep their bytes; with it, they are read back unchanged.
 #[test]
-fn a_demand_is_pinned_and_its_absence_leaves_no_trace() {
+fn a_demand_is_pinned_and_its_absence_changes_no_bytes() {
     let with = workflow(proven());
     let text = serde_json::to_value(&with).unwrap();
     assert_eq!(text["steps"][0]["evidence"], json!({"commands": ["tests"], "citations": true}));
@@ -240,9 +246,9 @@ fn a_demand_is_pinned_and_its_absence_leaves_no_trace() {
     assert_ne!(with.hash(), without.hash());
 }
 
-/// A large verification goes to the artifact store, as every artifact, in the same append.
+/// A large verification is stored in the artifact store in the same append, like every artifact.
 #[test]
-fn a_long_verification_is_stored_beside_the_event() {
+fn a_long_verification_is_stored_outside_of_the_event() {
     let mut harness = Harness::start(workflow(proven()), json!({}), None);
     let root = harness.root.clone();
     let CommandOutcome::Ran { argv, ended, duration_ms, output_sha256, output_bytes, .. } =

@@ -1,4 +1,4 @@
-//! A session in memory: every addition goes through the plan that a store would commit.
+//! A session in memory: every addition goes through the plan that a store would append.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use guide::workflow::pinned::PinnedWorkflow;
 use guide::workflow::source::{self, Format};
 use serde_json::{Map, Value, json};
 
-/// Compiles a workflow, which the test knows to be valid.
+/// Compiles a valid workflow.
 pub(crate) fn compiled(source: &Value) -> CompiledWorkflow {
     let text = serde_json::to_vec(source).unwrap();
     let source = source::parse(&text, Format::Json).unwrap_or_else(|problems| panic!("{problems:#?}"));
@@ -31,14 +31,14 @@ pub(crate) fn compiled(source: &Value) -> CompiledWorkflow {
         .workflow
 }
 
-/// A workflow of these steps.
+/// A workflow with these steps.
 pub(crate) fn workflow(steps: Value) -> CompiledWorkflow {
     compiled(&json!({
         "id": "project.test", "name": "Test", "description": "A test.", "version": "1.0.0", "steps": steps,
     }))
 }
 
-/// A plain step that needs no notes.
+/// A step that needs no notes.
 pub(crate) fn plain(id: &str) -> Value {
     json!({"id": id, "title": id, "prompt": "Do it.", "notesOptional": true})
 }
@@ -92,15 +92,11 @@ impl Harness {
         Ok(harness)
     }
 
-    /// What a store does with additions.
+    /// Does what a store does with additions.
     fn commit(&mut self, additions: Additions) -> NodeId {
         for new in additions.snapshots {
             let named = new.named;
-            assert_eq!(
-                named.reference(),
-                named.snapshot().snapshot_ref(),
-                "the streamed digest is the digest"
-            );
+            assert_eq!(named.reference(), named.snapshot().snapshot_ref(), "the streamed digest is correct");
             self.snapshots.insert(named.reference(), named.snapshot().clone());
         }
         self.artifacts.extend(additions.artifacts.into_iter().map(|new| (new.sha256, new.bytes)));
@@ -115,7 +111,7 @@ impl Harness {
         self.snapshots[&self.state.node(node).unwrap().snapshot_ref].state()
     }
 
-    /// The id of the pending step, with its loop path in front.
+    /// The id of the pending step, prefixed with its loop path.
     pub(crate) fn pending(&self, node: &NodeId) -> Option<String> {
         let pending = self.snapshot(node).pending()?;
         Some(
@@ -130,7 +126,7 @@ impl Harness {
         derive::attempt_id(self.state.session_id(), node, self.state.node(node).unwrap().attempts() as u64)
     }
 
-    /// What the host would have to verify for this call.
+    /// What the host must verify for this call.
     pub(crate) fn wanted(
         &self,
         node: &NodeId,
@@ -170,7 +166,7 @@ impl Harness {
         Ok(self.commit(additions))
     }
 
-    /// What a person would be asked before this attempt.
+    /// The questions to a person before this attempt.
     pub(crate) fn questions(&self, node: &NodeId, call: Call) -> Vec<Question> {
         let attempt_id = self.attempt(node);
         let request = Advance {
@@ -189,7 +185,7 @@ impl Harness {
         engine::questions(&request).unwrap()
     }
 
-    /// What a person can answer in the console about a node.
+    /// The questions that a person can answer in the console about a node.
     pub(crate) fn waiting(&self, node: &NodeId) -> Vec<(Question, Option<AnswerOutcome>)> {
         let found = self.state.node(node).unwrap();
         engine::waiting_for_people(&self.state, found, &self.workflow, self.snapshot(node))
@@ -206,7 +202,7 @@ impl Harness {
         self.try_advance(node, call).unwrap()
     }
 
-    /// Advances without output until nothing is pending; the steps that were pending on the way.
+    /// Advances without output until no step is pending, and returns the steps that were pending.
     pub(crate) fn walk(&mut self, mut answer: impl FnMut(&str) -> Call) -> (Vec<String>, NodeId) {
         let (mut node, mut seen) = (self.root.clone(), Vec::new());
         while let Some(pending) = self.pending(&node) {
@@ -232,7 +228,7 @@ impl Harness {
         self.commit(additions)
     }
 
-    /// The kinds of the events from an index on.
+    /// The kinds of the events since an index.
     pub(crate) fn kinds_since(&self, from: usize) -> Vec<&'static str> {
         self.events[from..].iter().map(|event| event.data.kind()).collect()
     }
@@ -252,7 +248,7 @@ impl Harness {
     }
 }
 
-/// What a caller sends with an advance.
+/// The arguments of an advance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Call {
     pub(crate) notes: Option<&'static str>,

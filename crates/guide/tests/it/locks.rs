@@ -1,4 +1,4 @@
-//! Rules about the record that are easy to lose: keys, reasons, order, cuts.
+//! Rules of the record: keys, reasons, order, truncation.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use crate::harness::{Call, Harness, compiled, plain, workflow};
 const NEVER_STOP: Preferences =
     Preferences { autonomy: Autonomy::FullAutoNeverStop, risk_policy: RiskPolicy::Conservative };
 
-/// A workflow in which every kind of event can happen.
+/// A workflow that can produce every kind of event.
 fn everything() -> CompiledWorkflow {
     compiled(&json!({
         "id": "project.test", "name": "Test", "description": "A test.", "version": "1.0.0",
@@ -57,7 +57,7 @@ fn spelling(key: &DedupeKey) -> String {
     key.as_str().split(':').map(part).collect::<Vec<_>>().join(":")
 }
 
-/// The events of a start that has seen something of its workspace.
+/// The events of a start with an observation of the workspace.
 fn start_events(now_ms: u64) -> Vec<Event> {
     let workflow = everything();
     engine::start(Start {
@@ -79,7 +79,7 @@ fn start_events(now_ms: u64) -> Vec<Event> {
     .events
 }
 
-/// A session in which every kind of event was written, but for observations of a workspace.
+/// A session with every kind of event, except observations of a workspace.
 fn full_log() -> Vec<Event> {
     let mut run = Harness::start(everything(), json!({}), None);
     let root = run.root.clone();
@@ -99,7 +99,7 @@ fn full_log() -> Vec<Event> {
 }
 
 #[test]
-fn every_kind_of_event_has_one_spelling_of_its_key() {
+fn every_kind_of_event_has_its_form_of_dedupe_key() {
     let mut spellings: BTreeSet<String> =
         full_log().iter().map(|event| spelling(&event.dedupe_key)).collect();
     spellings.extend(start_events(1).iter().map(|event| spelling(&event.dedupe_key)));
@@ -127,7 +127,7 @@ fn every_kind_of_event_has_one_spelling_of_its_key() {
 }
 
 #[test]
-fn a_key_knows_neither_the_clock_nor_its_own_event() {
+fn a_key_depends_neither_on_the_clock_nor_on_its_event_id() {
     let keys = |now_ms| start_events(now_ms).into_iter().map(|event| event.dedupe_key).collect::<Vec<_>>();
     assert_eq!(keys(1), keys(1_700_000_000_000));
     let log = full_log();
@@ -141,16 +141,16 @@ fn a_key_knows_neither_the_clock_nor_its_own_event() {
 }
 
 #[test]
-fn parts_of_a_foreign_form_become_their_digest() {
+fn parts_in_other_forms_are_replaced_by_their_digest() {
     for foreign in ["A", "ä", "a b", "a.b", "a\u{0}", &"x".repeat(300)] {
         let key = DedupeKey::of("gap_recorded", &["sess_x", foreign]);
         assert_eq!(spelling(&key), "gap_recorded:<64 hex>", "{foreign:?}");
-        assert_eq!(key, DedupeKey::of("gap_recorded", &["sess_x", foreign]), "and always the same");
+        assert_eq!(key, DedupeKey::of("gap_recorded", &["sess_x", foreign]), "deterministically");
         assert_ne!(key, DedupeKey::of("gap_recorded", &["sess_y", foreign]));
     }
 }
 
-/// What a caller was told, and whether another attempt can help.
+/// The blocker codes, and whether another attempt can help.
 fn block(run: &Harness, node: &NodeId) -> (Vec<BlockerCode>, bool) {
     let EngineState::Blocked(Blocked { blocked, .. }) = run.snapshot(node) else {
         panic!("not blocked: {:?}", run.snapshot(node))
@@ -171,7 +171,7 @@ fn gaps(run: &Harness) -> Vec<(GapSeverity, GapReason)> {
 }
 
 #[test]
-fn a_reason_stops_a_run_with_its_code_or_is_disclosed_as_its_gap() {
+fn a_reason_blocks_with_its_code_or_is_disclosed_as_its_gap() {
     use GapReason::{CapabilityMissing, ContractViolation, Unexpected};
     let contract = |reference: &str| json!({"id": "one", "title": "One", "prompt": "Do.", "outputContract": {"contractRef": reference}});
     let assessed = |level: &'static str| Call {
@@ -225,7 +225,7 @@ fn a_reason_stops_a_run_with_its_code_or_is_disclosed_as_its_gap() {
             ContractViolation(GapDetail::MissingRequiredOutput),
         ),
         (
-            "an artifact that is wrong",
+            "an invalid artifact",
             workflow(json!([contract("wr.contracts.gate_verdict"), plain("end")])),
             Call::artifact(json!({"kind": "wr.gate_verdict", "verdict": 7})),
             BlockerCode::InvalidRequiredOutput,
@@ -233,7 +233,7 @@ fn a_reason_stops_a_run_with_its_code_or_is_disclosed_as_its_gap() {
             ContractViolation(GapDetail::InvalidRequiredOutput),
         ),
         (
-            "an assessment that asks for more",
+            "an assessment that requires more work",
             without_probe(),
             assessed("low"),
             BlockerCode::AssessmentFollowupRequired,
@@ -249,7 +249,7 @@ fn a_reason_stops_a_run_with_its_code_or_is_disclosed_as_its_gap() {
             Unexpected(GapDetail::InvariantViolation),
         ),
         (
-            "a list that is not there",
+            "a missing list",
             workflow(each),
             Call::nothing(),
             BlockerCode::MissingContextKey,
@@ -257,7 +257,7 @@ fn a_reason_stops_a_run_with_its_code_or_is_disclosed_as_its_gap() {
             Unexpected(GapDetail::InvariantViolation),
         ),
         (
-            "a capability that is not there",
+            "a missing capability",
             everything(),
             Call::artifact(observation("unavailable")),
             BlockerCode::RequiredCapabilityUnavailable,
@@ -273,7 +273,7 @@ fn a_reason_stops_a_run_with_its_code_or_is_disclosed_as_its_gap() {
             CapabilityMissing(GapDetail::RequiredCapabilityUnknown),
         ),
         (
-            "a confirmation that nobody gave",
+            "a missing confirmation",
             workflow(
                 json!([{"id": "one", "title": "One", "prompt": "Do.", "requireConfirmation": true}, plain("end")]),
             ),
@@ -296,7 +296,7 @@ fn a_reason_stops_a_run_with_its_code_or_is_disclosed_as_its_gap() {
         let root = run.root.clone();
         let stopped = run.advance(&root, call.clone());
         assert_eq!(block(&run, &stopped), (vec![code], retryable), "{name}");
-        assert_eq!(gaps(&run), [], "{name}: what stops a run is no gap");
+        assert_eq!(gaps(&run), [], "{name}: a block is not a gap");
 
         let mut run = Harness::start(workflow, json!({}), Some(NEVER_STOP));
         let root = run.root.clone();
@@ -308,13 +308,13 @@ fn a_reason_stops_a_run_with_its_code_or_is_disclosed_as_its_gap() {
 }
 
 #[test]
-fn a_divergence_is_recorded_at_the_step_that_told_it() {
+fn a_divergence_is_recorded_at_its_step() {
     let mut run = Harness::start(workflow(json!([plain("one"), plain("two")])), json!({}), None);
     let root = run.root.clone();
     let mut related = divergence("safety_stop", &"ü".repeat(400));
     related["relatedStepId"] = json!("two");
     let artifacts = vec![
-        divergence("missing_user_context", "nobody said which"),
+        divergence("missing_user_context", "it was not specified"),
         divergence("because", "no such reason"),
         related,
         divergence("capability_unavailable", "no browser"),
@@ -323,15 +323,15 @@ fn a_divergence_is_recorded_at_the_step_that_told_it() {
     ];
     let next = run.advance(&root, Call { artifacts, ..Call::nothing() });
     assert_eq!(run.pending(&next).as_deref(), Some("two"), "a divergence blocks nothing");
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for event in &run.events {
         if let EventData::DivergenceRecorded { reason, summary, related_step_id, .. } = &event.data {
             assert_eq!(event.scope.node_id(), Some(&root));
             assert!(summary.len() <= 512, "{}", summary.len());
-            told.push((*reason, summary.ends_with(TRUNCATION_MARKER), related_step_id.clone()));
+            found.push((*reason, summary.ends_with(TRUNCATION_MARKER), related_step_id.clone()));
         }
     }
-    let reasons: Vec<_> = told.iter().map(|(reason, ..)| *reason).collect();
+    let reasons: Vec<_> = found.iter().map(|(reason, ..)| *reason).collect();
     use DivergenceReason as Reason;
     assert_eq!(
         reasons,
@@ -343,18 +343,18 @@ fn a_divergence_is_recorded_at_the_step_that_told_it() {
             Reason::EfficiencySkip
         ]
     );
-    assert!(told[1].1 && !told[0].1, "only the long one is cut, and says so");
-    assert_eq!(told[1].2.as_ref().map(StepName::as_str), Some("two"));
+    assert!(found[1].1 && !found[0].1, "only the long one is truncated and marked");
+    assert_eq!(found[1].2.as_ref().map(StepName::as_str), Some("two"));
 }
 
 #[test]
-fn notes_stand_first_and_artifacts_in_the_order_of_their_digests() {
+fn notes_come_first_and_artifacts_in_the_order_of_their_digests() {
     let artifacts: Vec<Value> = (0..12).map(|number| json!({"kind": "x", "number": number})).collect();
     let sent: Vec<Digest> = artifacts
         .iter()
         .map(|artifact| Digest::of_bytes(&canon::canonical::to_vec(artifact).unwrap()))
         .collect();
-    assert!(!sent.is_sorted(), "otherwise this shows nothing");
+    assert!(!sent.is_sorted(), "otherwise this proves nothing");
     let digests_of = |artifacts: Vec<Value>| {
         let mut run = Harness::start(workflow(json!([plain("one"), plain("two")])), json!({}), None);
         let root = run.root.clone();
@@ -383,11 +383,15 @@ fn notes_stand_first_and_artifacts_in_the_order_of_their_digests() {
     let mut sorted = sent.clone();
     sorted.sort();
     assert_eq!(digests_of(artifacts.clone()), sorted);
-    assert_eq!(digests_of(artifacts.into_iter().rev().collect()), sorted, "whatever order they were sent in");
+    assert_eq!(
+        digests_of(artifacts.into_iter().rev().collect()),
+        sorted,
+        "regardless of the order in which they were sent"
+    );
 }
 
 #[test]
-fn notes_are_cut_at_their_budget_between_two_characters_and_say_so() {
+fn notes_are_truncated_at_their_budget_between_two_characters() {
     let long = |text: &str, bytes: usize| -> &'static str { text.repeat(bytes / text.len()).leak() };
     let room = NOTES_BYTES - TRUNCATION_MARKER.len();
     let cases: [(&str, &'static str, usize); 5] = [
@@ -417,7 +421,7 @@ fn notes_are_cut_at_their_budget_between_two_characters_and_say_so() {
 }
 
 #[test]
-fn a_long_trace_is_told_whole_in_several_events_each_within_its_budget() {
+fn a_long_trace_is_recorded_in_several_events_within_their_budget() {
     const LOOPS: usize = 40;
     let id = |number: usize| format!("{}-{number}", "ordeal-".repeat(8));
     let mut steps = vec![plain("one")];

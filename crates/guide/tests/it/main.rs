@@ -1,7 +1,8 @@
-//! The integration tests of the crate, as one program.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! The integration tests of the crate, as one binary.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 #![expect(clippy::needless_pass_by_value, reason = "literals read better by value")]
 
+mod amending;
 mod bundles;
 mod compile;
 mod context_keys;
@@ -12,7 +13,6 @@ mod evidence;
 mod harness;
 mod jumps;
 mod locks;
-mod mending;
 mod model;
 mod people;
 mod problem_pages;

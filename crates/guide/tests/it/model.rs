@@ -1,5 +1,5 @@
-//! The whole engine against a naive model: a run of counted loops is its unrolled list of steps, and
-//! a node is a place in that list.
+//! Compares the whole engine with a naive model: a run of counted loops is its unrolled list of steps, and a
+//! node is a position in that list.
 
 use guide::project::preferred_tip;
 use guide::record::{Autonomy, EngineState, NodeId, Preferences, RiskPolicy};
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::harness::{Call, Harness, workflow};
 
-/// How the ids of steps begin that the user has to agree with.
+/// The prefix of the ids of steps that the user must approve.
 const CONFIRMED: &str = "confirmed-";
 
 /// A part of a workflow.
 #[derive(Clone, Debug)]
 enum Part {
     Step,
-    /// A step that the user has to agree with.
+    /// A step that the user must approve.
     Confirmed,
     Times(u32, Vec<Part>),
 }
@@ -35,7 +35,7 @@ fn build(parts: &[Part]) -> (Value, Vec<String>) {
     let steps = source(parts, &mut number);
     let mut unrolled = Vec::new();
     unroll(&steps, "", &mut unrolled);
-    // So that something can always run.
+    // So that a step can always run.
     let mut steps = steps;
     steps.push(json!({"id": "end", "title": "End", "prompt": "End."}));
     unrolled.push("end".to_owned());
@@ -50,7 +50,7 @@ fn source(parts: &[Part], number: &mut u32) -> Vec<Value> {
             let id = format!("part-{number}");
             match part {
                 Part::Step => json!({"id": id, "title": id, "prompt": "Do it."}),
-                // The name tells the model what it has to know.
+                // The name tells the model that the step needs approval.
                 Part::Confirmed => {
                     let id = format!("{CONFIRMED}{number}");
                     json!({"id": id, "title": id, "prompt": "Do it.", "requireConfirmation": true})
@@ -82,7 +82,7 @@ fn unroll(steps: &[Value], path: &str, unrolled: &mut Vec<String>) {
     }
 }
 
-/// What somebody does next, to which of the nodes so far.
+/// The next action, and the node that it applies to.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Advance(u16),
@@ -109,7 +109,7 @@ fn autonomy() -> impl Strategy<Value = Autonomy> {
     ]
 }
 
-/// What somebody sends. An answer that nobody asked for is no mistake.
+/// The arguments of an advance. An answer that is not needed is allowed.
 fn call(with_notes: bool, with_answer: bool) -> Call {
     let answer = json!({"kind": "wr.user_answer", "dependencyId": "confirmation", "answeredBy": "user",
         "outcome": "given", "answer": "yes"});
@@ -117,8 +117,8 @@ fn call(with_notes: bool, with_answer: bool) -> Call {
     Call { notes: with_notes.then_some("done"), artifacts, ..Call::nothing() }
 }
 
-/// A node, as the model knows it.
-struct Place {
+/// A node in the model.
+struct ModelNode {
     node: NodeId,
     step: usize,
     blocked: usize,
@@ -128,11 +128,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
-    fn the_engine_does_what_the_unrolled_list_says(parts in parts(), actions in actions(), autonomy in autonomy()) {
+    fn the_engine_follows_the_unrolled_list(parts in parts(), actions in actions(), autonomy in autonomy()) {
         let (steps, unrolled) = build(&parts);
         let preferences = Preferences { autonomy, risk_policy: RiskPolicy::Conservative };
         let mut run = Harness::start(workflow(steps), json!({}), Some(preferences));
-        let mut places = vec![Place { node: run.root.clone(), step: 0, blocked: 0 }];
+        let mut places = vec![ModelNode { node: run.root.clone(), step: 0, blocked: 0 }];
         let mut open_gaps = 0;
         for action in actions {
             // Mostly the newest node, sometimes an older one: a fork.
@@ -148,7 +148,7 @@ proptest! {
             let (call, missing) = match action {
                 Action::Checkpoint(_) => {
                     let node = run.checkpoint(&node, None);
-                    places.push(Place { node, step, blocked });
+                    places.push(ModelNode { node, step, blocked });
                     continue;
                 }
                 Action::Advance(_) => (call(true, true), 0),
@@ -161,10 +161,10 @@ proptest! {
                     prop_assert!(step == unrolled.len() || (stops && blocked == 10), "{error}");
                     continue;
                 }
-                Ok(node) if stops => Place { node, step, blocked: blocked + 1 },
+                Ok(node) if stops => ModelNode { node, step, blocked: blocked + 1 },
                 Ok(node) => {
                     open_gaps += missing;
-                    Place { node, step: step + 1, blocked: 0 }
+                    ModelNode { node, step: step + 1, blocked: 0 }
                 }
             };
             prop_assert_eq!(run.pending(&made.node), unrolled.get(made.step).cloned());
@@ -173,10 +173,10 @@ proptest! {
             places.push(made);
         }
         let again = SessionState::fold(run.state.session_id().clone(), &run.events).unwrap();
-        prop_assert_eq!(&again, &run.state, "the log alone gives the state");
-        prop_assert_eq!(run.state.runs()[0].open_critical_gaps, open_gaps, "what it went on without is disclosed");
+        prop_assert_eq!(&again, &run.state, "the state follows from the log");
+        prop_assert_eq!(run.state.runs()[0].open_critical_gaps, open_gaps, "every missing answer is disclosed");
         let newest = places.last().unwrap();
         let tip = preferred_tip(&run.state, &run.state.runs()[0]).unwrap();
-        prop_assert_eq!(&tip.id, &newest.node, "the tip is where something happened last");
+        prop_assert_eq!(&tip.id, &newest.node, "the tip is the node of the last activity");
     }
 }

@@ -1,4 +1,4 @@
-//! Answers that a person gave directly, beside what a caller claims (finding G2).
+//! Answers that a person gave directly, in contrast to claims of the caller (finding G2).
 
 use guide::engine::{AnswerOutcome, FromPeople, PersonAnswer, Unanswered};
 use guide::record::{
@@ -15,7 +15,7 @@ use crate::harness::{Call, Harness, plain, workflow};
 const NEVER_STOP: Preferences =
     Preferences { autonomy: Autonomy::FullAutoNeverStop, risk_policy: RiskPolicy::Conservative };
 
-/// A step that wants notes and a yes, and a plain one.
+/// A step that needs notes and approval, and a plain one.
 fn approved(require_person: bool) -> CompiledWorkflow {
     let mut step =
         json!({"id": "deploy", "title": "Deploy", "prompt": "Deploy.", "requireConfirmation": true});
@@ -42,7 +42,7 @@ fn elicited(outcome: AnswerOutcome) -> FromPeople {
     FromPeople { answers: vec![said(outcome)], unanswered: None }
 }
 
-fn asked_in_vain(why: Unanswered) -> FromPeople {
+fn no_answer(why: Unanswered) -> FromPeople {
     FromPeople { answers: Vec::new(), unanswered: Some(why) }
 }
 
@@ -55,7 +55,7 @@ fn blocker(run: &Harness, node: &NodeId) -> Blocker {
     }
 }
 
-/// The answers in the log, oldest first.
+/// The recorded answers, oldest first.
 fn recorded(run: &Harness) -> Vec<Value> {
     let outputs = run.events.iter().filter_map(|event| match &event.data {
         EventData::NodeOutputAppended { payload: OutputPayload::ArtifactRef(artifact), .. } => {
@@ -67,17 +67,18 @@ fn recorded(run: &Harness) -> Vec<Value> {
 }
 
 #[test]
-fn the_log_says_how_an_answer_came_in_and_a_step_can_require_a_person() {
+fn the_log_has_the_provenance_of_answers_and_a_step_can_require_a_person() {
     use AnswerOutcome::{Given, Refused};
     let forged = |provenance: &str| {
         let mut forged = claim("given");
         forged["provenance"] = json!(provenance);
-        forged["person"] = json!("somebody else");
+        forged["person"] = json!("another person");
         forged
     };
     let none = FromPeople::default;
-    let late = || asked_in_vain(Unanswered::TimedOut { seconds: 300 });
-    // What is sent, what people said; whether the run goes on without and with the requirement; what is recorded.
+    let late = || no_answer(Unanswered::TimedOut { seconds: 300 });
+    // The artifacts, the answers; whether the run continues without and with the requirement; what is
+    // recorded.
     let cases = [
         ("a claim", vec![claim("given")], none(), true, false, vec!["claimed"]),
         ("a claim that says otherwise", vec![forged("elicited")], none(), true, false, vec!["claimed"]),
@@ -100,18 +101,18 @@ fn the_log_says_how_an_answer_came_in_and_a_step_can_require_a_person() {
             true,
             vec!["claimed", "elicited"],
         ),
-        ("nobody", vec![], none(), false, false, vec![]),
-        ("nobody in time", vec![], late(), false, false, vec![]),
-        ("a claim, and nobody in time", vec![claim("given")], late(), true, false, vec!["claimed"]),
+        ("no answer", vec![], none(), false, false, vec![]),
+        ("no answer in time", vec![], late(), false, false, vec![]),
+        ("a claim, and no answer in time", vec![claim("given")], late(), true, false, vec!["claimed"]),
     ];
     for (name, artifacts, people, freely, required, provenances) in cases {
-        for (require_person, goes_on) in [(false, freely), (true, required)] {
+        for (require_person, continues) in [(false, freely), (true, required)] {
             let mut run = begun(require_person);
             let root = run.root.clone();
             let call = Call { artifacts: artifacts.clone(), people: people.clone(), ..Call::notes("done") };
             let next = run.advance(&root, call);
             let is_blocked = matches!(run.snapshot(&next), EngineState::Blocked(_));
-            assert_eq!(!is_blocked, goes_on, "{name}, required: {require_person}");
+            assert_eq!(!is_blocked, continues, "{name}, required: {require_person}");
             let mut found: Vec<Value> =
                 recorded(&run).iter().map(|answer| answer["provenance"].clone()).collect();
             found.sort_by_key(ToString::to_string);
@@ -125,12 +126,12 @@ fn the_log_says_how_an_answer_came_in_and_a_step_can_require_a_person() {
 }
 
 #[test]
-fn a_block_says_what_happened_and_where_the_person_answers() {
+fn a_block_says_what_happened_and_where_to_answer() {
     let cases = [
         (vec![claim("given")], FromPeople::default(), "requires that a person gives it directly"),
-        (vec![], asked_in_vain(Unanswered::TimedOut { seconds: 300 }), "did not answer within 300 seconds"),
-        (vec![], asked_in_vain(Unanswered::Dismissed), "closed the question without an answer"),
-        (vec![], asked_in_vain(Unanswered::Failed), "could not get an answer"),
+        (vec![], no_answer(Unanswered::TimedOut { seconds: 300 }), "did not answer within 300 seconds"),
+        (vec![], no_answer(Unanswered::Dismissed), "closed the question without an answer"),
+        (vec![], no_answer(Unanswered::Failed), "could not get an answer"),
         (vec![], elicited(AnswerOutcome::Refused), "the answer is no"),
     ];
     for (artifacts, people, expected) in cases {
@@ -146,25 +147,25 @@ fn a_block_says_what_happened_and_where_the_person_answers() {
 }
 
 #[test]
-fn a_console_answer_counts_for_the_next_attempt_and_is_not_for_the_caller_to_change() {
+fn a_console_answer_counts_for_the_next_attempt_and_the_caller_cannot_override_it() {
     let mut run = begun(true);
     let root = run.root.clone();
     let waits = run.advance(&root, Call::notes("done"));
     let open = run.waiting(&waits);
     assert_eq!(open.len(), 1);
     assert_eq!((open[0].0.id.as_str(), open[0].1), ("confirmation", None));
-    assert_eq!(run.waiting(&root), [], "nothing was handed in there that could be approved");
+    assert_eq!(run.waiting(&root), [], "there is no output to approve yet");
     let anna = PersonAnswer { person: Some("anna".to_owned()), ..said(AnswerOutcome::Refused) };
     run.answer_in_console(&waits, &anna);
     assert_eq!(run.waiting(&waits)[0].1, Some(AnswerOutcome::Refused));
     let refused = run.advance(&waits, Call { artifacts: vec![claim("given")], ..Call::notes("done") });
-    assert!(blocker(&run, &refused).message.contains("the answer is no"), "no claim outweighs it");
+    assert!(blocker(&run, &refused).message.contains("the answer is no"), "a claim does not override it");
     assert_eq!(run.waiting(&refused)[0].1, None, "the question is open again");
     let yes = PersonAnswer { outcome: AnswerOutcome::Given, words: Some("Go ahead.".to_owned()), ..anna };
     run.answer_in_console(&refused, &yes);
     let sloppy = run.advance(&refused, Call::nothing());
     assert_eq!(blocker(&run, &sloppy).code, BlockerCode::MissingRequiredNotes);
-    assert_eq!(run.waiting(&sloppy), [], "the approval is not lost with the sloppy attempt");
+    assert_eq!(run.waiting(&sloppy), [], "the approval survives the blocked attempt");
     let next = run.advance(&sloppy, Call::notes("done"));
     assert_eq!(run.pending(&next).as_deref(), Some("end"));
     let last = recorded(&run).pop().unwrap();
@@ -176,16 +177,16 @@ fn a_console_answer_counts_for_the_next_attempt_and_is_not_for_the_caller_to_cha
 }
 
 #[test]
-fn people_are_asked_only_where_their_answer_is_all_that_is_missing() {
+fn people_are_asked_only_if_nothing_else_is_missing() {
     let ask = |run: &Harness, call: Call| run.questions(&run.root, call).len();
     for require_person in [false, true] {
         let run = begun(require_person);
         assert_eq!(ask(&run, Call::notes("done")), 1);
         assert_eq!(ask(&run, Call::nothing()), 0, "the notes are missing too");
         let claimed = Call { artifacts: vec![claim("given")], ..Call::notes("done") };
-        assert_eq!(ask(&run, claimed), 1, "a claim is not the person's word");
+        assert_eq!(ask(&run, claimed), 1, "a claim is not a direct answer");
         let never_stops = Call { preferences: Some(NEVER_STOP), ..Call::notes("done") };
-        assert_eq!(ask(&run, never_stops), 0, "a run that never stops does not stop to ask");
+        assert_eq!(ask(&run, never_stops), 0, "never-stop does not ask");
     }
     let mut run = begun(true);
     let root = run.root.clone();
@@ -220,10 +221,13 @@ fn a_gap_that_needs_a_person_is_not_closed_by_a_claim() {
 }
 
 #[test]
-fn the_member_is_pinned_only_where_it_is_set_and_needs_something_to_apply_to() {
+fn require_person_is_pinned_only_if_set_and_needs_a_user_dependency() {
     let step = |run: &CompiledWorkflow| serde_json::to_value(&run.steps[0]).unwrap();
     assert_eq!(step(&approved(true))["requirePerson"], true);
-    assert!(step(&approved(false)).get("requirePerson").is_none(), "the bytes of other workflows stay");
+    assert!(
+        step(&approved(false)).get("requirePerson").is_none(),
+        "the bytes of other workflows do not change"
+    );
     let mut bare = plain("deploy");
     bare["requirePerson"] = json!(true);
     let text = json!({"id": "project.test", "name": "Test", "description": "A test.", "version": "1.0.0",
@@ -231,5 +235,5 @@ fn the_member_is_pinned_only_where_it_is_set_and_needs_something_to_apply_to() {
     .to_string();
     let parsed = source::parse(text.as_bytes(), Format::Json).unwrap();
     let problems = compile::compile(&parsed, &Bindings::default()).unwrap_err();
-    assert!(format!("{problems:?}").contains("needs nothing of the user"), "{problems:?}");
+    assert!(format!("{problems:?}").contains("needs nothing from the user"), "{problems:?}");
 }

@@ -1,4 +1,4 @@
-//! What comes with the program keeps its own rules, and asks for nothing that it does not say.
+//! The bundled sources follow their own rules, and require nothing that their prompts do not mention.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use guide::workflow::source::{self, Format};
 use guide::workflow::{criteria, registry};
 use serde_json::{Map, Value, json};
 
-/// Every source that comes with the program: what to call it, and its text.
+/// All bundled sources: id and text.
 fn sources() -> Vec<(&'static str, &'static str)> {
     let workflows = registry::bundled().iter().map(|workflow| (workflow.id, workflow.source));
     let routines = registry::routines().iter().map(|routine| (routine.template_id, routine.source));
     workflows.chain(routines).collect()
 }
 
-/// Every step of a source, those of loop bodies included.
+/// All steps of a source, including those of loop bodies.
 fn steps(source: &Value) -> Vec<&Value> {
     let mut found = Vec::new();
     let mut waiting: Vec<&Value> =
@@ -56,7 +56,7 @@ fn workflows_and_routines_are_found_by_their_ids() {
     for workflow in registry::bundled() {
         let source: Value = serde_json::from_str(workflow.source).unwrap();
         assert_eq!(source["id"], workflow.id);
-        assert!(source["examples"].is_array(), "{} says what it is good for", workflow.id);
+        assert!(source["examples"].is_array(), "{} has examples", workflow.id);
         assert_eq!(registry::bundled_workflow(workflow.id), Some(workflow));
     }
     assert!(registry::routine_ids().is_sorted_by(|one, other| one < other));
@@ -76,7 +76,7 @@ fn a_routine_takes_exactly_the_arguments_it_names() {
     for routine in registry::routines() {
         let mut rest = routine.source;
         let mut used = BTreeSet::new();
-        // A brace right before a letter opens an argument; in the JSON itself it never does.
+        // A brace directly before a letter opens an argument; in the JSON itself it never does.
         while let Some(start) = rest.find('{') {
             rest = &rest[start + 1..];
             if let Some((name, _)) = rest.split_once('}')
@@ -91,7 +91,7 @@ fn a_routine_takes_exactly_the_arguments_it_names() {
 }
 
 #[test]
-fn every_step_leaves_evidence() {
+fn every_step_requires_evidence() {
     for (id, text) in sources() {
         let source: Value = serde_json::from_str(text).unwrap();
         for step in steps(&source) {
@@ -103,7 +103,7 @@ fn every_step_leaves_evidence() {
 }
 
 #[test]
-fn notes_that_only_claim_the_work_are_refused() {
+fn notes_that_only_claim_the_work_are_rejected() {
     for (id, text) in sources() {
         let source: Value = serde_json::from_str(text).unwrap();
         for step in steps(&source) {
@@ -111,14 +111,14 @@ fn notes_that_only_claim_the_work_are_refused() {
             let rules = Criteria(rules.clone());
             for claim in ["", "Done.", "complete = true", &"All of it was done and checked. ".repeat(40)] {
                 let verdict = criteria::evaluate(&rules, claim, &Map::new()).unwrap();
-                assert!(!verdict.passed(), "{id}: {} is content with {claim:?}", step["id"]);
+                assert!(!verdict.passed(), "{id}: {} accepts {claim:?}", step["id"]);
             }
         }
     }
 }
 
 #[test]
-fn notes_that_follow_the_output_required_to_the_letter_pass() {
+fn notes_that_follow_the_required_output_literally_pass() {
     let mut refused = Vec::new();
     for (id, text) in sources() {
         let source: Value = serde_json::from_str(text).unwrap();
@@ -172,7 +172,7 @@ fn every_routine_can_be_called() {
 }
 
 #[test]
-fn every_contract_of_a_bundled_workflow_is_embedded_whole() {
+fn every_contract_of_a_bundled_workflow_is_embedded_completely() {
     for workflow in registry::bundled() {
         let bytes = workflow.source.as_bytes();
         let compiled = compile::validate(bytes, Format::Json, SourceOrigin::Bundled, &Bindings::default())
@@ -192,7 +192,7 @@ fn every_contract_of_a_bundled_workflow_is_embedded_whole() {
     }
 }
 
-/// What somebody writes who follows the prompt of a step and knows nothing of its criteria.
+/// The notes of an agent that follows the prompt of a step without knowing its criteria.
 fn literal_notes(step: &Value) -> String {
     let mut notes = String::new();
     let blocks = &step["promptBlocks"];
@@ -213,6 +213,6 @@ fn literal_notes(step: &Value) -> String {
     if prompt.contains("path:line") {
         notes.push_str("src/cache.rs:88 holds the lock\n");
     }
-    // What it takes to say something about each of them.
+    // Enough text for the rules about length.
     format!("{notes}{}", "The reason is in the place named above. ".repeat(14))
 }

@@ -1,4 +1,4 @@
-//! The JSON Schemas in `docs/schemas` are those of the types.
+//! The JSON Schemas in `docs/schemas` are up to date with the types.
 #![expect(clippy::disallowed_methods, reason = "the ban on files is for the crate, not for its tests")]
 
 use std::path::Path;
@@ -16,7 +16,7 @@ fn text<T: JsonSchema>() -> String {
 }
 
 #[test]
-fn the_schemas_of_durable_types_are_fresh() {
+fn the_schemas_of_durable_types_are_up_to_date() {
     let schemas = [
         ("event.schema.json", text::<Event>()),
         ("bundle.schema.json", text::<Bundle>()),
@@ -31,7 +31,7 @@ fn the_schemas_of_durable_types_are_fresh() {
     for (name, expected) in schemas {
         let path = folder.join(name);
         if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::create_dir_all(&folder).expect("the folder can be made");
+            std::fs::create_dir_all(&folder).expect("the folder can be created");
             std::fs::write(&path, &expected).expect("the schema can be written");
         }
         let found = std::fs::read_to_string(&path).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Tokens, keyrings and derived ids of this version are those of every later one.
+//! Tokens, keyrings and derived ids stay the same in every later version.
 //!
-//! `golden/tokens/v1.json` was written once. It may gain members; none may change.
+//! `golden/tokens/v1.json` was written once. Members may be added; none may change.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ fn keyring() -> Keyring {
     Keyring::new([0x22; 32]).rotate([0x33; 32])
 }
 
-/// Everything that is fixed, as this version computes it.
+/// All fixed values, as this version computes them.
 fn computed() -> Value {
     let position = position();
     let Position { session_id: session, run_id: run, node_id: root, attempt_id: attempt } = &position;
@@ -90,7 +90,7 @@ fn computed() -> Value {
 }
 
 #[test]
-fn what_was_fixed_once_stays_fixed() {
+fn fixed_values_do_not_change() {
     let golden: Value = serde_json::from_str(GOLDEN).unwrap();
     let computed = computed();
     for (name, value) in golden.as_object().unwrap() {

@@ -1,4 +1,4 @@
-//! What only the user can give: what stops a run, what lifts the stop, and what is disclosed instead.
+//! User dependencies: what blocks a run, what unblocks it, and what is disclosed instead.
 
 use guide::project::{RunStatus, run_status};
 use guide::record::{
@@ -18,7 +18,7 @@ fn preferences(autonomy: Autonomy) -> Option<Preferences> {
     Some(Preferences { autonomy, risk_policy: RiskPolicy::Conservative })
 }
 
-/// A workflow of a step that has these members, and a plain one.
+/// A workflow with a step that has these fields, and a plain one.
 fn needing(members: Value) -> CompiledWorkflow {
     let mut step = plain("deploy");
     step.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -38,7 +38,7 @@ fn answer(id: &str) -> Value {
         "answer": "Yes, go ahead."})
 }
 
-/// The same object with one member changed, or gone.
+/// The object with one member changed or removed.
 fn with(mut value: Value, name: &str, member: Value) -> Value {
     let members = value.as_object_mut().unwrap();
     members.remove(name);
@@ -68,7 +68,7 @@ fn gaps(run: &Harness) -> Vec<(GapSeverity, GapReason, Option<Pointer>)> {
 }
 
 #[test]
-fn each_dependency_stops_a_run_or_is_disclosed_by_one_that_never_stops() {
+fn each_dependency_blocks_or_is_disclosed_by_never_stop() {
     let at_step = Pointer::WorkflowStep { step_id: StepName::parse("deploy").unwrap() };
     assert_eq!(UserOnlyDependency::ALL.len(), 6, "the set is closed");
     for (name, detail) in UserOnlyDependency::ALL {
@@ -79,7 +79,7 @@ fn each_dependency_stops_a_run_or_is_disclosed_by_one_that_never_stops() {
             let root = run.root.clone();
             let next = run.advance(&root, Call::nothing());
             if autonomy == Autonomy::FullAutoNeverStop {
-                assert_eq!(run.pending(&next).as_deref(), Some("end"), "{name}: never-stop goes on");
+                assert_eq!(run.pending(&next).as_deref(), Some("end"), "{name}: never-stop continues");
                 let gap =
                     (GapSeverity::Critical, GapReason::UserOnlyDependency(*detail), Some(at_step.clone()));
                 assert_eq!(gaps(&run), [gap], "{name}");
@@ -88,30 +88,30 @@ fn each_dependency_stops_a_run_or_is_disclosed_by_one_that_never_stops() {
                 assert_eq!(run_status(&run.state, &run.state.runs()[0]), RunStatus::CompleteWithGaps);
                 continue;
             }
-            let told = blockers(&run, &next);
-            assert_eq!(told.len(), 1, "{name}");
+            let found = blockers(&run, &next);
+            assert_eq!(found.len(), 1, "{name}");
             assert_eq!(
-                (told[0].code, &told[0].pointer),
+                (found[0].code, &found[0].pointer),
                 (BlockerCode::UserOnlyDependency, &at_step),
                 "{name}"
             );
-            assert!(told[0].message.contains("The thing for test."), "{}", told[0].message);
-            let fix = told[0].suggested_fix.as_deref().unwrap();
-            assert!(fix.contains(r#""dependencyId":"thing""#), "the fix can be pasted: {fix}");
+            assert!(found[0].message.contains("The thing for test."), "{}", found[0].message);
+            let fix = found[0].suggested_fix.as_deref().unwrap();
+            assert!(fix.contains(r#""dependencyId":"thing""#), "the fix has an example: {fix}");
             assert!(
                 matches!(run.snapshot(&next), EngineState::Blocked(Blocked { blocked: Block::RetryableBlock {
                     reason: BlockReason::UserOnlyDependency { detail: found, .. }, .. }, .. }) if found == detail)
             );
-            assert_eq!(gaps(&run), [], "{name}: what stops a run is no gap");
+            assert_eq!(gaps(&run), [], "{name}: a block is not a gap");
             assert_eq!(run_status(&run.state, &run.state.runs()[0]), RunStatus::Blocked);
             let on = run.advance(&next, Call::artifact(answer("thing")));
-            assert_eq!(run.pending(&on).as_deref(), Some("end"), "{name}: the answer lifts it");
+            assert_eq!(run.pending(&on).as_deref(), Some("end"), "{name}: the answer unblocks it");
         }
     }
 }
 
 #[test]
-fn only_an_answer_that_says_who_gave_it_and_that_it_was_given_lifts_the_block() {
+fn only_a_complete_answer_unblocks_a_step() {
     let cases: Vec<(&str, Vec<Value>, Option<&str>)> = vec![
         ("a yes", vec![answer("thing")], None),
         (
@@ -137,14 +137,14 @@ fn only_an_answer_that_says_who_gave_it_and_that_it_was_given_lifts_the_block() 
             Some("only the user can"),
         ),
         (
-            "nobody's answer",
+            "an answer without `answeredBy`",
             vec![with(answer("thing"), "answeredBy", Value::Null)],
             Some("`answeredBy` is missing; it must be \"user\" or \"coordinator\""),
         ),
         (
-            "an answer of no words",
+            "an empty answer",
             vec![with(answer("thing"), "answer", json!(" "))],
-            Some("does not say what was said"),
+            Some("is empty or still the placeholder"),
         ),
         (
             "neither yes nor no",
@@ -152,9 +152,9 @@ fn only_an_answer_that_says_who_gave_it_and_that_it_was_given_lifts_the_block() 
             Some("`outcome` is \"maybe\"; it must be \"given\" or \"refused\""),
         ),
         (
-            "a member too many",
+            "an unknown field",
             vec![with(answer("thing"), "secret", json!("x"))],
-            Some("`secret` is not a member of it"),
+            Some("`secret` is an unknown field"),
         ),
         (
             "no id",
@@ -178,24 +178,24 @@ fn only_an_answer_that_says_who_gave_it_and_that_it_was_given_lifts_the_block() 
 }
 
 #[test]
-fn a_confirmation_is_a_lock_and_the_modes_differ_where_the_coordinator_may_give_it() {
+fn a_confirmation_blocks_and_the_modes_differ_if_the_coordinator_may_give_it() {
     use Autonomy::{FullAutoNeverStop, FullAutoStopOnUserDeps, Guided};
-    use Comes::{Discloses, GoesOn, Stops};
     use GapSeverity::{Critical, Warning};
+    use Outcome::{Blocks, Continues, Discloses};
     let human = json!({"requireConfirmation": true});
     let coordinator = json!({"requireConfirmation": {"kind": "coordinator_eval"}});
     let cases = [
-        (&human, Guided, None, Stops),
-        (&human, Guided, Some("coordinator"), Stops),
-        (&human, Guided, Some("user"), GoesOn),
-        (&human, FullAutoStopOnUserDeps, None, Stops),
-        (&human, FullAutoStopOnUserDeps, Some("user"), GoesOn),
+        (&human, Guided, None, Blocks),
+        (&human, Guided, Some("coordinator"), Blocks),
+        (&human, Guided, Some("user"), Continues),
+        (&human, FullAutoStopOnUserDeps, None, Blocks),
+        (&human, FullAutoStopOnUserDeps, Some("user"), Continues),
         (&human, FullAutoNeverStop, None, Discloses(Critical)),
-        (&coordinator, Guided, None, Stops),
-        (&coordinator, Guided, Some("coordinator"), GoesOn),
-        (&coordinator, Guided, Some("user"), GoesOn),
+        (&coordinator, Guided, None, Blocks),
+        (&coordinator, Guided, Some("coordinator"), Continues),
+        (&coordinator, Guided, Some("user"), Continues),
         (&coordinator, FullAutoStopOnUserDeps, None, Discloses(Warning)),
-        (&coordinator, FullAutoStopOnUserDeps, Some("coordinator"), GoesOn),
+        (&coordinator, FullAutoStopOnUserDeps, Some("coordinator"), Continues),
         (&coordinator, FullAutoNeverStop, None, Discloses(Warning)),
     ];
     let approval = GapReason::UserOnlyDependency(UserOnlyDependency::NeedsUserApproval);
@@ -205,8 +205,8 @@ fn a_confirmation_is_a_lock_and_the_modes_differ_where_the_coordinator_may_give_
         let artifacts = by.map(|by| with(answer("confirmation"), "answeredBy", json!(by)));
         let next = run.advance(&root, Call { artifacts: artifacts.into_iter().collect(), ..Call::nothing() });
         let found = match (run.snapshot(&next), gaps(&run).as_slice()) {
-            (EngineState::Blocked(_), []) => Stops,
-            (EngineState::Running(_), []) => GoesOn,
+            (EngineState::Blocked(_), []) => Blocks,
+            (EngineState::Running(_), []) => Continues,
             (EngineState::Running(_), [(severity, reason, _)]) if *reason == approval => Discloses(*severity),
             other => panic!("{other:?}"),
         };
@@ -214,16 +214,16 @@ fn a_confirmation_is_a_lock_and_the_modes_differ_where_the_coordinator_may_give_
     }
 }
 
-/// What comes of an advance.
+/// The result of an advance.
 #[derive(Debug, PartialEq)]
-enum Comes {
-    Stops,
-    GoesOn,
+enum Outcome {
+    Blocks,
+    Continues,
     Discloses(GapSeverity),
 }
 
 #[test]
-fn a_condition_is_asked_with_the_context_of_the_attempt_and_a_lock_fails_shut() {
+fn conditions_use_the_context_of_the_attempt_and_fail_closed() {
     let members = json!({
         "requireConfirmation": {"var": "risk", "equals": "high"},
         "userDependencies": [{"id": "thing", "reason": "needs_user_artifact", "what": "A file.",
@@ -248,7 +248,7 @@ fn a_condition_is_asked_with_the_context_of_the_attempt_and_a_lock_fails_shut() 
 }
 
 #[test]
-fn answers_stand_in_the_log_with_who_gave_them_whether_or_not_they_were_enough() {
+fn all_answers_are_recorded_with_who_gave_them() {
     let mut run = Harness::start(needing(json!({"requireConfirmation": true})), json!({}), None);
     let refused = with(answer("confirmation"), "outcome", json!("refused"));
     let root = run.root.clone();
@@ -265,15 +265,11 @@ fn answers_stand_in_the_log_with_who_gave_them_whether_or_not_they_were_enough()
         })
         .collect();
     let claimed = |answer| with(answer, "provenance", json!("claimed"));
-    assert_eq!(
-        kept,
-        [&claimed(refused), &claimed(answer("confirmation"))],
-        "as sent, and marked as the caller's word"
-    );
+    assert_eq!(kept, [&claimed(refused), &claimed(answer("confirmation"))], "as sent, and marked as claimed");
 }
 
 #[test]
-fn a_report_has_room_for_every_need_of_a_step_in_the_longest_words() {
+fn a_report_has_room_for_every_need_of_a_step() {
     let long = "🦀".repeat(256);
     let dependencies: Vec<Value> = (0..8)
         .map(|number| {
@@ -285,17 +281,17 @@ fn a_report_has_room_for_every_need_of_a_step_in_the_longest_words() {
     let mut run = Harness::start(needing(members), json!({}), None);
     let root = run.root.clone();
     let next = run.advance(&root, Call::artifact(answer(&"y".repeat(5000))));
-    let told = blockers(&run, &next);
-    assert_eq!(told.len(), 10, "nine needs and the notes");
-    assert!(told.iter().any(|blocker| blocker.message.contains("`confirmation`")));
-    for blocker in told.iter().filter(|blocker| blocker.code == BlockerCode::UserOnlyDependency) {
+    let found = blockers(&run, &next);
+    assert_eq!(found.len(), 10, "nine needs and the notes");
+    assert!(found.iter().any(|blocker| blocker.message.contains("`confirmation`")));
+    for blocker in found.iter().filter(|blocker| blocker.code == BlockerCode::UserOnlyDependency) {
         let fix = blocker.suggested_fix.as_deref().unwrap();
-        assert!(fix.contains("and ask again."), "the fix is whole: {fix}");
+        assert!(fix.contains("and ask again."), "the fix is complete: {fix}");
     }
 }
 
 #[test]
-fn a_step_says_in_its_prompt_what_it_needs_and_how_to_send_it() {
+fn the_prompt_says_what_the_step_needs_and_how_to_send_it() {
     let prompt = |members: Value, context: Value| {
         let run = Harness::start(needing(members), context, None);
         let root = run.root.clone();
@@ -316,7 +312,7 @@ fn a_step_says_in_its_prompt_what_it_needs_and_how_to_send_it() {
     let lines = [
         "**USER NEEDED (System):**",
         "- `token` (a secret or token; only the user can give it): A token for registry.example. Never send the secret itself",
-        "- `drop` (a choice about what cannot be taken back; only the user can give it): Drop it?",
+        "- `drop` (a choice about an irreversible action; only the user can give it): Drop it?",
         r#"- Example: `{"answer":"<what was said, in a sentence>","answeredBy":"user","dependencyId":"token""#,
     ];
     for line in lines {

@@ -114,8 +114,8 @@ pub(super) fn delegated(
     let Some(step) = workflow.step(&pending.step_id) else { return Vec::new() };
     let context = visible_context(workflow, context, stack);
     let at = delegation::delegating_node(&session.state, node);
-    // A list that is missing or too long blocks the step, and nothing is handed out.
-    let handed_out = delegation::handed_out(step, &context).unwrap_or_default().into_iter();
+    // A list that is missing or too long blocks the step, and nothing is delegated.
+    let handed_out = delegation::active_delegations(step, &context).unwrap_or_default().into_iter();
     handed_out
         .map(|piece| {
             let parent = session.state.session_id().clone();

@@ -1,8 +1,8 @@
-//! The call that a refusal offers: what the caller wrote, corrected where that is certain.
+//! The example call in an error: the caller's arguments, with the certain corrections.
 //!
-//! It must not speak for the caller. A value is the caller's own, read as it was meant where it was sent as JSON
-//! in a string, or a placeholder that is refused if it is sent as it is. So a call that is offered either says
-//! what its caller said, or cannot be made.
+//! It must not invent values. Every value is either the caller's own, decoded if it was sent as JSON in a
+//! string, or a placeholder that is rejected if it is sent unchanged. So the example either says what the
+//! caller said, or is not accepted.
 
 use canon::canonical;
 use canon::json::{self as strict, Limits};
@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 use crate::tool::parameter::{Kind, Parameter, check_value, nearest_name};
 use crate::tool::{Definition, Tool};
 
-/// How much of the caller's own values a refusal repeats, as canonical JSON. The details of an error have a bound.
+/// How much of the caller's values an error repeats, as canonical JSON. The details of an error are limited.
 const ECHO_BYTES: usize = 2048;
 
-/// The arguments of the call that is offered.
+/// The arguments of the example.
 pub(super) fn arguments(definition: &Definition, given: &Map<String, Value>) -> Map<String, Value> {
     let mut offer = Offer { room: ECHO_BYTES };
     let mut call = offer.members(definition.parameters, given);
@@ -24,7 +24,7 @@ pub(super) fn arguments(definition: &Definition, given: &Map<String, Value>) -> 
     call
 }
 
-/// The arguments of a call of which nothing is known.
+/// The arguments of an example with placeholders only.
 pub(super) fn blank(definition: &Definition) -> Map<String, Value> {
     arguments(definition, &Map::new())
 }
@@ -63,7 +63,7 @@ impl Offer {
             return self.echo(parameter, value.clone());
         }
         match (parameter.kind, value) {
-            // A choice that was nearly hit is repeated as it was meant.
+            // A misspelled choice is repeated with its correct spelling.
             (Kind::Choice(_), _) => match wrong.first().and_then(|mistake| mistake.nearest) {
                 Some(near) => near.into(),
                 None => parameter.placeholder().into(),
@@ -89,7 +89,7 @@ impl Offer {
         }
     }
 
-    /// Plain text in place of a group is meant for the text that the group begins with.
+    /// A string in place of a group is meant for the first text field of the group.
     fn text_of_group(&mut self, parameter: &'static Parameter, text: &str) -> Value {
         if let Kind::Group([first @ Parameter { kind: Kind::Text { .. }, .. }, ..]) = parameter.kind
             && !text.trim().is_empty()
@@ -101,7 +101,7 @@ impl Offer {
         parameter.placeholder().into()
     }
 
-    /// The caller's value, while there is room for it.
+    /// The caller's value, if there is room for it.
     fn echo(&mut self, parameter: &Parameter, value: Value) -> Value {
         let bytes = canonical::string_of(&value).len();
         match self.room.checked_sub(bytes) {
@@ -114,14 +114,14 @@ impl Offer {
     }
 }
 
-/// The value that came under a name which is near to that of the parameter, and nobody else's.
+/// The value that was sent under a misspelled name of the parameter, if no other parameter is closer.
 fn misspelt<'v>(
     parameter: &Parameter,
     parameters: &'static [Parameter],
     given: &'v Map<String, Value>,
 ) -> Option<&'v Value> {
     let names = parameters.iter().map(|parameter| parameter.name);
-    // A hostile call could have a million names; a slip is among the first.
+    // A hostile call could have a million names; a typo is among the first.
     let strangers = given.iter().take(64).filter(|(name, _)| !names.clone().any(|known| known == **name));
     strangers
         .filter(|(name, _)| nearest_name(name, names.clone()) == Some(parameter.name))
@@ -129,7 +129,7 @@ fn misspelt<'v>(
         .next()
 }
 
-/// JSON in a string.
+/// Parses JSON in a string.
 fn parsed(text: &str) -> Option<Value> {
     let looks_like_json = text.trim_start().starts_with(['{', '[']);
     (looks_like_json && text.len() <= 2 * ECHO_BYTES)
@@ -137,7 +137,7 @@ fn parsed(text: &str) -> Option<Value> {
         .flatten()
 }
 
-/// A handle and an intent: what the list of parameters alone cannot ask for.
+/// Adds a token and an intent, which the list of parameters alone does not require.
 fn complete_continue(definition: &Definition, call: &mut Map<String, Value>) {
     let placeholder = |name: &str| -> Option<Value> {
         let parameter = definition.parameters.iter().find(|parameter| parameter.name == name);
@@ -166,7 +166,7 @@ fn complete_continue(definition: &Definition, call: &mut Map<String, Value>) {
         }
         return;
     }
-    // An advance that its caller did not ask for, or without words, must not be one that can be made.
+    // The example must not be an advance that the caller did not request, or one without notes.
     let wordless = call.get("output").is_none_or(|output| output.as_object().is_some_and(Map::is_empty));
     if wordless {
         call.insert("output".to_owned(), serde_json::json!({"notesMarkdown": guide::placeholder::NOTES}));

@@ -1,4 +1,4 @@
-//! Reading checked arguments.
+//! Reads checked arguments.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::tool::{Alias, Definition, Tool, definition};
 pub(super) fn read(tool: Tool, arguments: Map<String, Value>) -> Answer<Call> {
     let definition = definition(tool);
     let arguments = Value::Object(arguments);
-    // The reader of the transport stops at this depth too; other ways in may not.
+    // The reader of the transport has the same limit; other transports may not.
     if !strict::within_depth(&arguments, strict::MAX_DEPTH) {
         let mistake =
             Mistake::new("", format!("The arguments nest deeper than {} levels.", strict::MAX_DEPTH));
@@ -32,7 +32,7 @@ pub(super) fn read(tool: Tool, arguments: Map<String, Value>) -> Answer<Call> {
     };
     let mut mistakes = resolve_aliases(definition, &mut arguments);
     mistakes.extend(parameter::check(definition.parameters, &[], &arguments));
-    // A parameter that is `null` was not given.
+    // A parameter that is `null` counts as absent.
     let given: Map<String, Value> = arguments
         .iter()
         .filter(|(_, value)| !value.is_null())
@@ -48,14 +48,14 @@ pub(super) fn read(tool: Tool, arguments: Map<String, Value>) -> Answer<Call> {
     }
 }
 
-/// Puts what came under another name where it belongs. Both forms at once are a mistake: which one is
-/// meant nobody can know.
+/// Moves values from aliases to their parameters. Sending both is a mistake, because it is not clear which
+/// one is meant.
 fn resolve_aliases(definition: &Definition, arguments: &mut Map<String, Value>) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     for Alias { name, path } in definition.aliases {
         let Some(value) = arguments.remove(*name).filter(|value| !value.is_null()) else { continue };
         let (last, groups) = path.split_last().expect("an alias leads somewhere");
-        // Where a group is no object the mistake is told when the parameters are checked.
+        // If a group is not an object, the parameter check reports it.
         let Some(place) = group(arguments, groups) else { continue };
         if place.get(*last).is_some_and(|value| !value.is_null()) {
             let path = path.join(".");
@@ -70,7 +70,7 @@ fn resolve_aliases(definition: &Definition, arguments: &mut Map<String, Value>) 
     mistakes
 }
 
-/// The members of a group, which is made where it is not there.
+/// The members of a group, which is created if it is missing.
 fn group<'a>(arguments: &'a mut Map<String, Value>, path: &[&str]) -> Option<&'a mut Map<String, Value>> {
     let Some((first, rest)) = path.split_first() else { return Some(arguments) };
     let entry = arguments.entry(*first).or_insert(Value::Null);
@@ -80,7 +80,7 @@ fn group<'a>(arguments: &'a mut Map<String, Value>, path: &[&str]) -> Option<&'a
     group(entry.as_object_mut()?, rest)
 }
 
-/// The typed call; `None` where a mistake that was told already is in the way.
+/// The typed call; `None` if a mistake that is already reported prevents it.
 fn read_call(tool: Tool, given: &Map<String, Value>, mistakes: &mut Vec<Mistake>) -> Option<Call> {
     match tool {
         Tool::ListWorkflows => Some(Call::List {
@@ -143,7 +143,7 @@ fn read_continue(given: &Map<String, Value>, mistakes: &mut Vec<Mistake>) -> Opt
     let has_output = notes_markdown.is_some() || !artifacts.is_empty();
     let intent = intent(given, handle.as_ref(), has_output, mistakes);
     if intent == Some(Intent::Rehydrate) {
-        // Telling where a run is records nothing, so whatever came along would be lost without a word.
+        // A rehydrate records nothing, so any output would be lost silently.
         for name in ["output", "context", "preferences"].into_iter().filter(|name| given.contains_key(*name))
         {
             mistakes.push(Mistake::new(
@@ -186,7 +186,7 @@ fn handle(given: &Map<String, Value>, mistakes: &mut Vec<Mistake>) -> Option<Han
             "`continueToken` stands for `stateToken` and `ackToken`; send either it or those two, not both.",
         ),
     };
-    // A misspelt token is told once, under the name it has.
+    // A misspelled token is reported once, under its actual name.
     if !mistakes
         .iter()
         .any(|mistake| mistake.nearest == Some("continueToken") || mistake.nearest == Some("stateToken"))
@@ -196,8 +196,7 @@ fn handle(given: &Map<String, Value>, mistakes: &mut Vec<Mistake>) -> Option<Han
     None
 }
 
-/// What the caller wants. It is never guessed: losing an `output` on the way must not turn an
-/// advance into a look.
+/// The intent. It is never guessed: if an `output` was lost, an advance must not become a rehydrate.
 fn intent(
     given: &Map<String, Value>,
     handle: Option<&Handle>,
@@ -209,7 +208,7 @@ fn intent(
     let intent = match given.get("intent") {
         Some(Value::String(text)) if text == "advance" => Intent::Advance,
         Some(Value::String(text)) if text == "rehydrate" => Intent::Rehydrate,
-        // Reported already, as no choice.
+        // Already reported as an invalid choice.
         Some(_) => return None,
         None if has_output || acknowledged => Intent::Advance,
         None if state_alone => Intent::Rehydrate,

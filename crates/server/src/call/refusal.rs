@@ -1,4 +1,4 @@
-//! Calls that cannot be read, and what to do about them.
+//! Errors of calls that cannot be read.
 
 use canon::error::Envelope;
 use canon::nearest::nearest;
@@ -9,23 +9,23 @@ use crate::tool::parameter::Mistake;
 use crate::tool::{Definition, Tool};
 
 canon::error_codes! {
-    /// What the surface itself refuses.
+    /// The error codes of this layer.
     pub enum SurfaceErrorCode {
-        /// A parameter is missing, misspelt, too large or of the wrong form.
+        /// A parameter is missing, unknown, too large or invalid.
         Validation => "VALIDATION_ERROR",
-        /// The caller may not.
+        /// The caller does not have permission.
         Forbidden => "FORBIDDEN",
-        /// Something that must hold does not. The input is not at fault.
+        /// An invariant is violated. The input is not the cause.
         Internal => "INTERNAL_ERROR",
     }
 }
 
-/// How many mistakes are told at once.
+/// How many mistakes are reported at once.
 const SHOWN: usize = 8;
-/// The longest message of one mistake in the details.
+/// The maximum length of one message in the details, in bytes.
 const MISTAKE_BYTES: usize = 512;
 
-/// A call with mistakes. Says each of them, and offers the call again as far as the caller wrote it.
+/// The error for a call with mistakes: it lists them, and has an example with the caller's values.
 pub(super) fn mistaken(
     definition: &Definition,
     arguments: &Map<String, Value>,
@@ -61,7 +61,7 @@ pub(super) fn mistaken(
         .detail("example", json!({"name": name, "arguments": offered::arguments(definition, arguments)}))
 }
 
-/// Arguments over the bound.
+/// The error for arguments over the size limit.
 pub(super) fn too_large(tool: Tool, measured: usize, maximum: usize) -> Envelope {
     Envelope::new(
         SurfaceErrorCode::Validation,
@@ -78,7 +78,7 @@ pub(super) fn too_large(tool: Tool, measured: usize, maximum: usize) -> Envelope
     .detail("method", "canonical JSON, UTF-8 bytes")
 }
 
-/// A tool that does not exist.
+/// The error for an unknown tool.
 pub fn unknown_tool(name: &str) -> Envelope {
     let names = Tool::ALL.map(Tool::name);
     let near = nearest(name, names, 1).pop();
@@ -97,7 +97,7 @@ pub fn unknown_tool(name: &str) -> Envelope {
     .detail("tools", json!(names))
 }
 
-/// Arguments that are no object.
+/// The error for arguments that are not an object.
 pub fn arguments_not_an_object(tool: Tool) -> Envelope {
     let definition = crate::tool::definition(tool);
     let name = tool.name();
@@ -107,7 +107,7 @@ pub fn arguments_not_an_object(tool: Tool) -> Envelope {
         .detail("example", json!({"name": name, "arguments": offered::blank(definition)}))
 }
 
-/// A call in which the program itself failed.
+/// The error for a call that failed inside the program.
 pub fn panicked(tool: Tool) -> Envelope {
     Envelope::new(SurfaceErrorCode::Internal, format!("{} failed inside the program.", tool.name())).suggest(
         "Your input is not at fault. Make the call once more; what was recorded before is safe. If it fails again, tell \

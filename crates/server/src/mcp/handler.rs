@@ -1,4 +1,4 @@
-//! The methods of the protocol, each a line of translation.
+//! The methods of the protocol.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl ServerHandler for Mcp {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        // A tool that would only refuse is not offered.
+        // Tools that the caller may not use are not listed.
         let offered = Tool::ALL.into_iter().filter(|tool| self.service.admit(*tool).is_ok());
         Ok(ListToolsResult::with_all_items(offered.map(|tool| entry(definition(tool))).collect()))
     }
@@ -56,7 +56,7 @@ impl ServerHandler for Mcp {
         let (name, arguments) = (request.name, request.arguments.unwrap_or_default());
         tokio::select! {
             response = self.respond(&name, arguments, reach) => Ok(response),
-            // A person may still be asked for a call that nobody waits for.
+            // Even if the client cancelled the call, a question to a person may still be open.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("The call was cancelled.", None)),
         }
     }
@@ -103,7 +103,7 @@ impl ServerHandler for Mcp {
         Ok(prompts::get(&self.startable().await?, &request)?.into())
     }
 
-    /// Nothing is completed, and nothing says that it is.
+    /// Completions are not supported, and the capabilities do not announce them.
     async fn complete(
         &self,
         _: CompleteRequestParams,
@@ -116,7 +116,8 @@ impl ServerHandler for Mcp {
         self.workspace.ask(&context.peer).await;
     }
 
-    /// A `tools/call` without a name, or with arguments that are no object, does not fit the library's type and ends up here.
+    /// A `tools/call` without a name, or with arguments that are not an object, does not match the library's
+    /// type and is handled here.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -130,7 +131,7 @@ impl ServerHandler for Mcp {
             Some(tool) => call::arguments_not_an_object(tool),
             None => call::unknown_tool(name),
         });
-        // The library does this for the results it knows.
+        // The library does this for the results that it knows.
         let newest = ProtocolVersion::V_2026_07_28;
         if context.protocol_version().is_none_or(|version| version.as_str() < newest.as_str()) {
             result.result_type = None;
@@ -140,7 +141,7 @@ impl ServerHandler for Mcp {
 }
 
 impl Mcp {
-    /// The workflows that whoever is served may start.
+    /// The workflows that the caller may start.
     async fn startable(&self) -> Result<Listing, ErrorData> {
         let (service, workspace) = (Arc::clone(&self.service), self.workspace.get());
         let listed = tokio::task::spawn_blocking(move || match service.admit(Tool::StartWorkflow) {
@@ -151,7 +152,7 @@ impl Mcp {
     }
 }
 
-/// A definition as `tools/list` gives it.
+/// A definition as an entry of `tools/list`.
 fn entry(definition: &Definition) -> ToolEntry {
     let annotations = ToolAnnotations::with_title(definition.title)
         .read_only(definition.read_only)

@@ -1,13 +1,14 @@
-//! Asking the user of a client what a step needs of them (elicitation), before the call that needs it is made.
+//! Asks the user of a client for the answers that a step needs (elicitation), before the call is made.
 //!
 //! ```text
 //!  continue_workflow ─► does it lack only a person's answer? ─► the client asks its user ─► answer and step: one append
 //!                                                                    └─ no answer in time ─► the step is blocked, and says so
 //! ```
 //!
-//! Up to edition 2025-11-25 the server sends `elicitation/create` while the call waits. From 2026-07-28 on the call is answered
-//! with `input_required`, and the client makes it again with the answers. Nothing is remembered in between: `requestState` is a
-//! digest of the call and its questions, so answers to other questions, or to an output that was changed since, do not count.
+//! Up to edition 2025-11-25 the server sends `elicitation/create` while the call waits. From 2026-07-28 on,
+//! the call is answered with `input_required`, and the client repeats it with the answers. Nothing is stored
+//! in between: `requestState` is a digest of the call and its questions, so answers to other questions, or
+//! for an output that was changed since, do not count.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,26 +27,26 @@ use rmcp::service::{Peer, PeerRequestOptions, RequestContext, ServiceError};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-/// How long a person may take to answer what one call asks.
+/// How long a person may take to answer the questions of one call.
 pub(super) const PATIENCE: Duration = Duration::from_secs(300);
-/// How much of what the agent hands in is shown to the person, in bytes.
+/// How many bytes of the agent's notes are shown to the person.
 const SHOWN_NOTES: usize = 2000;
 
-/// How the user of a client is reached.
+/// How the user of a client can be asked.
 pub(super) enum Reach {
-    /// Not at all: the client cannot ask.
+    /// Not at all: the client does not support elicitation.
     Nobody,
     /// With a request to the client while its call waits.
     Request(Peer<RoleServer>),
-    /// With the result of the call, which the client then makes again.
+    /// With the result of the call, which the client then repeats.
     Result { state: Option<String>, responses: InputResponses },
 }
 
 impl Reach {
-    /// How the client of this call reaches its user.
+    /// How the client of this call can ask its user.
     pub(super) fn of(request: &mut CallToolRequestParams, context: &RequestContext<RoleServer>) -> Self {
         let elicitation = context.client_capabilities().and_then(|able| able.elicitation);
-        // One that says nothing about its modes has forms.
+        // A client that does not list its modes supports forms.
         if !elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none()) {
             return Self::Nobody;
         }
@@ -62,11 +63,11 @@ impl Reach {
     }
 }
 
-/// What came of asking.
+/// The result of asking.
 pub(super) enum Heard {
     /// The call can be made.
     Made(FromPeople),
-    /// The client has to ask first.
+    /// The client must ask first.
     Asks(InputRequiredResult),
 }
 
@@ -95,7 +96,7 @@ pub(super) async fn ask(
     }
 }
 
-/// Asks one question after the other, all within the time that one call has.
+/// Asks one question after the other, all within the time limit of the call.
 async fn ask_now(
     peer: &Peer<RoleServer>,
     request: &ContinueRequest,
@@ -138,7 +139,8 @@ async fn elicit(
     }
 }
 
-/// The answers that came with a call. The first question without one says why there are not more.
+/// The answers that were sent with a call. The first question without an answer determines why answers are
+/// missing.
 fn read_all(questions: &[Question], responses: &InputResponses) -> FromPeople {
     let mut people = FromPeople::default();
     for question in questions {
@@ -158,7 +160,7 @@ fn read_all(questions: &[Question], responses: &InputResponses) -> FromPeople {
     people
 }
 
-/// What a filled-in form says. To decline the form is to refuse what it asks for.
+/// Reads a completed form. Declining the form refuses what it asks for.
 fn read(question: &Question, result: ElicitResult) -> Result<PersonAnswer, Unanswered> {
     let content = result.content.unwrap_or_default();
     let text = |name: &str| content.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -179,7 +181,7 @@ fn read(question: &Question, result: ElicitResult) -> Result<PersonAnswer, Unans
     Ok(PersonAnswer { dependency_id: question.id.clone(), outcome, words, person: None })
 }
 
-/// The form of a question. Nothing only if the protocol library did not read our own schema.
+/// The form of a question. `None` only if the protocol library cannot read our own schema.
 fn params(
     request: &ContinueRequest,
     questions: &Questions,
@@ -230,7 +232,7 @@ fn form(question: &Question) -> Map<String, Value> {
     }
 }
 
-/// What answers are bound to: the call as a whole, and what was asked about it.
+/// The digest that answers are bound to: the complete call and its questions.
 fn state_of(request: &ContinueRequest, questions: &Questions) -> String {
     let asked: Vec<_> = questions.questions.iter().map(|question| [&question.id, &question.what]).collect();
     let bound = json!({

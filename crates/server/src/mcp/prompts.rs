@@ -1,7 +1,7 @@
-//! Workflows as prompts, which clients offer to people as slash commands.
+//! Workflows as prompts, which clients show as slash commands.
 //!
-//! A prompt does not start anything: it tells the model which call to make, with the words of the person as goal. So the
-//! run that follows is like any other, and a prompt that is never sent leaves nothing behind.
+//! A prompt does not start anything: it tells the model which call to make, with the person's words as the
+//! goal. So the run is like any other, and an unused prompt records nothing.
 
 use guide::render::quoted;
 use host::catalogue::{Entry, Listing};
@@ -11,9 +11,9 @@ use rmcp::model::{
 };
 use serde_json::json;
 
-/// The one argument of every prompt.
+/// The only argument of every prompt.
 const GOAL: &str = "goal";
-/// The longest goal, in bytes: that of `start_workflow`.
+/// The maximum length of a goal, in bytes: the same as in `start_workflow`.
 const GOAL_BYTES: usize = 4096;
 
 /// The prompts of a listing, one for each workflow.
@@ -27,10 +27,10 @@ pub(super) fn list(listing: &Listing) -> ListPromptsResult {
     ListPromptsResult::with_all_items(listing.entries.iter().map(prompt).collect())
 }
 
-/// What a prompt says to the model.
+/// The message of a prompt.
 ///
 /// # Errors
-/// There is no such prompt, or it lacks its goal.
+/// The prompt is unknown, or its goal is missing or too long.
 pub(super) fn get(listing: &Listing, request: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
     let wanted = request.name.as_str();
     let found = listing
@@ -67,7 +67,7 @@ pub(super) fn get(listing: &Listing, request: &GetPromptRequestParams) -> Result
     Ok(GetPromptResult::new(vec![message]).with_description(entry.description.clone()))
 }
 
-/// What a prompt is called: the workflow's id without its namespace, where no other workflow has the same.
+/// The name of a prompt: the workflow's id without its namespace, if that is unique.
 fn name<'l>(listing: &'l Listing, entry: &'l Entry) -> &'l str {
     let short = |entry: &'l Entry| entry.workflow_id.rsplit('.').next().unwrap_or(&entry.workflow_id);
     let own = short(entry);

@@ -1,7 +1,7 @@
-//! The folder that a client works in, for calls that do not name one.
+//! The client's workspace, for calls that do not name one.
 //!
-//! Only over standard input and output, where the client started this program on the same machine: the first of its
-//! roots, or else the directory that it was started in.
+//! It is used only over standard input and output, where the client started this program on the same machine:
+//! the first of its roots, or else the directory that the program was started in.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use rmcp::RoleServer;
 use rmcp::service::Peer;
 
-/// How long a client may take to name its roots.
+/// How long to wait for a client's roots.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The folder, once it is known.
@@ -26,7 +26,7 @@ impl DefaultWorkspace {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Asks a client that has roots for them. Where there is no default, as over HTTP, nothing is asked.
+    /// Requests the roots of a client that has them. Without a default, as over HTTP, nothing is requested.
     #[expect(
         deprecated,
         reason = "clients of the editions before the newest still name their folder this way"
@@ -43,7 +43,7 @@ impl DefaultWorkspace {
     }
 }
 
-/// The folder of a `file:` address, if it is one on this machine.
+/// The folder of a `file:` URI, if it is on this machine.
 fn folder_of(uri: &str) -> Option<PathBuf> {
     let path = uri.strip_prefix("file://")?;
     let path = path.strip_prefix("localhost").unwrap_or(path);
@@ -51,7 +51,7 @@ fn folder_of(uri: &str) -> Option<PathBuf> {
     (path.is_absolute() && path.is_dir()).then_some(path)
 }
 
-/// Text without its percent-encoding; nothing where that is not UTF-8.
+/// Decodes percent-encoding; `None` if the result is not UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,14 +1,14 @@
-//! `completion/complete`: the values that an author gave for an argument of a prompt.
+//! `completion/complete`: the values that an author declared for an argument of a prompt.
 
 use host::runs::exposed::Exposed;
 use serde_json::{Map, Value, json};
 
 use super::message::RpcError;
 
-/// How many values one answer has at most, as the protocol says.
+/// The maximum number of values in one answer, as the protocol requires.
 const MOST: usize = 100;
 
-/// The values of an argument that begin with what was typed.
+/// The values of an argument that start with the given prefix.
 pub(super) fn complete(exposed: &Exposed, params: &Map<String, Value>) -> Result<Value, RpcError> {
     let text = |of: &str, name: &str| params.get(of).and_then(|of| of.get(name)).and_then(Value::as_str);
     let argument = text("argument", "name").zip(text("argument", "value"));
@@ -24,7 +24,7 @@ pub(super) fn complete(exposed: &Exposed, params: &Map<String, Value>) -> Result
             let named = named.next().ok_or_else(|| RpcError::invalid("the prompt has no such argument"))?;
             named["values"].as_array().cloned().unwrap_or_default()
         }
-        // The variables of a template are whatever its author makes of them.
+        // The values of a URI template's variables are not declared.
         Some("ref/resource") => match text("ref", "uri") {
             Some(uri) if exposed.templates.contains_key(uri) => Vec::new(),
             _ => return Err(RpcError::no_resource()),

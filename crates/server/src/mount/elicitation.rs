@@ -1,14 +1,17 @@
-//! Asking the client of a call what its run asks, or a run below it, while the call waits.
+//! Asks the client of a call the questions of its run, or of a child run, while the call waits.
 //!
 //! ```text
-//!  the run waits ─► something to ask? ─► elicitation/create ─► accept: the answer is judged ─► the run goes on
-//!                                              │                    └─ not as it has to be: asked again, with why
-//!                                              ├─ decline, cancel, error ─► the call is answered; the run still waits
-//!                                              └─ somebody else answered ─► notifications/cancelled
+//!  the run waits ─► a question? ─► elicitation/create ─► accept: the answer is validated ─► the run
+//!  continues
+//!                                        │                    └─ invalid: asked again, with the reason
+//!                                        ├─ decline, cancel, error ─► the call is answered; the run still
+//!                                        waits
+//!                                        └─ answered elsewhere ─► notifications/cancelled
 //! ```
 //!
-//! One request at a time. A client is asked what it may answer before it is told of what it may not, and of each interrupt it is told
-//! once. Whatever it says of an approval, the approval stays where it is.
+//! At most one request is open at a time. Questions that the client may answer come before notices about
+//! interrupts that it may not, and there is one notice per interrupt. The client's response to a notice never
+//! decides an approval.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,46 +30,46 @@ use super::surface::{self, Places, Wanted};
 
 /// How often one question is asked.
 const MAX_TRIES: usize = 3;
-/// How many requests a client is sent for one call.
+/// The maximum number of requests to a client for one call.
 const MAX_REQUESTS: usize = 50;
-/// The longest reason why an answer was not taken, in characters.
+/// The maximum length of the reason why an answer was rejected, in characters.
 const MAX_REASON_CHARACTERS: usize = 500;
 
-/// With what a client is asked.
+/// What is needed to ask a client.
 #[derive(Clone)]
 pub(crate) struct Means {
     pub(crate) asks: Asks,
     pub(crate) client: Arc<Client>,
     pub(crate) entropy: Arc<dyn Entropy>,
-    /// Where messages for the client go.
+    /// The channel for messages to the client.
     pub(crate) to: mpsc::Sender<Value>,
 }
 
-/// What a call has asked its client.
+/// The requests of a call to its client.
 pub(super) struct Asking {
     means: Means,
     runs: Runs,
     caller: Caller,
     places: Places,
-    /// The request that the client has.
+    /// The open request.
     open: Option<Request>,
-    /// What is wanted of the client for each interrupt that is open, by its id.
+    /// What to ask the client for each open interrupt, by its id.
     wanted: BTreeMap<InterruptId, Wanted>,
-    /// What the client knows of, each with its run.
+    /// The interrupts that the client was notified of, each with its run.
     told: BTreeMap<InterruptId, RunId>,
-    /// How many requests it may be sent.
+    /// The number of requests that may still be sent.
     left: usize,
 }
 
-/// A request that the client has.
+/// An open request to the client.
 struct Request {
     place: Place,
-    /// What is asked; nothing where the client is only told.
+    /// The question; `None` for a notice.
     question: Option<Question>,
     outstanding: Outstanding,
 }
 
-/// What a request is about: an interrupt, and where it is.
+/// The interrupt of a request, with its run and node.
 #[derive(Clone)]
 struct Place {
     run_id: RunId,
@@ -81,14 +84,14 @@ struct Question {
     tries: usize,
 }
 
-/// What follows for the call.
+/// What the call does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
-    /// It goes on to wait.
+    /// Continue to wait.
     Waits,
-    /// The client did what was asked of it: its time begins anew.
+    /// The client answered: restart the timeout.
     Anew,
-    /// It is answered, and the run still waits.
+    /// Answer the call; the run still waits.
     Ends,
 }
 
@@ -99,7 +102,7 @@ impl Asking {
         Self { means, runs, caller, places, open: None, wanted, told, left: MAX_REQUESTS }
     }
 
-    /// Looks at what is waited for now in the runs that wait, and sends the client what there is to send.
+    /// Checks the open interrupts of the waiting runs, and sends the next request to the client.
     pub(super) async fn look(&mut self, waiting: &[Waiting]) -> Result<Then, Refusal> {
         let mut open = Vec::new();
         for run in waiting {
@@ -107,7 +110,7 @@ impl Asking {
             open.extend(asked.into_iter().map(|asked| (&run.run_id, asked)));
         }
         let mut ids: BTreeSet<InterruptId> = open.iter().map(|(_, open)| open.id.clone()).collect();
-        // A run whose other branches work waits for nobody, and what the client was asked is still open.
+        // While other branches of the run work, its interrupts are still open.
         let known = self.told.values().chain(self.open.iter().map(|request| &request.place.run_id));
         let known: BTreeSet<&RunId> = known.collect();
         for run_id in known.into_iter().filter(|run_id| waiting.iter().all(|run| run.run_id != **run_id)) {
@@ -137,7 +140,7 @@ impl Asking {
             match self.wanted(run_id, open).await? {
                 Wanted::Answers { form, may_refuse } => {
                     let question = Question { form: form.clone(), may_refuse: *may_refuse, tries: 1 };
-                    // What is only told waits for what can be answered.
+                    // Questions that can be answered come before notices.
                     self.withdraw("there is something to ask first").await;
                     return Ok(self.ask(place, question, None).await);
                 }
@@ -154,7 +157,7 @@ impl Asking {
         }
     }
 
-    /// What is wanted of the client for an interrupt. It is found out once.
+    /// What to ask the client for an interrupt. It is computed once.
     async fn wanted(&mut self, run_id: &RunId, open: &Interrupt) -> Result<&Wanted, Refusal> {
         match self.wanted.entry(open.id.clone()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
@@ -165,7 +168,7 @@ impl Asking {
         }
     }
 
-    /// What the client says, as soon as it does.
+    /// Waits for the client's response.
     pub(super) async fn said(&mut self) -> Said {
         match &mut self.open {
             Some(request) => request.outstanding.said().await,
@@ -173,11 +176,11 @@ impl Asking {
         }
     }
 
-    /// Does what follows from what the client said.
+    /// Handles the client's response.
     pub(super) async fn heard(&mut self, said: Said) -> Result<Then, Refusal> {
         let Some(Request { place, question, .. }) = self.open.take() else { return Ok(Then::Waits) };
         let Some(question) = question else {
-            // Whatever it says, it is not the one who decides: at most it goes on to wait.
+            // The response to a notice never decides anything; at most the call continues to wait.
             self.told.insert(place.interrupt_id, place.run_id);
             return Ok(if matches!(said, Said::Accepted(_)) { Then::Waits } else { Then::Ends });
         };
@@ -187,7 +190,7 @@ impl Asking {
             Said::Dismissed if question.may_refuse => json!({"action": "cancel"}),
             Said::Declined | Said::Dismissed | Said::Failed => return Ok(Then::Ends),
         };
-        // Another question may stand at the same node by now: this is the answer to one of them alone.
+        // The node may have another interrupt by now. The answer applies only to the one that was asked.
         let Place { run_id, node_id, interrupt_id } = &place;
         let judged = self.runs.resolve_interrupt(&self.caller, run_id, node_id, interrupt_id, value).await;
         let Err(refusal) = judged else { return Ok(Then::Anew) };
@@ -196,7 +199,7 @@ impl Asking {
                 let again = Question { tries: question.tries + 1, ..question };
                 Ok(self.ask(place, again, Some(&refusal)).await)
             }
-            // Somebody was quicker.
+            // It was answered elsewhere in the meantime.
             RefusalKind::NotFound | RefusalKind::Conflict | RefusalKind::Gone => Ok(Then::Anew),
             RefusalKind::Invalid
             | RefusalKind::Unprocessable
@@ -227,13 +230,13 @@ impl Asking {
 
     async fn send(&mut self, place: Place, question: Option<Question>, params: Value) -> Then {
         let mut random = [0_u8; 16];
-        // An id that could be guessed is not given out.
+        // Do not send an id that could be guessed.
         if self.left == 0 || self.means.entropy.fill(&mut random).is_err() {
             return Then::Ends;
         }
         self.left -= 1;
         let id = format!("elicitation-{}", canon::encoding::hex(&random));
-        // Before it is sent: the answer may be quicker than this.
+        // Register the request before sending it, because the answer may arrive immediately.
         let outstanding = self.means.asks.enter(&self.means.client, &id);
         let message = json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params});
         if self.means.to.send(message).await.is_err() {
@@ -243,17 +246,17 @@ impl Asking {
         Then::Anew
     }
 
-    /// Takes back the request that the client has: nobody waits for its answer any more.
+    /// Cancels the open request, because its answer is no longer needed.
     pub(super) async fn withdraw(&mut self, reason: &str) {
         let Some(request) = self.open.take() else { return };
         let params = json!({"requestId": request.outstanding.id(), "reason": reason});
         let message = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
-        // Whoever hung up needs to know nothing.
+        // A disconnected client need not be notified.
         drop(self.means.to.send(message).await);
     }
 }
 
-/// Why an answer was not taken, in a line.
+/// Why an answer was rejected, on one line.
 fn reason(refusal: &Refusal) -> String {
     let mut reason = format!("That could not be taken: {}", refusal.message);
     for (name, value) in &refusal.details {

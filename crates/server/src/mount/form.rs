@@ -1,38 +1,38 @@
-//! The questions of a run as a form that clients of MCP can show: one level of texts, numbers, flags and choices.
+//! Converts the questions of a run to a form that MCP clients can show: one level of strings, numbers,
+//! booleans and enums.
 //!
-//! What a question wants and such a form cannot say becomes a text: its description says what is expected, and what comes back is read as
-//! JSON. Nothing here decides whether an answer is good; whoever asked does.
+//! A question that such a form cannot express becomes a string field: its description says what is expected,
+//! and the answer is read as JSON. This module does not validate answers; the run does.
 
 use canon::json::{self, Limits};
 use serde_json::{Map, Value, json};
 
-/// The most questions of a form. A clarification has no more.
+/// The maximum number of questions in a form. A clarification has no more.
 const MAX_QUESTIONS: usize = 100;
-/// The longest text that is shown, and the longest title, in characters.
+/// The maximum length of a shown text and of a title, in characters.
 const MAX_TEXT_CHARACTERS: usize = 4096;
 const MAX_TITLE_CHARACTERS: usize = 200;
-/// How much of a schema is shown as what is expected, in characters.
+/// How many characters of a schema are shown as the expected value.
 const MAX_EXPECTED_CHARACTERS: usize = 1000;
-/// The most words of a choice.
+/// The maximum number of values of an enum.
 const MAX_CHOICES: usize = 200;
-/// The formats of texts that such forms know.
+/// The string formats that forms support.
 const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
-/// How deep a value is that somebody wrote as JSON.
+/// The maximum depth of a value that was entered as JSON.
 const MAX_DEPTH: usize = 32;
 
-/// A form.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Form {
-    /// The words above it.
+    /// The message above the form.
     pub(super) message: String,
     pub(super) schema: Value,
-    /// The fields that are written as JSON.
+    /// The fields that are entered as JSON.
     written: Vec<String>,
 }
 
 impl Form {
-    /// The form of some questions. All of them have to be answered, unless it is said which. Nothing where there is no question, where one
-    /// cannot be read, or where there are too many.
+    /// The form for questions. All are required, unless `required` lists some. `None` if there is no
+    /// question, if one is invalid, or if there are too many.
     pub(super) fn of(about: &str, questions: &Value, required: Option<&Value>) -> Option<Self> {
         let questions =
             questions.as_array().filter(|questions| (1..=MAX_QUESTIONS).contains(&questions.len()))?;
@@ -56,12 +56,12 @@ impl Form {
         Some(Self { message, schema, written })
     }
 
-    /// What the user filled in, as answers by question.
+    /// The answers of a completed form, by question.
     pub(super) fn answers(&self, mut content: Map<String, Value>) -> Map<String, Value> {
         let limits = Limits::default().max_depth(MAX_DEPTH);
         for name in &self.written {
             let Some(field) = content.get_mut(name) else { continue };
-            // A text that is no JSON stays as it is: it may be what is wanted.
+            // A string that is not JSON stays unchanged: it may be valid.
             if let Some(read) = field.as_str().and_then(|text| json::read(text.as_bytes(), &limits).ok()) {
                 *field = read;
             }
@@ -73,7 +73,7 @@ impl Form {
 /// One field of a form.
 struct Field {
     schema: Value,
-    /// What the schema of the field does not say.
+    /// What the schema of the field cannot express.
     expected: Option<String>,
     is_written: bool,
 }
@@ -116,7 +116,7 @@ impl Field {
         Self { schema: field, expected, is_written: false }
     }
 
-    /// A choice of words.
+    /// An enum field.
     fn choice(wanted: &Value) -> Self {
         let words = wanted["enum"].as_array().filter(|words| (1..=MAX_CHOICES).contains(&words.len()));
         let is_word = |word: &Value| {
@@ -127,7 +127,7 @@ impl Field {
                 let schema = json!({"type": "string", "enum": words});
                 Self { schema, expected: None, is_written: false }
             }
-            // Many words, or long ones: they are texts all the same.
+            // Too many or too long values become a string field.
             _ if wanted["enum"].as_array().is_some_and(|words| words.iter().all(Value::is_string)) => Self {
                 schema: json!({"type": "string"}),
                 expected: Some(expected(wanted)),
@@ -137,7 +137,7 @@ impl Field {
         }
     }
 
-    /// Anything else: a text that is read as JSON.
+    /// Any other schema: a string that is read as JSON.
     fn written(wanted: &Value) -> Self {
         let expected = format!("Write it as JSON. {}", expected(wanted));
         Self { schema: json!({"type": "string"}), expected: Some(expected), is_written: true }
@@ -160,7 +160,7 @@ fn expected(schema: &Value) -> String {
     format!("Expected, as JSON Schema: {}", short(&schema.to_string(), MAX_EXPECTED_CHARACTERS))
 }
 
-/// A text that is not too long to be shown.
+/// A text, truncated for display.
 pub(super) fn short(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

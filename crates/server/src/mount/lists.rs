@@ -1,4 +1,4 @@
-//! What there is to use, page by page, in the order of the names.
+//! The lists of tools, resources and prompts: paged, and sorted by name.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,7 +8,7 @@ use host::runs::exposed::{Exposed, Exposure};
 use host::runs::{Caller, Refusal, Runs, Scope};
 use serde_json::{Value, json};
 
-/// How many a page has at most.
+/// The maximum number of entries per page.
 const PAGE: usize = 200;
 
 /// `tools/list`
@@ -16,7 +16,7 @@ pub(super) fn tools(exposed: &Exposed, cursor: Option<&str>) -> Value {
     page("tools", &exposed.tools, cursor, |name, tool| {
         let mut shown =
             json!({"name": name, "title": tool.workflow.name, "inputSchema": tool.input_schema()});
-        // The protocol of hosts wants one of every tool.
+        // The host protocol requires one for every tool.
         shown["description"] = tool.text("description").unwrap_or(&tool.workflow.name).into();
         if let Some(schema) = tool.config.get("outputSchema") {
             shown["outputSchema"] = schema.clone();
@@ -44,7 +44,7 @@ pub(super) fn prompts(exposed: &Exposed, cursor: Option<&str>) -> Value {
         let mut shown = json!({"name": name, "title": about, "description": about});
         if let Some(arguments) = prompt.config.get("arguments") {
             shown["arguments"] = arguments.clone();
-            // The protocol gives values one argument at a time, with `completion/complete`.
+            // The protocol returns values one argument at a time, with `completion/complete`.
             let arguments = shown["arguments"].as_array_mut().into_iter().flatten();
             for argument in arguments.filter_map(Value::as_object_mut) {
                 argument.remove("values");
@@ -54,7 +54,7 @@ pub(super) fn prompts(exposed: &Exposed, cursor: Option<&str>) -> Value {
     })
 }
 
-/// What all lists say, to tell whether they say something else later.
+/// Digests of all lists, to detect changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lists {
     tools: Digest,
@@ -63,7 +63,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// The lists as a caller sees them.
+    /// The lists that a caller sees.
     pub(crate) async fn of(runs: &Runs, caller: &Caller) -> Result<Self, Refusal> {
         if !caller.may(Scope::ManifestRead) {
             return Ok(Self::read(&Exposed::default()));
@@ -79,7 +79,7 @@ impl Lists {
         }
     }
 
-    /// Which of them are others than before.
+    /// The lists that changed.
     pub(crate) fn changed(&self, now: &Self) -> Vec<&'static str> {
         let all = [
             ("tools", self.tools != now.tools),
@@ -90,7 +90,7 @@ impl Lists {
     }
 }
 
-/// The digest of every page of some lists.
+/// The digest of all pages of some lists.
 fn digest(exposed: &Exposed, lists: &[fn(&Exposed, Option<&str>) -> Value]) -> Digest {
     let mut all = String::new();
     for list in lists {
@@ -125,7 +125,7 @@ fn page<T>(
     let mut rest = all.range::<str, _>((from, Bound::Unbounded));
     let shown: Vec<(&str, Value)> =
         rest.by_ref().take(PAGE).map(|(name, item)| (name.as_str(), show(name, item))).collect();
-    // Names of the caller's own workflows are nothing to hide: the last one says where the next page begins.
+    // The names of the caller's own workflows are not secret, so the cursor is the last name of a page.
     let next = shown.last().map(|(name, _)| *name).filter(|_| rest.next().is_some());
     let mut answer = json!({of: shown.iter().map(|(_, item)| item.clone()).collect::<Vec<_>>()});
     if let Some(next) = next {

@@ -6,26 +6,26 @@ use serde_json::{Map, Value, json};
 /// A request or a notification.
 #[derive(Debug)]
 pub(crate) struct Message {
-    /// `Null` for a notification, which is not answered.
+    /// `Null` for a notification, which gets no response.
     pub(crate) id: Value,
     pub(crate) method: String,
     pub(crate) params: Map<String, Value>,
 }
 
-/// What a body holds.
+/// The content of a body.
 #[derive(Debug)]
 pub(crate) enum Read {
-    /// Something to answer.
+    /// A request, which gets a response.
     Request(Message),
-    /// Something that is only taken note of.
+    /// A notification.
     Notification(Message),
-    /// The answer to a request that was made here, or to none: its id, and its result where it has one.
+    /// The response to a request of this host: its id, and its result if any.
     Response(Value, Option<Value>),
-    /// A request that is none, with its id where it has one.
+    /// An invalid request, with its id if any.
     Wrong(Value, RpcError),
 }
 
-/// An error of the protocol.
+/// A protocol error.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RpcError {
     code: i32,
@@ -34,7 +34,7 @@ pub(crate) struct RpcError {
 }
 
 impl Message {
-    /// Reads a body that is JSON already.
+    /// Reads a message from a JSON value.
     pub(crate) fn read(body: Value) -> Read {
         let Value::Object(mut body) = body else {
             return Read::Wrong(Value::Null, RpcError::new(-32600, "a message is an object"));
@@ -69,7 +69,7 @@ impl Message {
         }
     }
 
-    /// A text of the parameters.
+    /// A string parameter.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.params.get(name).and_then(Value::as_str)
     }
@@ -80,46 +80,47 @@ impl RpcError {
         Self { code, message: message.to_owned(), data: None }
     }
 
-    /// The parameters are not as they have to be.
+    /// The parameters are invalid.
     pub(crate) fn invalid(message: &str) -> Self {
         Self::new(-32602, message)
     }
 
-    /// There is no such method.
+    /// The method is unknown.
     pub(crate) fn no_method() -> Self {
         Self::new(-32601, "there is no such method here")
     }
 
-    /// There is no such tool, or it is somebody else's: nobody is told which.
+    /// The tool is unknown, or belongs to another tenant. The error does not say which.
     pub(crate) fn no_tool() -> Self {
         Self::invalid("there is no tool of this name; list them with tools/list")
     }
 
-    /// There is no such prompt, or it is somebody else's.
+    /// The prompt is unknown, or belongs to another tenant.
     pub(crate) fn no_prompt() -> Self {
         Self::invalid("there is no prompt of this name; list them with prompts/list")
     }
 
-    /// There is no such resource, or it is somebody else's.
+    /// The resource is unknown, or belongs to another tenant.
     pub(crate) fn no_resource() -> Self {
         Self::invalid("there is no resource of this address; list them with resources/list")
     }
 
-    /// Arguments that are not as their schema says. There is no run.
+    /// The arguments do not match their schema. No run was started.
     pub(crate) fn violations(violations: &[Value]) -> Self {
         let message = "the arguments are not as their schema says; nothing was run".to_owned();
         Self { code: -32602, message, data: Some(json!({"violations": violations})) }
     }
 
-    /// The run did not give what was asked for.
+    /// The run did not produce the requested result.
     pub(crate) fn failed(message: &str, data: Value) -> Self {
         Self { code: -32603, message: message.to_owned(), data: Some(data) }
     }
 
-    /// What a refusal of the host is to the protocol. What passes by itself stays a refusal, with its status and when to come back.
+    /// Converts an error of the host to a protocol error. A temporary error stays an error of the host, with
+    /// its status and retry time.
     pub(crate) fn of(refusal: Refusal) -> Result<Self, Refusal> {
         match refusal.code {
-            // The workflow went away between the look and the call.
+            // The workflow was removed between the lookup and the call.
             ApiCode::WorkflowNotFound | ApiCode::RunNotFound => Ok(Self::no_tool()),
             code if !refusal.is_host_failure() && refusal.retry_after.is_none() => {
                 Ok(Self::failed("the run could not be begun", json!({"error": code.as_str()})))

@@ -1,8 +1,8 @@
-//! Calls that wait for their run, so that a client can take one back.
+//! Calls that wait for their run, so that a client can cancel one.
 //!
-//! A client takes back a request by its id, and only within the session in which it was sent: ids are small numbers, and two clients
-//! with one key use the same ones. Sessions are names that this host gives out and does not keep; whoever sends none can still hang up.
-//! Every call that waits has a place, so there are no more of them here than places.
+//! A client cancels a request by its id, and only within its session: ids are small numbers, and two clients
+//! with the same key use the same ones. Session names are issued by this host and not stored. A client
+//! without a session can still disconnect. The number of waiting calls is limited, so this table is too.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,14 @@ use tokio::sync::Notify;
 
 use super::pending_requests::Client;
 
-/// Whose call, in which session, under which id.
+/// The client with its session, and the id of the request.
 type Key = (Arc<Client>, String);
 
-/// The calls that wait.
+/// The waiting calls.
 #[derive(Debug, Default)]
 pub(crate) struct Pending(Arc<Mutex<HashMap<Key, Arc<Notify>>>>);
 
-/// A call that waits. It leaves when it is dropped.
+/// A waiting call. It is removed when dropped.
 #[derive(Debug)]
 pub(super) struct Waits {
     key: Option<Key>,
@@ -27,7 +27,8 @@ pub(super) struct Waits {
 }
 
 impl Pending {
-    /// A call begins to wait. One without a session, or with the id of another that waits, cannot be taken back.
+    /// Adds a waiting call. A call without a session, or with the id of another waiting call, cannot be
+    /// cancelled.
     pub(super) fn enter(&self, client: &Arc<Client>, id: &str) -> Waits {
         let cancelled = Arc::new(Notify::new());
         let key = (Arc::clone(client), id.to_owned());
@@ -39,7 +40,7 @@ impl Pending {
         Waits { key: is_new.then_some(key), all: Arc::clone(&self.0), cancelled }
     }
 
-    /// Takes a call back.
+    /// Cancels a call.
     pub(super) fn cancel(&self, client: &Arc<Client>, id: &str) {
         let key = (Arc::clone(client), id.to_owned());
         if let Some(cancelled) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
@@ -49,7 +50,7 @@ impl Pending {
 }
 
 impl Waits {
-    /// Comes back when the call was taken back.
+    /// Waits until the call is cancelled.
     pub(super) async fn cancelled(&self) {
         self.cancelled.notified().await;
     }

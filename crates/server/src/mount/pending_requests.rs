@@ -1,8 +1,8 @@
-//! Requests that clients were sent, and that wait for their answers.
+//! Requests to clients that wait for their responses.
 //!
-//! A request belongs to the key and the session that it was sent to, and its id cannot be guessed: nobody else can answer it, and nobody
-//! can find out that it is there. A call has at most one of them under way, and calls have places; so the table is as bounded as
-//! they are. Whoever stops waiting takes its request out.
+//! A request belongs to the key and the session that it was sent to, and its id cannot be guessed. So no
+//! other client can answer it or find out that it exists. A call has at most one open request, and the number
+//! of calls is limited, so this table is too. A caller that stops waiting removes its request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +11,11 @@ use flow::id::{Principal, Tenant};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
-/// Whose answer it is: tenant, key and session; and the id of the request.
+/// The client (tenant, key and session), and the id of the request.
 type Key = (Arc<Client>, String);
 type Table = Arc<Mutex<HashMap<Key, oneshot::Sender<Said>>>>;
 
-/// Who is asked.
+/// The client that is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(crate) tenant: Tenant,
@@ -23,24 +23,24 @@ pub(crate) struct Client {
     pub(crate) session: String,
 }
 
-/// What a client says to an elicitation.
+/// The client's response to an elicitation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Said {
-    /// Its user filled the form in.
+    /// The user completed the form.
     Accepted(Map<String, Value>),
-    /// Its user does not want to.
+    /// The user declined.
     Declined,
-    /// Its user went away without a word.
+    /// The user dismissed the form.
     Dismissed,
-    /// It cannot ask, or what it says is no answer.
+    /// The client could not ask, or its response is invalid.
     Failed,
 }
 
-/// The requests that wait.
+/// The open requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asks(Table);
 
-/// A request that waits. It is taken out when it is dropped.
+/// An open request. It is removed when dropped.
 #[derive(Debug)]
 pub(super) struct Outstanding {
     key: Key,
@@ -49,7 +49,7 @@ pub(super) struct Outstanding {
 }
 
 impl Said {
-    /// Reads the result of `elicitation/create`; without one the client sent an error.
+    /// Reads the result of `elicitation/create`; `None` if the client sent an error.
     pub(crate) fn read(result: Option<Value>) -> Self {
         let Some(mut result) = result else { return Self::Failed };
         match result.get("action").and_then(Value::as_str) {
@@ -66,7 +66,7 @@ impl Said {
 }
 
 impl Asks {
-    /// A client is sent a request of that id.
+    /// Adds a request with this id.
     pub(super) fn enter(&self, client: &Arc<Client>, id: &str) -> Outstanding {
         let (to, said) = oneshot::channel();
         let key = (Arc::clone(client), id.to_owned());
@@ -74,14 +74,15 @@ impl Asks {
         Outstanding { key, all: Arc::clone(&self.0), said }
     }
 
-    /// A client answers. Whether there is a request of that id for it: each is answered once.
+    /// Handles a client's response. Returns whether a request with this id is open for it; each is answered
+    /// once.
     pub(crate) fn answer(&self, client: Client, id: &str, said: Said) -> bool {
         let key = (Arc::new(client), id.to_owned());
         let waits = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         waits.is_some_and(|waits| waits.send(said).is_ok())
     }
 
-    /// How many wait.
+    /// The number of open requests.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -89,14 +90,13 @@ impl Asks {
 }
 
 impl Outstanding {
-    /// The id of the request.
     pub(super) fn id(&self) -> &str {
         &self.key.1
     }
 
-    /// What the client says.
+    /// Waits for the client's response.
     pub(super) async fn said(&mut self) -> Said {
-        // The other end is dropped with the table alone, and the table is shared.
+        // The sender is dropped only with the table, which is shared.
         (&mut self.said).await.unwrap_or(Said::Failed)
     }
 }

@@ -1,29 +1,30 @@
-//! Telling a client how far the run of its call is, where it asked to be told.
+//! Reports the progress of a call's run to its client, on request.
 //!
-//! A client names a token with its request, and is sent `notifications/progress` under it before the answer. What is told is a number and
-//! nothing of the run. Whoever reads slowly misses some of it: a run waits for nobody.
+//! A client sends a token with its request and receives `notifications/progress` with it before the response.
+//! A report contains only a number and nothing of the run. A slow reader misses reports: the run does not
+//! wait for it.
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::message::Message;
 
-/// The longest token that is sent back, in bytes.
+/// The maximum length of a token, in bytes.
 const MAX_TOKEN_BYTES: usize = 256;
 
-/// Where progress is told.
+/// Sends progress reports.
 #[derive(Debug)]
 pub(crate) struct Progress {
     token: Value,
     to: mpsc::Sender<Value>,
-    /// How many nodes the workflow has, and how many times one of them was done with.
+    /// The number of nodes of the workflow, and how many nodes were completed, including repetitions.
     total: u64,
     done: u64,
-    /// How many times it was said, since then, that the run still waits.
+    /// The number of reports since then that the run still waits.
     beats: u32,
 }
 
-/// The token that a message names: a number, or a text that is not too long.
+/// The progress token of a message: a number, or a string within the limit.
 pub(crate) fn token(message: &Message) -> Option<Value> {
     let token = message.params.get("_meta")?.get("progressToken")?;
     match token {
@@ -34,12 +35,12 @@ pub(crate) fn token(message: &Message) -> Option<Value> {
 }
 
 impl Progress {
-    /// Reported under a token, of a workflow with so many nodes.
+    /// Reports with a token, for a workflow with `nodes` nodes.
     pub(super) fn new(token: Value, to: mpsc::Sender<Value>, nodes: usize) -> Self {
         Self { token, to, total: u64::try_from(nodes).unwrap_or(u64::MAX), done: 0, beats: 0 }
     }
 
-    /// Takes note of events of the run, and tells of them at most once.
+    /// Counts events of the run, and sends at most one report.
     pub(super) fn note<'e>(&mut self, events: impl Iterator<Item = &'e str>) {
         let ends = |text: &&str| {
             let event: Value = serde_json::from_str(text).unwrap_or_default();
@@ -54,8 +55,8 @@ impl Progress {
         self.tell(&self.done.into());
     }
 
-    /// Says that the run still waits, so that nobody takes the call for lost. Numbers have to grow, and nothing was done: what is told
-    /// comes nearer to the next node and never to it.
+    /// Reports that the run still waits, so that the client does not consider the call lost. Numbers must
+    /// increase although no node was completed, so they approach the next node without reaching it.
     pub(super) fn beat(&mut self) {
         self.beats = self.beats.saturating_add(1);
         let (done, beats) = (self.done.min(1 << 50), f64::from(self.beats));
@@ -66,7 +67,7 @@ impl Progress {
 
     fn tell(&self, progress: &Value) {
         let mut params = json!({"progressToken": self.token, "progress": progress});
-        // Nodes of a loop are done with more than once: then nobody knows how many times in all.
+        // Nodes of a loop run more than once, so the total is unknown.
         if self.done + u64::from(self.beats > 0) <= self.total {
             params["total"] = self.total.into();
         }

@@ -1,4 +1,4 @@
-//! From how a run stands to what the caller of a tool, a resource or a prompt is told.
+//! Converts the state of a run to the result of a tool, a resource or a prompt.
 
 use flow::id::RunId;
 use host::runs::exposed::Exposure;
@@ -8,12 +8,12 @@ use super::message::RpcError;
 use super::run::{End, Place};
 use super::surface::Places;
 
-/// The largest text of an answer, in bytes.
+/// The maximum size of a text in a result, in bytes.
 const MAX_TEXT_BYTES: usize = 4 << 20;
-/// The most messages of a prompt.
+/// The maximum number of messages of a prompt.
 const MAX_MESSAGES: usize = 100;
 
-/// What a run gives, where it gave it; otherwise the code and the text of why not, and the run.
+/// The output of a run; otherwise the error code, the message and the run.
 fn given(places: &Places, end: End) -> Result<Value, (String, String, RunId)> {
     match end {
         End::Completed(outputs) => Ok(outputs),
@@ -43,8 +43,8 @@ fn given(places: &Places, end: End) -> Result<Value, (String, String, RunId)> {
     }
 }
 
-/// The result of `tools/call`: the outputs of the run, as text and as data. What does not match the schema that the author gave
-/// them is an error of the workflow, and clients would reject it.
+/// The result of `tools/call`: the outputs of the run, as text and as data. Outputs that do not match the
+/// author's schema are an error of the workflow, because clients would reject them.
 pub(super) fn of_tool(places: &Places, tool: &Exposure, end: End) -> Value {
     let result = |text: String, is_error: bool| json!({"content": [{"type": "text", "text": text}], "isError": is_error});
     let failed = |code: &str, message: &str, run_id: &str| {
@@ -95,8 +95,8 @@ pub(super) fn of_resource(
     Ok(json!({"contents": [content]}))
 }
 
-/// The template of a prompt with the values of its declared arguments, each put in once: what a value contains is never read as a
-/// template. An argument that was not given is empty.
+/// The template of a prompt with the values of its declared arguments. Each is inserted once: a value is
+/// never read as a template. A missing argument is empty.
 pub(super) fn filled(prompt: &Exposure, given: &Map<String, Value>) -> String {
     let declared = prompt.config.get("arguments").and_then(Value::as_array).into_iter().flatten();
     let names: Vec<&str> = declared.filter_map(|argument| argument["name"].as_str()).collect();
@@ -117,8 +117,8 @@ pub(super) fn filled(prompt: &Exposure, given: &Map<String, Value>) -> String {
     text
 }
 
-/// The result of `prompts/get`: the messages that the run gave, or its text as one of the user; the author's own text where it gave
-/// nothing.
+/// The result of `prompts/get`: the messages that the run produced, or its text as one message of the user;
+/// the author's own text if it produced none.
 pub(super) fn of_prompt(places: &Places, about: &str, template: &str, end: End) -> Result<Value, RpcError> {
     let outputs = given(places, end).map_err(refused)?;
     let user = |text: &str| json!([{"role": "user", "content": {"type": "text", "text": text}}]);
@@ -134,7 +134,7 @@ pub(super) fn of_prompt(places: &Places, about: &str, template: &str, end: End) 
     Ok(json!({"description": about, "messages": messages}))
 }
 
-/// The result of `elicitation/create`. A person answers when a person does: until then it is pending.
+/// The result of `elicitation/create`. It is pending until a person answers.
 pub(super) fn of_elicitation(end: End) -> Result<Value, RpcError> {
     match end {
         End::Waiting { place: Place { run_id, node_id, .. }, .. } => {
@@ -153,7 +153,8 @@ pub(super) fn of_elicitation(end: End) -> Result<Value, RpcError> {
     }
 }
 
-/// The result of `sampling/createMessage`: what the handler gave, or the text that the workflow made of it.
+/// The result of `sampling/createMessage`: the handler's result, or the text that the workflow produced from
+/// it.
 pub(super) fn of_sampling(places: &Places, end: End) -> Result<Value, RpcError> {
     let outputs = given(places, end).map_err(refused)?;
     let named = |name: &str| member(&outputs, name).and_then(Value::as_str);
@@ -176,14 +177,14 @@ fn refused((code, message, run_id): (String, String, RunId)) -> RpcError {
     RpcError::failed(&message, json!({"error": code, "runId": run_id}))
 }
 
-/// A member of what a run gave, or of what its one last node gave.
+/// A field of the run's outputs, or of the outputs of its only last node.
 fn member<'o>(outputs: &'o Value, name: &str) -> Option<&'o Value> {
     let outputs = outputs.as_object()?;
     let inner = outputs.values().next().filter(|_| outputs.len() == 1).and_then(|only| only.get(name));
     outputs.get(name).or(inner)
 }
 
-/// What a run gave, as a text: the member that is one, or all of it as JSON.
+/// The outputs of a run as text: its text field, or all of it as JSON.
 fn text(outputs: &Value) -> String {
     let named = ["text", "content", "output"].into_iter().find_map(|name| member(outputs, name)?.as_str());
     match named {
@@ -193,7 +194,7 @@ fn text(outputs: &Value) -> String {
     }
 }
 
-/// Messages of a prompt, with nothing in them but what the protocol has.
+/// The messages of a prompt, with only the fields that the protocol defines.
 fn messages(given: &Value) -> Option<Value> {
     let given = given.as_array().filter(|given| (1..=MAX_MESSAGES).contains(&given.len()))?;
     let messages = given.iter().map(|message| {

@@ -1,8 +1,9 @@
-//! One run for one call: begun, waited for, and ended with the call.
+//! One run for one call: started, awaited, and cancelled with the call.
 //!
-//! The run is begun and watched by a task of its own. A client that hangs up drops the call and nothing else; the task notices, and
-//! ends the run. So a run never outlives a client that left without anybody having decided so, not even one that was
-//! just being made. One that waits for somebody does: nothing is lost of what was done, and whoever may can still answer.
+//! A separate task starts and watches the run. When a client disconnects, only the call is dropped; the task
+//! notices and cancels the run. So a run does not continue after its client disconnected, even if it was just
+//! being started. A run that waits for a person does continue: its work is kept, and it can still be
+//! answered.
 
 use std::time::Duration;
 
@@ -20,31 +21,31 @@ use super::pending_requests::Said;
 use super::progress::Progress;
 use crate::http::status;
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub(super) enum Started {
-    /// It was run.
+    /// The workflow ran.
     Ended(End),
-    /// Its inputs are not what the workflow takes; there is no run.
+    /// The inputs are invalid; no run was started.
     Refused(Vec<Value>),
 }
 
-/// How the run stands when the call is answered.
+/// The state of the run when the call is answered.
 #[derive(Debug)]
 pub(super) enum End {
-    /// It gave this.
+    /// Completed with these outputs.
     Completed(Value),
-    /// It failed: a code and a message.
+    /// Failed, with a code and a message.
     Failed { run_id: RunId, code: String, message: String },
-    /// It was ended.
+    /// Cancelled before it completed.
     Cancelled { run_id: RunId },
-    /// A person, or something outside, is needed, by the run or by one below it.
+    /// The run, or a child run, waits for a person or an external event.
     Waiting { run_id: RunId, place: Place },
-    /// It goes on, and the call waits no longer.
+    /// The run continues, but the call does not wait any longer.
     Late { run_id: RunId },
 }
 
-/// Where somebody is needed: in which run, how that one stands, and at which node.
+/// Where a run waits: the run, its status, and the node.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) run_id: RunId,
@@ -54,17 +55,17 @@ pub(super) struct Place {
 
 /// How a run is watched.
 pub(super) struct Watch {
-    /// For how long, until it ends or the client is asked something; and then again for as long.
+    /// The timeout, which restarts when the client answers a question.
     pub(super) patience: Duration,
-    /// How often a client that waits is told so.
+    /// The interval of progress reports.
     pub(super) beat: Duration,
-    /// Whether the host is being stopped.
+    /// Whether the host is shutting down.
     pub(super) stopping: watch::Receiver<bool>,
-    /// Whether the client took the call back.
+    /// Signals that the client cancelled the call.
     pub(super) waits: Waits,
-    /// Who is told how far it is.
+    /// Reports progress, if the client requested it.
     pub(super) progress: Option<Progress>,
-    /// Who is asked what it asks.
+    /// Asks the client, if it supports elicitation.
     pub(super) asking: Option<Asking>,
 }
 
@@ -81,9 +82,9 @@ pub(super) async fn run(runs: &Runs, caller: &Caller, new: NewRun, watch: Watch)
     })
 }
 
-/// Comes back when the host is being stopped.
+/// Waits until the host shuts down.
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // Whoever would say so is gone only with the host itself.
+    // The sender is dropped only with the host itself.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
@@ -112,7 +113,8 @@ impl Call {
         let end = tokio::select! {
             biased;
             end = watching.end() => end?,
-            // Nobody is there to be told. Where the host is being stopped, clients are not the ones who left.
+            // The client disconnected. During a shutdown, the host closed the connection instead, so the run
+            // continues.
             _ = gone => {
                 if !*stopping.borrow() && !self.is_waiting(run_id).await {
                     self.cancel(run_id, "the client of the tool left").await;
@@ -129,7 +131,7 @@ impl Call {
     }
 
     async fn cancel(&self, run_id: &RunId, reason: &str) {
-        // One that has ended meanwhile needs no end; for one that cannot be written to, its own limits are left.
+        // The run may have ended already. If it cannot be written to, its own limits apply.
         if let Err(refusal) = self.runs.cancel(&self.caller, run_id, Some(reason.to_owned()), Direct).await {
             tracing::debug!(code = refusal.code.as_str(), "a run was not ended with its call");
         }
@@ -139,13 +141,13 @@ impl Call {
         self.runs.waiting(&self.caller, run_id).await.is_ok_and(|waiting| !waiting.is_empty())
     }
 
-    /// The run is waited for no longer.
+    /// The timeout is reached.
     async fn late(&self, run_id: &RunId) -> Result<End, Refusal> {
         let waiting = self.runs.waiting(&self.caller, run_id).await?;
         Ok(self.waiting(run_id, &waiting).await?.unwrap_or_else(|| End::Late { run_id: run_id.to_owned() }))
     }
 
-    /// The end of a run, as its last event tells it to readers: what is sensitive is not there.
+    /// The result of a run, from its last event as readers see it, without sensitive values.
     async fn end(&self, run_id: &RunId, last: Option<&str>) -> Result<End, Refusal> {
         let mut last: Value = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         let (status, _) = self.runs.status(&self.caller, run_id).await?;
@@ -160,7 +162,7 @@ impl Call {
         })
     }
 
-    /// What the call ends with where somebody is needed: the first of the runs that wait for nothing else.
+    /// The result if a person is needed: the first run that waits for nothing else.
     async fn waiting(&self, run_id: &RunId, waiting: &[Waiting]) -> Result<Option<End>, Refusal> {
         let Some(run) = waiting.iter().find(|run| run.status.is_waiting()) else { return Ok(None) };
         let open = self.runs.open_interrupts(&self.caller, &run.run_id).await?;
@@ -180,18 +182,18 @@ struct Watching<'c> {
     beat: Duration,
 }
 
-/// What happens meanwhile.
+/// What happened while waiting.
 enum Happened {
     Events(Option<Batch>),
     Said(Said),
-    /// Nothing, for a while.
+    /// The interval of progress reports elapsed.
     Nothing,
-    /// Nothing, for too long.
+    /// The timeout was reached.
     Late,
 }
 
 impl Watching<'_> {
-    /// Waits for the end, and takes back what the client was asked and has not answered.
+    /// Waits for the end, and cancels the open request to the client.
     async fn end(mut self) -> Result<End, Refusal> {
         let end = self.until_end().await;
         if let Some(asking) = &mut self.asking {
@@ -200,7 +202,7 @@ impl Watching<'_> {
         end
     }
 
-    /// Waits until the run is at its end, or needs somebody that the client is not.
+    /// Waits until the run ends, or needs a person other than the client's user.
     async fn until_end(&mut self) -> Result<End, Refusal> {
         let Self { call, run_id, .. } = *self;
         let mut following = call.runs.follow(&call.caller.tenant, run_id, 0).await?.with_below();
@@ -227,7 +229,7 @@ impl Watching<'_> {
             let beat = Instant::now() + self.beat;
             let happened = tokio::select! {
                 biased;
-                // First what the client said: it may have said it before what happened since.
+                // Handle the client's response first: it may precede the events.
                 said = said(&mut self.asking) => Happened::Said(said),
                 events = following.next() => Happened::Events(events?),
                 () = sleep_until(deadline) => Happened::Late,
@@ -245,7 +247,7 @@ impl Watching<'_> {
                     Some(asking) => match asking.heard(said).await? {
                         Then::Anew => deadline = Instant::now() + self.patience,
                         Then::Ends if call.is_waiting(run_id).await => return call.late(run_id).await,
-                        // Somebody else has let the run go on at the same moment: its end is what the client is told.
+                        // The run was continued elsewhere at the same moment, so wait for its end.
                         Then::Ends | Then::Waits => {}
                     },
                 },
@@ -259,7 +261,7 @@ impl Watching<'_> {
         }
     }
 
-    /// Takes note of events. The end of the run, where they tell of it.
+    /// Handles events. Returns the result if the run ended.
     async fn note(&mut self, batch: &Batch) -> Result<Option<End>, Refusal> {
         if let Some(progress) = &mut self.progress {
             progress.note(batch.events.iter().map(|(_, text)| text.as_ref()));
@@ -271,7 +273,7 @@ impl Watching<'_> {
     }
 }
 
-/// What the client says; nothing ever, where it was not asked.
+/// The client's response; pending forever if there is no open request.
 async fn said(asking: &mut Option<Asking>) -> Said {
     match asking {
         Some(asking) => asking.said().await,

@@ -1,7 +1,8 @@
-//! What a run waits for, as its client is told of it.
+//! What a client is asked or notified of while its run waits.
 //!
-//! A clarification is something that the client's user may answer, as another argument of the call. Everything else is a decision of
-//! somebody who is trusted: whatever comes in over MCP is not, and so there is no form for it here that could be turned into an answer.
+//! A clarification can be answered by the client's user, like another argument of the call. Every other
+//! interrupt is a decision of a trusted person. Input over MCP is not trusted, so those have no form here
+//! that could be turned into an answer.
 
 use flow::definition::exposed::ExposedType;
 use flow::definition::{Definition, Node, NodeType};
@@ -13,39 +14,39 @@ use serde_json::{Map, Value, json};
 
 use super::form::{Form, short};
 
-/// The id of the question that a supervisor's own words are asked under. Other questions of a dispatcher are whether a decision may stand
-/// that nobody is sure of, and those are for whoever is trusted.
+/// The id of a supervisor's own question. Other questions of a dispatcher ask to confirm a decision with low
+/// confidence, and need a trusted person.
 const SUPERVISORS_QUESTION: &str = "answer";
-/// The longest title that is shown, in characters.
+/// The maximum length of a shown title, in characters.
 const MAX_TITLE_CHARACTERS: usize = 200;
 
-/// What is wanted of a client.
+/// What to send to a client for an interrupt.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Wanted {
-    /// Answers to questions.
+    /// Questions to answer.
     Answers {
-        /// The questions.
+        /// The form.
         form: Form,
-        /// Whether not to answer is an answer too.
+        /// Whether declining counts as an answer.
         may_refuse: bool,
     },
-    /// Nothing but that it knows who is waited for.
+    /// A notice about who must answer.
     Notice(String),
-    /// Nothing: something outside happens, or does not.
+    /// Nothing: the run waits for an external event.
     Nothing,
 }
 
 /// Where people answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
-    /// The address of this host.
+    /// The public URL of this host.
     pub(crate) public_url: String,
-    /// Whether there are pages for people.
+    /// Whether the console is enabled.
     pub(crate) console: bool,
 }
 
 impl Places {
-    /// Where a person answers what a node waits for.
+    /// Where a person answers the interrupt of a node.
     pub(super) fn answer(&self, run_id: &RunId, node_id: &NodeId) -> String {
         let url = &self.public_url;
         let api = format!("{url}/v1/runs/{run_id}/interrupts/{node_id}");
@@ -57,7 +58,7 @@ impl Places {
     }
 }
 
-/// What an open interrupt of a run is to the client that began the run.
+/// What to send to the client that started the run for an open interrupt.
 pub(super) async fn wanted(
     runs: &Runs,
     caller: &Caller,
@@ -69,10 +70,10 @@ pub(super) async fn wanted(
         return Ok(Wanted::Nothing);
     }
     let definition = runs.definition_of(caller, run_id).await?;
-    // As readers see it: what the author hides is not there.
+    // As readers see it, without sensitive values.
     let (events, _) = runs.event_page(caller, run_id, open.sequence, 1).await?;
     let asked = events.into_iter().next().map(|event| event.payload).unwrap_or_default();
-    // Answering has a right of its own, however the answer comes.
+    // Answering requires its own permission, on every channel.
     let may_answer = caller.may(Scope::ApprovalsRespond);
     let answers = if may_answer { answers(&definition, open, &asked) } else { None };
     Ok(answers.unwrap_or_else(|| Wanted::Notice(notice(&definition, run_id, open, &asked, places))))
@@ -82,12 +83,12 @@ pub(super) async fn wanted(
 fn answers(definition: &Definition, open: &Interrupt, asked: &Map<String, Value>) -> Option<Wanted> {
     let node = node(definition, open).filter(|_| open.kind == InterruptKind::Clarification)?;
     let data = asked.get("data")?;
-    // Of somebody who has to have proved who they are.
+    // It must be answered by a person with a verified identity.
     let profiles = [node.raw_config.get("profile"), data.get("profile")];
     if profiles.into_iter().flatten().any(|profile| profile == AUTH_REQUIRED) {
         return None;
     }
-    // What is sensitive is not asked for over MCP.
+    // Sensitive values are not requested over MCP.
     if !node.sensitive_outputs.is_empty() {
         return None;
     }
@@ -104,7 +105,8 @@ fn answers(definition: &Definition, open: &Interrupt, asked: &Map<String, Value>
     Some(Wanted::Answers { form, may_refuse: is_handler })
 }
 
-/// Who is waited for, and where they answer. Nothing of what they decide about: the client is not the one to judge it.
+/// Who must answer, and where. It contains nothing about the decision itself, because the client does not
+/// decide it.
 fn notice(
     definition: &Definition,
     run_id: &RunId,
@@ -139,7 +141,7 @@ fn node<'d>(definition: &'d Definition, open: &Interrupt) -> Option<&'d Node> {
     definition.nodes.iter().find(|node| node.id == open.node_id)
 }
 
-/// The parameters of `elicitation/create` for what is wanted.
+/// The parameters of `elicitation/create`.
 pub(super) fn params(message: &str, schema: Option<&Value>, run_id: &RunId, node_id: &NodeId) -> Value {
     let nothing = json!({"type": "object", "properties": {}});
     json!({

@@ -1,4 +1,4 @@
-//! Replies about workflows and where they come from.
+//! Replies about workflows and their sources.
 
 use std::fmt::Write as _;
 
@@ -153,7 +153,7 @@ pub(super) fn source(action: SourceAction, path: &str) -> String {
     }
 }
 
-/// The files that lost, and why.
+/// The files with the same id that are not used, and why.
 fn shadowed(files: &[Shadowed], text: &mut String) {
     for file in files {
         let _ = writeln!(text, "  Not taken: {} ({})", file.path, file.reason.trim_end_matches('.'));

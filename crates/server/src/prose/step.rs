@@ -59,7 +59,7 @@ pub(super) fn reply(reply: &Reply) -> String {
     text
 }
 
-/// What the host checked itself. Only that is verified: notes and artifacts are the agent's claims.
+/// What the host verified itself. Notes and artifacts are only claims of the agent.
 fn verified(verification: &Verification) -> String {
     let mut text = String::from(
         "VERIFIED by the host for the step before; everything else in its output is a claim:\n\n",
@@ -71,7 +71,7 @@ fn verified(verification: &Verification) -> String {
     text
 }
 
-/// The runs that the step hands out, each with its call.
+/// The delegated runs, each with its call.
 fn delegated(runs: &[DelegatedRun]) -> String {
     if runs.is_empty() {
         return String::new();
@@ -90,7 +90,7 @@ fn delegated(runs: &[DelegatedRun]) -> String {
     text
 }
 
-/// Which steps did not run, and which key to send if one of them should.
+/// The skipped steps, and which context key to send to run one of them.
 fn skipped(skipped: &[SkippedWords]) -> String {
     if skipped.is_empty() {
         return String::new();
@@ -144,7 +144,7 @@ fn blockers(kind: ReplyKind, blocked: &BlockedReply) -> String {
     text
 }
 
-/// What the run goes on without, and how to close it.
+/// The open gaps, and how to close them.
 fn gaps(is_complete: bool, open: &OpenGaps) -> String {
     let more = match open.count.saturating_sub(open.gaps.len()) {
         0 => String::new(),
@@ -178,7 +178,7 @@ fn gaps(is_complete: bool, open: &OpenGaps) -> String {
     text
 }
 
-/// What to do now, and the call to make then.
+/// What to do now, and the next call.
 fn next(reply: &Reply) -> String {
     let terminal = reply.blocked.as_ref().is_some_and(|blocked| blocked.retryable != Some(true));
     if terminal {
@@ -258,7 +258,7 @@ fn next(reply: &Reply) -> String {
     text
 }
 
-/// Whether a block waits for the user, perhaps among others.
+/// Whether a block waits for the user, among others.
 fn lacks_answer(reply: &Reply) -> bool {
     let blockers = reply.blocked.iter().flat_map(|blocked| blocked.blockers.blockers());
     blockers.into_iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency)
@@ -334,12 +334,13 @@ fn fenced(value: &Value) -> String {
     format!("```json\n{value}\n```\n")
 }
 
-/// Which run a reply is about. The goal in it is a caller's text, and stays on its line.
+/// The line that identifies the run. Its goal is a caller's text, and stays on one line.
 fn first_line(run: &RunWords) -> String {
     format!("Run: {}\n", one_line(&run.description))
 }
 
-/// Text of several lines within an item of a list: no line after the first can be taken for the program's.
+/// Text of several lines within a list item. The lines after the first are quoted, so that they cannot
+/// imitate the program's text.
 fn indented(text: &str) -> String {
     let quoted = quoted(text, "  > ");
     quoted.strip_prefix("  > ").unwrap_or(&quoted).to_owned()

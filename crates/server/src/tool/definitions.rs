@@ -1,4 +1,4 @@
-//! The definitions, in words that an agent understands on first sight.
+//! The definitions of all tools, written for an agent that does not know this program.
 
 use guide::placeholder;
 use guide::record::budgets;
@@ -27,10 +27,10 @@ const INTENTS: &[&str] = &["advance", "rehydrate"];
 /// The actions of `manage_workflow_source`.
 pub(super) const ACTIONS: &[&str] = &["attach", "detach"];
 
-/// The longest goal and the longest query, in bytes.
+/// The maximum length of a goal and of a query, in bytes.
 const GOAL_BYTES: usize = 4096;
 const QUERY_BYTES: usize = 256;
-/// The longest id, in bytes.
+/// The maximum length of an id, in bytes.
 const ID_BYTES: usize = 256;
 
 const WORKSPACE: Parameter = Parameter {
@@ -76,7 +76,7 @@ const PREFERENCES: Parameter = Parameter {
 
 const NOTES: Parameter = Parameter {
     name: "notesMarkdown",
-    // The engine has the last word on how long notes are, and cuts or refuses with its reasons.
+    // The engine decides how long notes may be, and truncates or rejects them with a reason.
     kind: Kind::Text { max_bytes: 1 << 20 },
     required: false,
     about: "What you did, found and decided in this step, in Markdown, for a reader who has only these notes.",

@@ -1,23 +1,23 @@
-//! What tools give back: the members that a caller can rely on. A later version may add more.
+//! The results of tools: the fields that a caller can rely on. Later versions may add more.
 //!
-//! The schemas that clients get hold names and types only: they are part of every `tools/list`, which a model
-//! reads whole. What a member means is in the documents.
+//! The schemas for clients contain only names and types: they are part of every `tools/list`, which a model
+//! reads completely. The documentation explains the fields.
 
 use serde_json::{Map, Value, json};
 
-/// One member of a result.
+/// One field of a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
     pub name: &'static str,
     /// Whether every result has it.
     pub always: bool,
-    /// What it holds.
+    /// Its type.
     pub shape: Shape,
-    /// What it means.
+    /// Its description.
     pub about: &'static str,
 }
 
-/// What a member holds.
+/// The type of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     Text,
@@ -26,12 +26,12 @@ pub enum Shape {
     /// `true` or `false`.
     Flag,
     Count,
-    /// One of these.
+    /// One of these values.
     Choice(&'static [&'static str]),
     Object,
     /// An object or `null`.
     ObjectOrNull,
-    /// A list of text.
+    /// A list of strings.
     Texts,
     /// A list of objects.
     Objects,
@@ -51,7 +51,7 @@ impl Shape {
         }
     }
 
-    /// In words, for the documents.
+    /// A description, for the documentation.
     pub(crate) fn words(self) -> String {
         match self {
             Self::Text => "text".to_owned(),
@@ -77,7 +77,7 @@ const fn sometimes(name: &'static str, shape: Shape, about: &'static str) -> Mem
     Member { name, always: false, shape, about }
 }
 
-/// The schema of an object of these members.
+/// The schema of an object with these fields.
 pub(super) fn schema(members: &[Member]) -> Value {
     let properties: Map<String, Value> =
         members.iter().map(|member| (member.name.to_owned(), member.shape.schema())).collect();
@@ -111,7 +111,7 @@ const RUN: Member = always(
 
 const WARNINGS: Member = sometimes("warnings", Shape::Texts, "What to know besides.");
 
-/// What `start_workflow` and `continue_workflow` give.
+/// The result of `start_workflow` and `continue_workflow`.
 pub(super) const REPLY: &[Member] = &[
     always("kind", Shape::Choice(&["ok", "blocked"]), "Whether the step was accepted."),
     RUN,
@@ -187,7 +187,7 @@ pub(super) const REPLY: &[Member] = &[
     WARNINGS,
 ];
 
-/// What `checkpoint_workflow` gives.
+/// The result of `checkpoint_workflow`.
 pub(super) const CHECKPOINT: &[Member] = &[
     RUN,
     always("checkpointNodeId", Shape::Text, "The bookmark's node."),
@@ -197,7 +197,7 @@ pub(super) const CHECKPOINT: &[Member] = &[
     WARNINGS,
 ];
 
-/// What `resume_session` gives.
+/// The result of `resume_session`.
 pub(super) const RESUME: &[Member] = &[
     always(
         "candidates",
@@ -209,7 +209,7 @@ pub(super) const RESUME: &[Member] = &[
     WARNINGS,
 ];
 
-/// What `list_workflows` gives.
+/// The result of `list_workflows`.
 pub(super) const LISTING: &[Member] = &[
     always(
         "workflows",
@@ -236,7 +236,7 @@ pub(super) const LISTING: &[Member] = &[
     WARNINGS,
 ];
 
-/// What `inspect_workflow` gives.
+/// The result of `inspect_workflow`.
 pub(super) const INSPECTION: &[Member] = &[
     always("workflowId", Shape::Text, "Its id."),
     always("workflowHash", Shape::Text, "What a run started now would be pinned to."),
@@ -259,7 +259,7 @@ pub(super) const INSPECTION: &[Member] = &[
     always("compiled", Shape::Object, "The compiled workflow; in metadata mode its head."),
 ];
 
-/// What `manage_workflow_source` gives.
+/// The result of `manage_workflow_source`.
 pub(super) const SOURCE: &[Member] = &[
     always("action", Shape::Choice(super::definitions::ACTIONS), "What was done."),
     always("path", Shape::Text, "The folder, as it was understood."),

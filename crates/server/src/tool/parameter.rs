@@ -1,36 +1,36 @@
-//! What a tool takes, and how it is checked.
+//! The parameters of tools, and their validation.
 
 use std::path::Path;
 
 use canon::nearest::nearest;
 use serde_json::{Map, Value, json};
 
-/// The longest path of a file, in bytes: what Linux takes.
+/// The maximum length of a path, in bytes, as on Linux.
 pub const PATH_BYTES: usize = 4096;
-/// The longest token, in bytes. Ours are far shorter; a longer text is none.
+/// The maximum length of a token, in bytes. Tokens of this program are much shorter.
 pub const TOKEN_BYTES: usize = 4096;
 
-/// How many mistakes of one call are looked for. Nobody mends more at once, and a hostile call could
-/// hold a million of them.
+/// The maximum number of reported mistakes. A model does not fix more at once, and a hostile call could
+/// contain a million.
 pub const MAX_MISTAKES: usize = 16;
-/// How many names a list of them may have.
+/// The maximum number of names in a list.
 pub const MAX_NAMES: usize = 32;
 
-/// One parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     pub name: &'static str,
-    /// What it may hold.
+    /// Its type.
     pub kind: Kind,
-    /// Whether it has to be given.
+    /// Whether it is required.
     pub required: bool,
     pub about: &'static str,
-    /// What stands for a value in a call that is offered, in angle brackets. It is refused if it is sent as it is.
+    /// The placeholder for a value in an example call, in angle brackets. It is rejected if it is sent
+    /// unchanged.
     pub placeholder: &'static str,
 }
 
 impl Parameter {
-    /// What stands for a value in a call that is offered: for a choice, the choices.
+    /// The placeholder for a value in an example call; for a choice, it lists the choices.
     pub fn placeholder(&self) -> String {
         match self.kind {
             Kind::Choice(choices) => format!("<{}>", choices.join(" | ")),
@@ -45,37 +45,37 @@ impl Parameter {
     }
 }
 
-/// What a parameter may hold.
+/// The type of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Text that is not empty.
+    /// A string that is not empty.
     Text {
-        /// How long it may be.
+        /// The maximum length.
         max_bytes: usize,
     },
     /// The absolute path of a folder.
     Path,
-    /// One of these.
+    /// One of these values.
     Choice(&'static [&'static str]),
     /// `true` or `false`.
     Flag,
-    /// A list of names out of a closed set.
+    /// A list of names from a closed set.
     Names(fn() -> Vec<&'static str>),
     /// Any object.
     Object,
     /// A list of objects.
     Objects {
-        /// How many there may be.
+        /// The maximum number of objects.
         max_items: usize,
     },
-    /// An object of parameters of its own.
+    /// An object with parameters of its own.
     Group(&'static [Parameter]),
 }
 
-/// One thing that is wrong with the arguments of a call.
+/// One mistake in the arguments of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Where: `output.notesMarkdown`, `tags[2]`.
+    /// The path, such as `output.notesMarkdown` or `tags[2]`.
     pub path: String,
     pub message: String,
     /// The name that was probably meant.
@@ -83,15 +83,15 @@ pub struct Mistake {
 }
 
 impl Mistake {
-    /// A mistake without a nearest name.
+    /// A mistake without a suggestion.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into(), nearest: None }
     }
 }
 
-/// Everything that is wrong with `arguments`. A parameter that may be left out may also be `null`.
+/// All mistakes in `arguments`. An optional parameter may also be `null`.
 ///
-/// `also` are further names that are understood here, and looked at elsewhere.
+/// `also` are further names that are accepted here and handled elsewhere.
 pub fn check(
     parameters: &'static [Parameter],
     also: &[&'static str],
@@ -152,7 +152,7 @@ fn check_members(
     }
 }
 
-/// Everything that is wrong with one value.
+/// All mistakes in one value.
 pub fn check_value(kind: Kind, path: &str, value: &Value, mistakes: &mut Vec<Mistake>) {
     let mut wrong = |message: String| mistakes.push(Mistake::new(path, message));
     match (kind, value) {
@@ -207,7 +207,7 @@ pub fn check_value(kind: Kind, path: &str, value: &Value, mistakes: &mut Vec<Mis
         (Kind::Text { .. } | Kind::Path | Kind::Choice(_), Value::String(_))
         | (Kind::Flag, Value::Bool(_))
         | (Kind::Object, Value::Object(_)) => {}
-        // Agents like to send an object as JSON text; the answer should name that very slip.
+        // Agents often send an object as JSON in a string, so the message names this mistake.
         (Kind::Object | Kind::Group(_) | Kind::Objects { .. } | Kind::Names(_), Value::String(text))
             if text.trim_start().starts_with(['{', '[']) =>
         {
@@ -228,8 +228,8 @@ fn not_among(path: &str, text: &str, choices: &[&'static str]) -> Mistake {
     }
 }
 
-/// The name that was probably meant. Another way of writing the same words is no distance at all:
-/// `continue_token` is `continueToken`.
+/// The name that was probably meant. Another notation of the same words is a perfect match: `continue_token`
+/// is `continueToken`.
 pub fn nearest_name(name: &str, names: impl Iterator<Item = &'static str> + Clone) -> Option<&'static str> {
     let folded = |text: &str| -> String {
         text.chars().filter(|character| character.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -243,7 +243,7 @@ pub fn nearest_name(name: &str, names: impl Iterator<Item = &'static str> + Clon
 }
 
 impl Kind {
-    /// What a value has to be, in words.
+    /// A description of the allowed values.
     fn words(self) -> String {
         match self {
             Self::Text { .. } => "text".to_owned(),
@@ -277,7 +277,7 @@ impl Kind {
     }
 }
 
-/// The schema of an object of these parameters.
+/// The schema of an object with these parameters.
 pub fn schema(parameters: &[Parameter]) -> Map<String, Value> {
     let mut properties = Map::new();
     for parameter in parameters {
@@ -320,7 +320,7 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// Text of a caller's in a message: short, whatever it was.
+/// The caller's text for a message, shortened.
 fn shorten(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {

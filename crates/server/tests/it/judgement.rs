@@ -128,7 +128,10 @@ async fn notes_are_judged_by_what_is_kept_of_them() {
     let taken = advance(&connection, &blocked, &behind, context).await;
     assert_eq!(taken.facts["kind"], "ok", "{}", taken.text);
     let warning = taken.facts["warnings"][0].as_str().unwrap();
-    assert!(warning.contains("bytes; recaps show the first 4,096. The whole text was checked"), "{warning}");
+    assert!(
+        warning.contains("bytes; recaps show the first 4,096. The complete text was validated"),
+        "{warning}"
+    );
     let replayed = connection.call("continue_workflow", next(&blocked.facts, Some("other words"))).await;
     assert_eq!(replayed.facts, taken.facts, "the warning is of the record");
 

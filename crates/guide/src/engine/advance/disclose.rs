@@ -1,14 +1,14 @@
-//! What an attempt discloses besides its own output: gaps, their end, and notes in place of others.
+//! What an attempt records besides its own output: gaps, resolutions of gaps, and corrected notes.
 
 use super::{Attempt, Changes};
 use crate::derive::{self, Cause};
+use crate::engine::amend::{Correction, Resolution};
 use crate::engine::ledger::Ledger;
-use crate::engine::mend::{Correction, Resolution};
 use crate::engine::reasons::GapFacts;
 use crate::record::{EventData, EventId, EvidenceRef, GapResolution, GapSeverity, OutputChannel, Scope};
 
 impl Changes {
-    /// How many critical gaps of the run are open afterwards.
+    /// The number of open critical gaps after the attempt.
     pub(super) fn open_critical_gaps(&self, before: u32, closed: &[Resolution]) -> u32 {
         let critical = |severity: GapSeverity| u32::from(severity == GapSeverity::Critical);
         let opened: u32 = self.gaps.iter().map(|gap| critical(gap.severity)).sum();
@@ -18,7 +18,7 @@ impl Changes {
 }
 
 impl Attempt<'_> {
-    /// What the run goes on without, and what it no longer does.
+    /// Records new gaps and the gaps that the attempt closes.
     pub(super) fn add_gaps(
         &self,
         ledger: &mut Ledger,
@@ -28,7 +28,7 @@ impl Attempt<'_> {
     ) {
         let attempt = EvidenceRef::Event { event_id: recorded.clone() };
         let opened = gaps.into_iter().map(|gap| {
-            // A warning about preferences is about no attempt: it holds from here on.
+            // A warning about preferences does not belong to an attempt: it applies from now on.
             let evidence = gap.pointer.is_some().then(|| attempt.clone());
             (gap, GapResolution::Unresolved, evidence.into_iter().collect())
         });
@@ -58,7 +58,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Notes that stand for those of the step before, on the node where those are.
+    /// Records corrected notes on the node of the original notes.
     pub(super) fn add_correction(&self, ledger: &mut Ledger, correction: Correction) {
         let output_id = derive::correction_output_id(self.attempt_id);
         ledger.add(

@@ -1,36 +1,36 @@
-//! Where nodes go: a row per depth, a column per branch.
+//! The positions of nodes: a row per depth, a column per branch.
 
 use std::ops::Range;
 
 use crate::project::preferred_tip;
 use crate::state::{Node, Run, SessionState};
 
-/// The places of all drawn nodes, in the order in which the nodes were made.
+/// The positions of all drawn nodes, in creation order.
 #[derive(Debug)]
 pub(super) struct Layout<'s> {
-    pub(super) places: Vec<Place<'s>>,
+    pub(super) positions: Vec<NodePosition<'s>>,
     pub(super) columns: usize,
     pub(super) rows: usize,
     /// How many later nodes are not drawn.
     pub(super) omitted: usize,
 }
 
-/// The place of one node.
+/// The position of one node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'s> {
+pub(super) struct NodePosition<'s> {
     pub(super) node: &'s Node,
     pub(super) column: usize,
     pub(super) row: usize,
-    /// Where the node before it is in the list of places; nothing for the root, and where that node is not drawn.
+    /// The index of the parent in the list of positions; `None` for the root and if the parent is not drawn.
     pub(super) parent: Option<usize>,
-    /// Whether it is on the way to the preferred tip.
+    /// Whether it is on the path to the preferred tip.
     pub(super) preferred: bool,
     /// Whether it is the preferred tip.
     pub(super) is_tip: bool,
 }
 
 impl<'s> Layout<'s> {
-    /// The nodes of a run whose places in the order of making are in `window`.
+    /// The layout of the nodes of a run whose indexes in creation order are in `window`.
     pub(super) fn new(state: &'s SessionState, run: &'s Run, window: Range<usize>) -> Self {
         let end = window.end.min(run.nodes.len());
         let start = window.start.min(end);
@@ -43,9 +43,9 @@ impl<'s> Layout<'s> {
         }
         let shown = || state.nodes_of(run).skip(start).take(drawn);
         let top = shown().map(|node| node.depth).min().unwrap_or_default();
-        let mut places: Vec<Place<'s>> = shown()
+        let mut positions: Vec<NodePosition<'s>> = shown()
             .enumerate()
-            .map(|(at, node)| Place {
+            .map(|(at, node)| NodePosition {
                 node,
                 column: 0,
                 row: (node.depth - top) as usize,
@@ -55,18 +55,18 @@ impl<'s> Layout<'s> {
             })
             .collect();
 
-        // A branch goes on straight down with its preferred child, or its first; the others get
-        // columns of their own, next to each other. Nodes whose parent is not drawn are told apart
-        // as if one node above had made them all. A list instead of recursion: runs are deep.
+        // A branch continues in its column with its preferred child, or else its first; the other children
+        // get adjacent columns. Nodes whose parent is not drawn are treated as siblings. A list instead of
+        // recursion, because runs are deep.
         let mut columns = usize::from(drawn > 0);
         let mut open: Vec<(usize, usize)> = Vec::new();
-        let mut siblings: Vec<usize> = (0..drawn).filter(|at| places[*at].parent.is_none()).collect();
+        let mut siblings: Vec<usize> = (0..drawn).filter(|at| positions[*at].parent.is_none()).collect();
         let mut column = 0;
         loop {
             let straight = siblings
                 .iter()
                 .copied()
-                .find(|sibling| places[*sibling].preferred)
+                .find(|sibling| positions[*sibling].preferred)
                 .or_else(|| siblings.first().copied());
             for sibling in siblings.iter().copied().filter(|sibling| Some(*sibling) != straight) {
                 open.push((sibling, columns));
@@ -74,11 +74,11 @@ impl<'s> Layout<'s> {
             }
             open.extend(straight.map(|sibling| (sibling, column)));
             let Some((at, its_column)) = open.pop() else { break };
-            places[at].column = its_column;
+            positions[at].column = its_column;
             column = its_column;
-            siblings = state.children_of(places[at].node).filter_map(position).collect();
+            siblings = state.children_of(positions[at].node).filter_map(position).collect();
         }
-        let rows = places.iter().map(|place| place.row + 1).max().unwrap_or_default();
-        Self { places, columns, rows, omitted: run.nodes.len() - end }
+        let rows = positions.iter().map(|position| position.row + 1).max().unwrap_or_default();
+        Self { positions, columns, rows, omitted: run.nodes.len() - end }
     }
 }

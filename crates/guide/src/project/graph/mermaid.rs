@@ -1,4 +1,4 @@
-//! A run as Mermaid text, for documents that draw it themselves.
+//! A run as Mermaid text, for documents that render it.
 
 use std::fmt::Write as _;
 
@@ -15,15 +15,15 @@ const CLASSES: [&str; 5] = [
     "tip stroke-width:3px",
 ];
 
-/// The run as a Mermaid flowchart; nothing for a run that is not there.
+/// The run as a Mermaid flowchart; `None` if the run does not exist.
 pub fn to_mermaid(state: &SessionState, run_id: &RunId, labels: &Labels) -> Option<String> {
     let run = state.run(run_id)?;
     let layout = Layout::new(state, run, 0..DRAWN_NODES);
     let mut text = String::from("flowchart TD\n");
-    for (at, place) in layout.places.iter().enumerate() {
-        let look = Look::of(state, place.node);
-        let name = escape(&label(place.node, look, labels));
-        let caption = escape(&caption(place.node, look, place.is_tip));
+    for (at, position) in layout.positions.iter().enumerate() {
+        let look = Look::of(state, position.node);
+        let name = escape(&label(position.node, look, labels));
+        let caption = escape(&caption(position.node, look, position.is_tip));
         let (open, close) = match look {
             Look::Step => ("[", "]"),
             Look::Checkpoint => ("([", "])"),
@@ -31,17 +31,17 @@ pub fn to_mermaid(state: &SessionState, run_id: &RunId, labels: &Labels) -> Opti
             Look::Complete => ("[[", "]]"),
         };
         let _ = writeln!(text, "    n{at}{open}\"{name}<br/>{caption}\"{close}:::{}", look.class());
-        if let Some(parent) = place.parent {
-            let arrow = match (look, place.node.is_fork()) {
+        if let Some(parent) = position.parent {
+            let arrow = match (look, position.node.is_fork()) {
                 (Look::Checkpoint, _) => "-. checkpoint .->",
                 (Look::Blocked, _) => "-. blocked .->",
                 (_, true) => "-- fork -->",
-                (_, false) if place.preferred => "==>",
+                (_, false) if position.preferred => "==>",
                 (_, false) => "-->",
             };
             let _ = writeln!(text, "    n{parent} {arrow} n{at}");
         }
-        if place.is_tip {
+        if position.is_tip {
             let _ = writeln!(text, "    class n{at} tip");
         }
     }
@@ -54,7 +54,7 @@ pub fn to_mermaid(state: &SessionState, run_id: &RunId, labels: &Labels) -> Opti
     Some(text)
 }
 
-/// Everything that could end the label or be read as markup, as Mermaid's own entities.
+/// Escapes everything that could end the label or be read as markup, with Mermaid's own entities.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,9 +1,9 @@
-//! A run as SVG: no script, no font to load, nothing from outside.
+//! A run as SVG, without scripts, fonts or external references.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::layout::{Layout, Place};
+use super::layout::{Layout, NodePosition};
 use super::{DRAWN_NODES, Labels, Look, caption, label, omission};
 use crate::project::run_status;
 use crate::record::{NodeId, RunId};
@@ -15,7 +15,7 @@ const BOX_WIDTH: usize = 188;
 const BOX_HEIGHT: usize = 46;
 const MARGIN: usize = 20;
 const HEAD: usize = 44;
-/// A page is wide enough for its head, however narrow the run is.
+/// The minimum width of a document, so that its heading fits.
 const LEAST_WIDTH: usize = 480;
 
 const STYLE: &str = "\
@@ -32,7 +32,7 @@ text{font:13px system-ui,sans-serif;fill:#1f2933}\
 .preferred{stroke:#3b6fb6;stroke-width:2.4}\
 .fork{stroke-dasharray:7 4}";
 
-/// The run as an SVG document; nothing for a run that is not there.
+/// The run as an SVG document; `None` if the run does not exist.
 pub fn to_svg(state: &SessionState, run_id: &RunId, labels: &Labels) -> Option<String> {
     let run = state.run(run_id)?;
     let layout = Layout::new(state, run, 0..DRAWN_NODES);
@@ -47,14 +47,14 @@ pub fn to_svg(state: &SessionState, run_id: &RunId, labels: &Labels) -> Option<S
          <text class=\"head\" x=\"{MARGIN}\" y=\"26\">{head}</text>\n",
         head = escape(&head),
     );
-    // Edges first: boxes lie over them.
-    for place in &layout.places {
-        if let Some(parent) = place.parent {
-            edge(&mut svg, &layout.places[parent], place, HEAD);
+    // Edges first, so that boxes cover them.
+    for position in &layout.positions {
+        if let Some(parent) = position.parent {
+            edge(&mut svg, &layout.positions[parent], position, HEAD);
         }
     }
-    for place in &layout.places {
-        node(&mut svg, state, place, labels, HEAD);
+    for position in &layout.positions {
+        node(&mut svg, state, position, labels, HEAD);
     }
     if let Some(note) = note {
         let y = height - ROW / 2;
@@ -64,9 +64,9 @@ pub fn to_svg(state: &SessionState, run_id: &RunId, labels: &Labels) -> Option<S
     Some(svg)
 }
 
-/// Some nodes of a run as SVG for a page: those whose places in the order of making are in `window`, each a link to
-/// where `address` says. It has no style and no background of its own, because the page has both; a node whose
-/// parent is not drawn hangs on a short line. Nothing for a run that is not there.
+/// Some nodes of a run as SVG for a page: those whose indexes in creation order are in `window`, each a link
+/// to the result of `address`. It has no style and background, because the page has both. A node whose parent
+/// is not drawn has a short line above it. `None` if the run does not exist.
 pub fn to_svg_part(
     state: &SessionState,
     run_id: &RunId,
@@ -82,51 +82,51 @@ pub fn to_svg_part(
         "<svg class=\"session-graph\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
          role=\"group\" aria-label=\"The nodes of the run, each a link\">\n"
     );
-    for place in &layout.places {
-        match place.parent {
-            Some(parent) => edge(&mut svg, &layout.places[parent], place, MARGIN),
-            None if place.node.parent.is_some() => {
-                let (x, y) = corner(place, MARGIN);
+    for position in &layout.positions {
+        match position.parent {
+            Some(parent) => edge(&mut svg, &layout.positions[parent], position, MARGIN),
+            None if position.node.parent.is_some() => {
+                let (x, y) = corner(position, MARGIN);
                 let middle = x + BOX_WIDTH / 2;
                 let _ = writeln!(svg, "<path class=\"edge earlier\" d=\"M{middle} {}V{y}\"/>", y - MARGIN);
             }
             None => {}
         }
     }
-    for place in &layout.places {
-        let _ = write!(svg, "<a href=\"{}\">", escape(&address(&place.node.id)));
-        node(&mut svg, state, place, labels, MARGIN);
+    for position in &layout.positions {
+        let _ = write!(svg, "<a href=\"{}\">", escape(&address(&position.node.id)));
+        node(&mut svg, state, position, labels, MARGIN);
         svg.push_str("</a>");
     }
     svg.push_str("</svg>\n");
     Some(svg)
 }
 
-fn corner(place: &Place<'_>, head: usize) -> (usize, usize) {
-    (MARGIN + place.column * COLUMN, head + place.row * ROW)
+fn corner(position: &NodePosition<'_>, head: usize) -> (usize, usize) {
+    (MARGIN + position.column * COLUMN, head + position.row * ROW)
 }
 
-fn edge(svg: &mut String, parent: &Place<'_>, place: &Place<'_>, head: usize) {
+fn edge(svg: &mut String, parent: &NodePosition<'_>, position: &NodePosition<'_>, head: usize) {
     let (from_x, from_y) = corner(parent, head);
-    let (to_x, to_y) = corner(place, head);
+    let (to_x, to_y) = corner(position, head);
     let (from_x, from_y, to_x) = (from_x + BOX_WIDTH / 2, from_y + BOX_HEIGHT, to_x + BOX_WIDTH / 2);
     let half = from_y.midpoint(to_y);
-    let preferred = if place.preferred { " preferred" } else { "" };
-    let fork = if place.node.is_fork() { " fork" } else { "" };
+    let preferred = if position.preferred { " preferred" } else { "" };
+    let fork = if position.node.is_fork() { " fork" } else { "" };
     let _ = writeln!(
         svg,
         "<path class=\"edge{preferred}{fork}\" d=\"M{from_x} {from_y}C{from_x} {half} {to_x} {half} {to_x} {to_y}\"/>"
     );
 }
 
-fn node(svg: &mut String, state: &SessionState, place: &Place<'_>, labels: &Labels, head: usize) {
-    let look = Look::of(state, place.node);
-    let (x, y) = corner(place, head);
+fn node(svg: &mut String, state: &SessionState, position: &NodePosition<'_>, labels: &Labels, head: usize) {
+    let look = Look::of(state, position.node);
+    let (x, y) = corner(position, head);
     let radius = match look {
         Look::Checkpoint => BOX_HEIGHT / 2,
         Look::Step | Look::Blocked | Look::Complete => 6,
     };
-    let tip = if place.is_tip { " tip" } else { "" };
+    let tip = if position.is_tip { " tip" } else { "" };
     let middle = x + BOX_WIDTH / 2;
     let _ = writeln!(
         svg,
@@ -135,15 +135,15 @@ fn node(svg: &mut String, state: &SessionState, place: &Place<'_>, labels: &Labe
          <text x=\"{middle}\" y=\"{first}\" text-anchor=\"middle\">{label}</text>\
          <text class=\"caption\" x=\"{middle}\" y=\"{second}\" text-anchor=\"middle\">{caption}</text></g>",
         class = look.class(),
-        id = escape(place.node.id.as_str()),
+        id = escape(position.node.id.as_str()),
         first = y + 20,
         second = y + 36,
-        label = escape(&label(place.node, look, labels)),
-        caption = escape(&caption(place.node, look, place.is_tip)),
+        label = escape(&label(position.node, look, labels)),
+        caption = escape(&caption(position.node, look, position.is_tip)),
     );
 }
 
-/// Text that is text in XML: markup is escaped, and what XML cannot hold is replaced.
+/// Escapes XML markup, and replaces characters that XML does not allow.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -2,23 +2,23 @@ use super::*;
 use crate::record::RunId;
 use crate::state::testing::Log;
 
-/// A run with everything in it: a block and its retry, a checkpoint, a fork, and an end.
+/// A run with a blocked attempt and its retry, a checkpoint, a fork, and an end.
 fn sample() -> (Log, Labels) {
     let mut log = Log::start("picture");
     let reproduce = log.advance(0, NodeKind::Step);
     log.checkpoint(reproduce);
     let blocked = log.advance(reproduce, NodeKind::BlockedAttempt);
-    let mended = log.advance(blocked, NodeKind::Step);
+    let retried = log.advance(blocked, NodeKind::Step);
     let fork = log.advance(reproduce, NodeKind::Step);
     log.advance(fork, NodeKind::BlockedAttempt);
-    log.complete(mended);
+    log.complete(retried);
     let labels = [(0, "Say what is wrong"), (reproduce, "Reproduce <it> & \"quote\" it, at length")];
     let labels = labels.into_iter().map(|(at, text)| (log.nodes[at].clone(), text.to_owned())).collect();
     (log, labels)
 }
 
 #[test]
-fn pictures_are_the_golden_ones_byte_for_byte() {
+fn pictures_match_the_golden_files() {
     let (log, labels) = sample();
     let state = log.state();
     let mermaid = to_mermaid(&state, &log.run, &labels).unwrap();
@@ -28,7 +28,7 @@ fn pictures_are_the_golden_ones_byte_for_byte() {
 }
 
 #[test]
-fn a_run_that_is_not_there_has_no_picture() {
+fn an_unknown_run_has_no_picture() {
     let log = Log::start("none");
     let state = log.state();
     let stranger = RunId::derived(&["stranger"]);
@@ -37,7 +37,7 @@ fn a_run_that_is_not_there_has_no_picture() {
 }
 
 #[test]
-fn a_long_run_is_drawn_up_to_the_bound_and_says_so() {
+fn a_long_run_is_drawn_up_to_the_limit_and_says_so() {
     let mut log = Log::start("long");
     for at in 0..DRAWN_NODES + 4 {
         log.advance(at, NodeKind::Step);
@@ -51,7 +51,7 @@ fn a_long_run_is_drawn_up_to_the_bound_and_says_so() {
 }
 
 #[test]
-fn no_label_leaves_its_place() {
+fn labels_are_escaped() {
     let log = Log::start("hostile");
     let state = log.state();
     for label in ["\"]; click n0 href", "</text><script>", "a\nb\u{0}", "#quot;", "`x`", "]]>", "😀"] {
@@ -66,7 +66,7 @@ fn no_label_leaves_its_place() {
 }
 
 #[test]
-fn a_part_of_a_run_is_drawn_with_links_and_nothing_of_its_own() {
+fn a_part_of_a_run_is_drawn_with_links_and_without_style() {
     let (log, labels) = sample();
     let state = log.state();
     let address = |id: &NodeId| format!("/n/{id}?\"&");
@@ -77,7 +77,7 @@ fn a_part_of_a_run_is_drawn_with_links_and_nothing_of_its_own() {
     assert!(whole.contains("?&quot;&amp;\"") && !whole.contains("<style") && !whole.contains("#ffffff"));
     let late = to_svg_part(&state, &log.run, &labels, 3..5, &address).unwrap();
     assert_eq!(late.matches("<a href=").count(), 2);
-    assert!(late.contains("edge earlier"), "what hangs in the air says so: {late}");
+    assert!(late.contains("edge earlier"), "a node without its parent has a short line: {late}");
     assert!(late.contains("y=\"20\""), "the first row is at the top: {late}");
     let none = to_svg_part(&state, &log.run, &labels, 70..90, &address).unwrap();
     assert_eq!(none.matches("<a href=").count(), 0);

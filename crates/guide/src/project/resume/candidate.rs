@@ -1,4 +1,4 @@
-//! What is offered to somebody who wants to go on.
+//! Resume candidates.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,29 +8,28 @@ use super::query::Words;
 use super::snippet::snippet_for;
 use crate::record::{NodeId, RunId, SessionId};
 
-/// Why a run is offered. In the order of the tiers; [`MatchReason::RepoRoot`] is no tier of
-/// its own, and only ever supports another.
+/// Why a run is a candidate, in the order of the tiers. [`MatchReason::RepoRoot`] is not a tier; it only
+/// supports another reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum MatchReason {
-    /// The id is equal.
     #[serde(rename = "matched_exact_id")]
     ExactId,
-    /// Every word is in title or notes.
+    /// Every word is in the title or notes.
     #[serde(rename = "matched_notes")]
     Notes,
-    /// Much of the query is.
+    /// A weighted share of the words is.
     #[serde(rename = "matched_notes_partial")]
     NotesPartial,
-    /// The workflow answers the query.
+    /// The workflow's id or name matches the query.
     #[serde(rename = "matched_workflow_id")]
     WorkflowId,
     /// The commit is equal.
     #[serde(rename = "matched_head_sha")]
     HeadSha,
-    /// The branches are alike.
+    /// The branch is equal, or one is a prefix of the other.
     #[serde(rename = "matched_branch")]
     Branch,
-    /// Nothing but the time.
+    /// Only the time of the last activity.
     #[serde(rename = "recency_fallback")]
     Recency,
     /// The repository is the same.
@@ -39,7 +38,7 @@ pub enum MatchReason {
 }
 
 impl MatchReason {
-    /// Every reason, the strongest first.
+    /// All reasons, the strongest first.
     pub const ALL: &'static [Self] = &[
         Self::ExactId,
         Self::Notes,
@@ -51,17 +50,17 @@ impl MatchReason {
         Self::RepoRoot,
     ];
 
-    /// The reason in words.
+    /// The reason as a clause.
     pub const fn explanation(self) -> &'static str {
         match self {
-            Self::ExactId => "it has the id you gave",
-            Self::Notes => "its title and notes have every word you asked for",
-            Self::NotesPartial => "its title and notes have much of what you asked for",
-            Self::WorkflowId => "its workflow is named like what you asked for",
-            Self::HeadSha => "it was last worked on at the commit you are on",
-            Self::Branch => "it was last worked on on your branch, or one named alike",
-            Self::Recency => "nothing you gave matches it; it is only recent",
-            Self::RepoRoot => "it belongs to the repository you are in",
+            Self::ExactId => "its id is the one you gave",
+            Self::Notes => "its title and notes contain every word of the query",
+            Self::NotesPartial => "its title and notes contain much of the query",
+            Self::WorkflowId => "its workflow's name matches the query",
+            Self::HeadSha => "it was last observed at your commit",
+            Self::Branch => "it was last observed on your branch or one with a similar name",
+            Self::Recency => "it is recent; nothing in the query matches it",
+            Self::RepoRoot => "it belongs to your repository",
         }
     }
 
@@ -70,13 +69,13 @@ impl MatchReason {
     }
 }
 
-/// How sure a match is.
+/// How reliable a match is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MatchConfidence {
-    /// Go on with it.
+    /// Resume it.
     Strong,
-    /// Look at the preview first.
+    /// Read the preview first.
     Medium,
     /// A guess.
     Weak,
@@ -99,31 +98,27 @@ impl MatchConfidence {
     }
 }
 
-/// A run that is offered, without tokens: those are the engine's to make.
+/// A run that can be resumed. Tokens are added by the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Candidate {
-    /// The session.
     pub session_id: SessionId,
-    /// The run.
     pub run_id: RunId,
-    /// Where it would go on.
+    /// The node to continue from.
     pub tip_node_id: NodeId,
-    /// The workflow.
     pub workflow_id: String,
-    /// What it is about.
+    /// The title of the run; see [`title`](crate::project::summary::title).
     pub session_title: Option<String>,
-    /// The branch it was last seen on.
+    /// The last observed branch.
     pub git_branch: Option<String>,
-    /// A preview, within its budget.
+    /// A preview within its budget.
     pub snippet: String,
-    /// How sure the match is.
     pub confidence: MatchConfidence,
-    /// Why it is offered, the strongest reason first.
+    /// The reasons, the strongest first.
     pub why_matched: Vec<MatchReason>,
-    /// The same in a sentence.
+    /// The reasons as a sentence.
     pub match_explanation: String,
-    /// Whether nothing is left to do.
+    /// Whether the run is complete.
     pub is_complete: bool,
     /// When the last event was recorded, by the clock.
     pub last_modified_ms: Option<u64>,

@@ -1,4 +1,4 @@
-//! What ranking needs to know of a run, small enough to keep ten thousand of them.
+//! What ranking knows about a run, small enough to keep ten thousand of them in memory.
 
 use canon::budget::truncate;
 use serde::{Deserialize, Serialize};
@@ -9,44 +9,44 @@ use crate::project::{current_output, is_complete, preferred_tip};
 use crate::record::{EventIndex, NodeId, ObservationKey, OutputChannel, RunId, SessionId};
 use crate::state::{Run, SessionState};
 
-/// How many nodes above the tip are asked for notes.
+/// The maximum number of ancestors of the tip whose notes are searched.
 const ANCESTORS: usize = 100;
-/// The bytes of tokens of one run: a few hundred different words.
+/// The maximum bytes of tokens per run: a few hundred distinct words.
 const SEARCH_BYTES: usize = 2048;
-/// The bytes of notes that are kept for a preview.
+/// The maximum bytes of notes kept for a preview.
 const RECAP_BYTES: usize = 1024;
-/// The bytes of tokens of a name.
+/// The maximum bytes of tokens of a name.
 const NAME_BYTES: usize = 256;
 
-/// One run, as ranking sees it. Built when a session changes, and kept by an index.
+/// One run, as ranking sees it. An index stores it and updates it when the session changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RankingInput {
     pub session_id: SessionId,
     pub run_id: RunId,
-    /// Where it would go on.
+    /// The node to continue from.
     pub tip_node_id: NodeId,
     pub workflow_id: String,
-    /// What it is about.
+    /// The title of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The newest notes, for a preview.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub recap: String,
-    /// The branch it was last seen on.
+    /// The last observed branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_branch: Option<String>,
-    /// The commit it was last seen on.
+    /// The last observed commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_head_sha: Option<String>,
-    /// The repository it was last seen in, by its digest.
+    /// The digest of the last observed repository root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo_root_hash: Option<String>,
-    /// The last activity of the run.
+    /// The index of the last activity of the run.
     pub last_activity_index: EventIndex,
-    /// Whether nothing is left to do.
+    /// Whether the run is complete.
     pub is_complete: bool,
-    /// When the last event was recorded, by the clock. Shown, and never compared.
+    /// When the last event was recorded, by the clock. Shown, never compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified_ms: Option<u64>,
     /// The tokens of title and notes.
@@ -57,9 +57,9 @@ pub struct RankingInput {
     pub branch_tokens: TokenText,
 }
 
-/// What ranking needs to know of a run; nothing before its root is made.
+/// The ranking input of a run; `None` before its root node exists.
 ///
-/// `workflow_name` is in the pinned workflow, which the state does not know.
+/// `workflow_name` comes from the pinned workflow, which is not part of the state.
 pub fn ranking_input(state: &SessionState, run: &Run, workflow_name: Option<&str>) -> Option<RankingInput> {
     let tip = preferred_tip(state, run)?;
     let title = title(state, run);

@@ -1,4 +1,4 @@
-//! What somebody is looking for, prepared once and compared with every session.
+//! A resume query, prepared once and compared with every session.
 
 use std::collections::BTreeSet;
 
@@ -6,29 +6,27 @@ use crate::record::{RunId, SessionId};
 
 use super::tokens::{TOKEN_BYTES, TokenText, normalise, tokens};
 
-/// The longest query text, in characters. What is beyond is not looked at.
+/// The maximum length of the query text, in characters. The rest is ignored.
 pub const QUERY_CHARACTERS: usize = 256;
 
-/// What somebody is looking for.
+/// A resume query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResumeQuery {
-    /// In words.
+    /// Words to search for.
     pub text: Option<String>,
-    /// A run, by its id.
     pub run_id: Option<RunId>,
-    /// A session, by its id.
     pub session_id: Option<SessionId>,
-    /// The branch that they are on.
+    /// The caller's branch.
     pub git_branch: Option<String>,
-    /// The commit that they are on.
+    /// The caller's commit.
     pub git_head_sha: Option<String>,
-    /// The repository that they are in, by its digest.
+    /// The digest of the caller's repository root.
     pub repo_root_hash: Option<String>,
-    /// Whether sessions of other repositories are of no interest.
+    /// Whether to exclude sessions of other repositories.
     pub same_workspace_only: bool,
 }
 
-/// Words that nearly every session has, and that therefore say little.
+/// Words that nearly every session contains; they have a low weight.
 const COMMON: [&str; 12] = [
     "task",
     "dev",
@@ -44,36 +42,36 @@ const COMMON: [&str; 12] = [
     "bug",
 ];
 
-/// A part of a whole, in millionths. Integers, so that every machine agrees on every tie.
+/// The unit of shares: millionths. Integers, so that every machine agrees on every tie.
 pub(super) const WHOLE: u64 = 1_000_000;
 
-/// The shortest token that may match in part.
+/// The minimum length of a token for partial matches.
 const FUZZY_BYTES: usize = 3;
 
-/// The words of a query, with what each is worth.
+/// The words of a query with their weights.
 #[derive(Debug)]
 pub(super) struct Words {
     words: Vec<Word>,
     total: u64,
-    /// Which three-byte beginnings a token must have to stand inside one of the words. A sieve:
-    /// it may let strangers through and stops nearly all of them.
+    /// A bit set of the three-byte prefixes that a token must have to be contained in one of the words. It
+    /// filters out nearly all other tokens; false positives are possible.
     beginnings: [u64; 64],
 }
 
 #[derive(Debug)]
 struct Word {
     text: String,
-    /// The word between two spaces.
+    /// The word with a space before and after it.
     padded: String,
     weight: u64,
 }
 
-/// How well a text answers the words.
+/// How well a text matches the words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
-    /// Whether every word is one of its tokens.
+pub(super) struct QueryMatch {
+    /// Whether every word is one of the text's tokens.
     pub(super) whole: bool,
-    /// The share of the words' weight that it has, in part matches too.
+    /// The matched share of the words' weight, including partial matches.
     pub(super) share: u64,
 }
 
@@ -94,28 +92,28 @@ impl Words {
         Self { total: words.iter().map(|word| word.weight).sum(), words, beginnings }
     }
 
-    /// Whether there is nothing to compare with: then nothing matches, rather than everything.
+    /// Whether there is no word to compare. Then nothing matches, instead of everything.
     pub(super) const fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The words as they stand in a text, for finding the place.
+    /// The words, to find them in a text.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.words.iter().map(|word| word.text.as_str())
     }
 
     /// Compares the words with a text, in time proportional to its length.
-    pub(super) fn answer(&self, text: &TokenText) -> Answer {
+    pub(super) fn compare(&self, text: &TokenText) -> QueryMatch {
         if self.is_empty() || text.as_str().is_empty() {
-            return Answer::default();
+            return QueryMatch::default();
         }
         let text = text.padded();
         let mut whole = true;
         let mut matched = 0;
         let mut open: Vec<&Word> = Vec::new();
         for word in &self.words {
-            // Two searches, which the standard library does sixteen bytes at a time, are quicker
-            // than cutting the text into tokens.
+            // Two substring searches, which the standard library does sixteen bytes at a time, are faster
+            // than splitting the text into tokens.
             let fuzzy = word.text.len() >= FUZZY_BYTES;
             let inside = fuzzy && text.contains(&word.text);
             let exact = (inside || !fuzzy) && text.contains(&word.padded);
@@ -129,10 +127,10 @@ impl Words {
         if !open.is_empty() {
             matched += self.weight_around_tokens(open, text);
         }
-        Answer { whole, share: matched * WHOLE / self.total }
+        QueryMatch { whole, share: matched * WHOLE / self.total }
     }
 
-    /// The weight of those words that a token of the text stands inside of.
+    /// The weight of the words that contain a token of the text.
     fn weight_around_tokens(&self, mut open: Vec<&Word>, text: &str) -> u64 {
         let mut matched = 0;
         for at in spaces(text.as_bytes()) {
@@ -156,10 +154,10 @@ impl Words {
     }
 }
 
-/// Where the spaces are. Eight bytes at a time, because this is where ranking spends its time:
-/// a byte of the exclusive or with eight spaces is zero exactly where a space is. (The usual trick
-/// for finding zero bytes may also report a byte of one above a zero. That would be a `!`, which
-/// no token has.)
+/// The positions of the spaces. It reads eight bytes at a time, because ranking spends most of its time here:
+/// a byte of the exclusive or with eight spaces is zero exactly where a space is. (The usual trick for
+/// finding zero bytes may also report a byte of one above a zero. That would be a `!`, which no token
+/// contains.)
 fn spaces(text: &[u8]) -> impl Iterator<Item = usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let (chunks, rest) = text.as_chunks::<8>();
@@ -176,13 +174,13 @@ fn spaces(text: &[u8]) -> impl Iterator<Item = usize> {
     whole.chain((start..).zip(rest).filter(|(_, byte)| **byte == b' ').map(|(at, _)| at))
 }
 
-/// Where three bytes are in the sieve of 64 times 64 bits.
+/// The position of three bytes in the set of 64 times 64 bits.
 fn sieve(three: &[u8]) -> (usize, u64) {
     let mixed = three.iter().fold(0_u32, |mixed, byte| mixed * 37 + u32::from(*byte)) % 4096;
     ((mixed / 64) as usize, 1 << (mixed % 64))
 }
 
-/// What a word is worth, in hundredths: long words say more, and common ones little.
+/// The weight of a word in hundredths: longer words weigh more, common ones little.
 fn weight(word: &str) -> u64 {
     match word.len() {
         0..=2 => 20,

@@ -6,31 +6,30 @@ use super::candidate::{Candidate, MatchReason};
 use super::input::RankingInput;
 use super::query::{ResumeQuery, WHOLE, Words};
 
-/// The smallest share that counts as a match.
+/// The minimum share that counts as a match.
 const PARTIAL: u64 = WHOLE * 4 / 10;
 
-/// Every eligible run, the likeliest first.
+/// All eligible runs, the best match first.
 #[derive(Debug)]
 pub struct Ranking<'i> {
-    /// The runs in order. All of them, so that a session which turns out to be damaged can give
-    /// way to the next.
+    /// The runs in order. It contains all of them, so that the caller can use the next one if a session turns
+    /// out to be damaged.
     pub ranked: Vec<Ranked<'i>>,
     words: Words,
 }
 
-/// One run in its place.
+/// One ranked run.
 #[derive(Clone, Debug)]
 pub struct Ranked<'i> {
-    /// The run.
     pub input: &'i RankingInput,
-    /// Why it is where it is.
+    /// The strongest reason, which is its tier.
     pub reason: MatchReason,
     reasons: u16,
     score: u64,
     share: u64,
 }
 
-/// Orders `inputs` by how well they answer `query`. O(total text + n log n).
+/// Ranks `inputs` by how well they match `query`. O(total text + n log n).
 pub fn rank<'i>(inputs: impl IntoIterator<Item = &'i RankingInput>, query: &ResumeQuery) -> Ranking<'i> {
     let words = Words::new(query);
     let mut ranked: Vec<Ranked<'i>> =
@@ -40,19 +39,19 @@ pub fn rank<'i>(inputs: impl IntoIterator<Item = &'i RankingInput>, query: &Resu
 }
 
 impl Ranking<'_> {
-    /// How many runs are eligible.
+    /// The number of eligible runs.
     pub const fn total_eligible(&self) -> usize {
         self.ranked.len()
     }
 
-    /// One of the ranked runs as it is offered, with the preview made from the index.
+    /// The candidate of a ranked run, with a preview from the index.
     pub fn candidate(&self, ranked: &Ranked<'_>) -> Candidate {
         Candidate::new(ranked.input, ranked.reasons(), &self.words)
     }
 }
 
 impl Ranked<'_> {
-    /// Every reason that holds, the strongest first.
+    /// All reasons that hold, the strongest first.
     pub fn reasons(&self) -> Vec<MatchReason> {
         MatchReason::ALL.iter().copied().filter(|reason| self.reasons & reason.bit() != 0).collect()
     }
@@ -77,9 +76,9 @@ fn consider<'i>(input: &'i RankingInput, query: &ResumeQuery, words: &Words) -> 
     if query.same_workspace_only && !same_repository {
         return None;
     }
-    let text = words.answer(&input.text_tokens);
-    let workflow = words.answer(&input.workflow_tokens);
-    let branch = words.answer(&input.branch_tokens);
+    let text = words.compare(&input.text_tokens);
+    let workflow = words.compare(&input.workflow_tokens);
+    let branch = words.compare(&input.branch_tokens);
     let equal_commit = matches!(
         (&query.git_head_sha, &input.git_head_sha),
         (Some(left), Some(right)) if left.eq_ignore_ascii_case(right)

@@ -1,4 +1,4 @@
-//! The preview of a candidate: its title, and the part of its notes that answers the query.
+//! The preview of a candidate: its title, and the part of its notes that matches the query.
 
 use canon::budget::{TRUNCATION_MARKER, truncate};
 
@@ -6,15 +6,15 @@ use super::query::{ResumeQuery, Words};
 use crate::project::summary::TITLE_BYTES;
 use crate::record::budgets::SNIPPET_BYTES;
 
-/// The most bytes of notes.
+/// The maximum bytes of notes.
 const RECAP_BYTES: usize = 1600;
-/// How much of the notes stands before the word that was found.
+/// The maximum bytes of notes before the matched word.
 const LEAD_BYTES: usize = RECAP_BYTES / 2;
-/// What stands where the beginning of the notes was left out.
+/// Marks that the beginning of the notes was omitted.
 const LEFT_OUT: &str = "… ";
 
-/// The preview for a query, within [`SNIPPET_BYTES`]. For whoever has loaded the session and so
-/// has all of its notes; the index keeps only the newest.
+/// The preview for a query, within [`SNIPPET_BYTES`]. For callers that loaded the session and so have all of
+/// its notes; the index has only the newest.
 pub fn snippet(title: Option<&str>, recap: &str, query: &ResumeQuery) -> String {
     snippet_for(title, recap, &Words::new(query))
 }
@@ -32,17 +32,17 @@ pub(super) fn snippet_for(title: Option<&str>, recap: &str, words: &Words) -> St
     truncate(&preview, SNIPPET_BYTES).into_owned()
 }
 
-/// At most [`RECAP_BYTES`] of the notes, around the first place where a word of the query is.
+/// At most [`RECAP_BYTES`] of the notes, around the first matched word.
 fn excerpt(recap: &str, words: &Words) -> String {
     if recap.len() <= RECAP_BYTES {
         return recap.to_owned();
     }
-    // Lower case in ASCII only, so that places in the copy are places in the text.
+    // Only ASCII is lower-cased, so that positions in the copy are positions in the text.
     let lower = recap.to_ascii_lowercase();
-    let place = words.texts().filter_map(|word| lower.find(word)).min().unwrap_or_default();
+    let at = words.texts().filter_map(|word| lower.find(word)).min().unwrap_or_default();
     let last = recap.len() - (RECAP_BYTES - LEFT_OUT.len());
-    let mut start = place.saturating_sub(LEAD_BYTES).min(last);
-    // Forward, so that the end stays within; a word is ASCII, and is never stepped over.
+    let mut start = at.saturating_sub(LEAD_BYTES).min(last);
+    // Forward, so that the end stays within the limit. A word is ASCII, so it is never skipped.
     while !recap.is_char_boundary(start) {
         start += 1;
     }

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::query::{Answer, WHOLE, Words};
+use super::query::{QueryMatch, WHOLE, Words};
 use super::tokens::{normalise, tokens};
 use super::*;
 use crate::record::budgets::SNIPPET_BYTES;
@@ -57,7 +57,7 @@ fn tokens_of_texts() {
         let wire = serde_json::to_string(&found).unwrap();
         assert_eq!(serde_json::from_str::<TokenText>(&wire).unwrap(), found, "{text:?}");
     }
-    assert_eq!(TokenText::of(["one two three"], 8).as_str(), "one two", "what comes first is kept");
+    assert_eq!(TokenText::of(["one two three"], 8).as_str(), "one two", "the first tokens are kept");
     assert_eq!(TokenText::of([&*"x".repeat(65), "y"], 4096).as_str(), "y");
     for wrong in ["b a", "a a", "A", " a", "a  b", "a,b", "ä"] {
         assert!(TokenText::try_from(wrong.to_owned()).is_err(), "{wrong:?}");
@@ -139,7 +139,7 @@ fn ties_are_broken_in_order() {
 }
 
 #[test]
-fn a_query_without_words_matches_nothing_rather_than_everything() {
+fn a_query_without_words_matches_nothing() {
     for text in ["", "!!!", "ÄÖ"] {
         let found = order(&[input("a", "some notes")], &ask(text));
         assert_eq!(found, [("a".to_owned(), MatchReason::Recency)], "{text:?}");
@@ -159,14 +159,14 @@ fn common_words_weigh_little_and_long_ones_much() {
         // 0.2 of 0.2 + 1.0
         ("an oven", "an", 166_666, false),
     ] {
-        let found = Words::new(&ask(query)).answer(&TokenText::of([text], 4096));
+        let found = Words::new(&ask(query)).compare(&TokenText::of([text], 4096));
         let near = found.share.abs_diff(share) <= WHOLE / 1000;
         assert!(near && found.whole == whole, "{query:?} in {text:?}: {found:?}");
     }
 }
 
 #[test]
-fn previews_keep_their_budget_and_show_the_place() {
+fn previews_stay_within_their_budget_and_show_the_match() {
     let long = format!("{} needle {}", "früh ".repeat(600), "spät ".repeat(600));
     for (title, recap) in [
         (None, String::new()),
@@ -202,12 +202,12 @@ fn the_input_of_a_run_comes_from_its_tip() {
     assert_eq!(serde_json::from_str::<RankingInput>(&wire).unwrap(), found);
 }
 
-/// The rule for matching, word by word.
-fn literal_answer(query: &str, text: &str) -> Answer {
+/// The matching rule, implemented word by word.
+fn literal_match(query: &str, text: &str) -> QueryMatch {
     let words: std::collections::BTreeSet<_> = tokens(query).collect();
     let found: std::collections::BTreeSet<_> = tokens(text).collect();
     if words.is_empty() {
-        return Answer::default();
+        return QueryMatch::default();
     }
     let alike = |word: &str| {
         found.contains(word)
@@ -218,25 +218,25 @@ fn literal_answer(query: &str, text: &str) -> Answer {
     };
     let whole = words.iter().all(|word| found.contains(word));
     let share = u64::from(words.iter().all(|word| alike(word)));
-    Answer { whole, share }
+    QueryMatch { whole, share }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn the_quick_way_to_match_agrees_with_the_rule(
+    fn the_fast_match_agrees_with_the_rule(
         query in "([abc-]{1,5} ){0,4}",
         text in "([abc-]{1,5} ){0,12}",
     ) {
-        let found = Words::new(&ask(&query)).answer(&TokenText::of([&*text], 4096));
-        let expected = literal_answer(&query, &text);
+        let found = Words::new(&ask(&query)).compare(&TokenText::of([&*text], 4096));
+        let expected = literal_match(&query, &text);
         prop_assert_eq!(found.whole, expected.whole);
         prop_assert_eq!(found.share == WHOLE, expected.share == 1);
     }
 
     #[test]
-    fn no_text_breaks_the_tokens_or_the_preview(text in any::<String>(), query in any::<String>()) {
+    fn tokens_and_previews_are_valid_for_any_text(text in any::<String>(), query in any::<String>()) {
         let found = TokenText::of([&*text], 4096);
         prop_assert_eq!(TokenText::try_from(found.as_str().to_owned()), Ok(found.clone()));
         prop_assert_eq!(TokenText::of([found.as_str()], 4096), found, "tokens are their own tokens");

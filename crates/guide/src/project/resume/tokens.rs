@@ -1,4 +1,4 @@
-//! One way to cut text into words, for queries and for what they are compared with.
+//! Splits text into tokens, for queries and for the texts they are compared with.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -6,24 +6,23 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-/// The longest token that is kept: room for a digest in hexadecimal. Longer ones are encoded
-/// data, which nobody searches for and which would push the words out.
+/// The maximum length of a token: enough for a hexadecimal digest. Longer tokens are encoded data, which
+/// would displace words that callers search for.
 pub const TOKEN_BYTES: usize = 64;
 
-/// The distinct tokens of a text, sorted and joined by spaces: one allocation, and quick to scan.
-/// In memory a space stands before the first and after the last, too.
+/// The distinct tokens of a text, sorted and joined by spaces: one allocation, and fast to scan. In memory
+/// there is also a space before the first and after the last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TokenText(String);
 
-/// Why a text is no [`TokenText`].
+/// Why a text is not a valid [`TokenText`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tokens are lower-case words of a-z, 0-9, `_` and `-`, sorted, distinct and joined by one space")]
 pub struct TokenTextError;
 
 impl TokenText {
-    /// The tokens of several texts, the most important first: whatever comes after `max_bytes`
-    /// are full is left out.
+    /// The tokens of several texts, the most important first. Tokens that exceed `max_bytes` are dropped.
     pub fn of<'t>(texts: impl IntoIterator<Item = &'t str>, max_bytes: usize) -> Self {
         let mut distinct = BTreeSet::new();
         let mut bytes = 0;
@@ -56,7 +55,7 @@ impl TokenText {
         self.0.trim_ascii()
     }
 
-    /// The tokens with a space before and after each: a token is there if it is, spaces and all.
+    /// The tokens with a space before and after each, so that a search for ` token ` finds whole tokens.
     pub(super) fn padded(&self) -> &str {
         &self.0
     }
@@ -93,7 +92,7 @@ impl From<TokenText> for String {
 
 /// NFKC, then lower case.
 pub(super) fn normalise(text: &str) -> Cow<'_, str> {
-    // Nearly all notes are ASCII, and normal as they are.
+    // Nearly all notes are ASCII, which is already normalized.
     if text.is_ascii() {
         return match text.bytes().any(|byte| byte.is_ascii_uppercase()) {
             true => Cow::Owned(text.to_ascii_lowercase()),
@@ -106,10 +105,10 @@ pub(super) fn normalise(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.nfkc().collect::<String>().to_lowercase())
 }
 
-/// The tokens of a normalised text, in its order.
+/// The tokens of a normalized text, in order.
 pub(super) fn tokens(normal: &str) -> impl Iterator<Item = &str> {
-    // Splitting at bytes is safe: what is no token byte is ASCII, or part of a character that
-    // is dropped whole.
+    // Splitting at bytes is safe: a byte that does not belong to a token is ASCII, or part of a character
+    // that is dropped completely.
     normal
         .split(|character: char| !u8::try_from(character).is_ok_and(is_token_byte))
         .filter(|token| !token.is_empty())

@@ -1,4 +1,4 @@
-//! The JSON Schema of an event: its data, kind by kind, with the envelope around.
+//! The JSON Schema of an event: the envelope with the payload of each kind.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ impl JsonSchema for Event {
                 "eventIndex": generator.subschema_for::<EventIndex>(),
                 "sessionId": generator.subschema_for::<SessionId>(),
                 "scope": {
-                    "description": "What it is about; absent when that is the session.",
+                    "description": "The run and node that the event is about; absent for the session.",
                     "type": "object",
                     "properties": {
                         "runId": generator.subschema_for::<RunId>(),
@@ -32,7 +32,7 @@ impl JsonSchema for Event {
                 },
                 "dedupeKey": generator.subschema_for::<DedupeKey>(),
                 "timestampMs": {
-                    "description": "Milliseconds since 1970. Informational: it never orders anything.",
+                    "description": "Milliseconds since 1970. Informational: it never defines an order.",
                     "type": "integer",
                     "minimum": 0,
                 },
@@ -40,8 +40,8 @@ impl JsonSchema for Event {
             "required": ["v", "eventId", "eventIndex", "sessionId", "dedupeKey", "timestampMs"],
         });
         let mut schema = EventData::json_schema(generator);
-        schema.insert("description".to_owned(), "One fact of a session.".into());
-        // Kinds allow no members that they do not name, so each of them has to name the envelope's.
+        schema.insert("description".to_owned(), "One event of a session.".into());
+        // The schemas of the kinds reject unknown members, so each of them must list the envelope's.
         for kind in schema.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten() {
             if let (Some(Value::Object(all)), Some(Value::Object(more))) =
                 (kind.get_mut("properties"), envelope.get("properties"))

@@ -1,4 +1,4 @@
-//! Runs, nodes, edges and attempts: the events that make the graph.
+//! The events that build the graph: runs, nodes, edges and attempts.
 
 use super::Touch;
 use crate::record::{
@@ -116,7 +116,7 @@ impl SessionState {
         }
         let of_run = &mut self.runs[run.get()];
         of_run.nodes.push(ordinal);
-        // The first child takes its parent's place among the leaves.
+        // The first child replaces its parent among the leaves.
         of_run.leaf_count += u32::from(!first_child);
         self.touch(event.event_index, run, ordinal, Touch::Activity);
         Ok(())
@@ -136,12 +136,15 @@ impl SessionState {
         let target = self.node_at(to);
         let of_checkpoint = kind == EdgeKind::Checkpoint;
         let rules = [
-            (target.parent_ordinal == Some(from), "the one is not the other's parent"),
-            (target.edge.is_none(), "there is an edge already"),
-            ((target.kind == NodeKind::Checkpoint) == of_checkpoint, "its kind does not fit the node's"),
+            (target.parent_ordinal == Some(from), "the first node is not the parent of the second"),
+            (target.edge.is_none(), "the edge already exists"),
+            (
+                (target.kind == NodeKind::Checkpoint) == of_checkpoint,
+                "its kind does not match the kind of the node",
+            ),
             (
                 (cause.kind == EdgeCauseKind::CheckpointCreated) == of_checkpoint,
-                "its kind does not fit the cause",
+                "its kind does not match the cause",
             ),
         ];
         if let Some((_, rule)) = rules.into_iter().find(|(holds, _)| !holds) {
@@ -168,7 +171,8 @@ impl SessionState {
         }
         source.last_index = event.event_index;
         self.nodes[to.get()].edge = Some(Edge { kind, cause: cause.clone(), index: event.event_index });
-        // An edge is activity where it leads: the other branches of its source are not alive for it.
+        // An edge counts as activity at its target only, so the other branches of its source do not become
+        // active.
         self.touch(event.event_index, run, to, Touch::Activity);
         Ok(())
     }
@@ -185,7 +189,8 @@ impl SessionState {
             return Err(FoldError::Attempt { node_id: from.id.clone(), attempt_id: attempt_id.clone() });
         }
         if let AdvanceOutcome::Advanced { to_node_id } = outcome {
-            // The node follows in the same plan. One that exists or is awaited is somebody else's.
+            // The node follows in the same append. A node that exists or is expected belongs to another
+            // attempt.
             if self.node_by_id.contains_key(to_node_id) || self.awaited.contains_key(to_node_id) {
                 return Err(FoldError::AdvanceTarget { node_id: to_node_id.clone() });
             }
@@ -202,7 +207,7 @@ impl SessionState {
 
     pub(super) fn set_context(&mut self, run: Ordinal, context: Context) {
         let of_run = &mut self.runs[run.get()];
-        // The root is made before the first context is set, and belongs to it all the same.
+        // The root is created before the first context is set, but the context applies to it too.
         if let (Some(root), None) = (of_run.nodes.first(), &of_run.context) {
             self.nodes[root.get()].context_index = Some(context.index);
         }
@@ -216,7 +221,7 @@ impl SessionState {
         node_id: &NodeId,
     ) -> Result<(), FoldError> {
         let run_id = self.runs[run.get()].id.clone();
-        // The completing node may follow in the same plan, as the outcome of an attempt in this run.
+        // The completing node may follow in the same append, as the outcome of an attempt in this run.
         let known = self.node_by_id.get(node_id).or_else(|| self.awaited.get(node_id));
         if known.is_none_or(|ordinal| self.node_at(*ordinal).run_id != run_id) {
             return Err(FoldError::Completion { run_id, node_id: node_id.clone() });
@@ -230,7 +235,7 @@ impl SessionState {
     }
 }
 
-/// The attempt that a checkpoint belongs to: what the dedupe key of its edge ends in.
+/// The attempt that a checkpoint belongs to: the last part of its edge's dedupe key.
 fn attempt_of(event: &Event) -> Option<AttemptId> {
     let (_, attempt) = event.dedupe_key.as_str().rsplit_once(':')?;
     AttemptId::parse(attempt).ok()

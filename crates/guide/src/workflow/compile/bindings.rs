@@ -1,4 +1,4 @@
-//! What a workspace put into the slots of a workflow.
+//! Bindings: what a workspace puts into the slots of a workflow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,27 +12,27 @@ use super::{
 };
 use crate::workflow::problem::{Problem, ProblemCode as Code, item, member, quoted};
 
-/// The longest file of bindings, in bytes.
+/// The maximum size of a bindings file, in bytes.
 pub const MAX_BINDINGS_BYTES: usize = 262_144;
 
 const PREFIX: &str = "wr.bindings.";
 
-/// What fills the slots of one workflow: slot to routine or workflow.
+/// The bindings of one workflow: slot to routine or workflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bindings(pub BTreeMap<String, String>);
 
 impl Bindings {
-    /// Reads `{workflowId: {slotId: routineId}}`, and keeps what is for one workflow.
+    /// Reads `{workflowId: {slotId: routineId}}`, and keeps the entries of one workflow.
     ///
     /// # Errors
-    /// The file is no such object. What it says for other workflows is only looked at when they are compiled.
+    /// The file is not such an object. The entries of other workflows are checked when those are compiled.
     pub fn parse(bytes: &[u8], workflow_id: &str) -> Result<Self, Vec<Problem>> {
         let limits = Limits::default().max_bytes(MAX_BINDINGS_BYTES).max_depth(8);
         let fix = "Write {\"workflowId\": {\"slotId\": \"routineId\"}}.";
         let value = json::read(bytes, &limits)
             .map_err(|error| vec![Problem::new("", Code::Unreadable, error.to_string(), fix)])?;
         let wrong = |path: &str, what: &str| vec![Problem::new(path, Code::WrongType, what, fix)];
-        let Value::Object(workflows) = value else { return Err(wrong("", "bindings are an object")) };
+        let Value::Object(workflows) = value else { return Err(wrong("", "bindings must be an object")) };
         let mut slots = BTreeMap::new();
         match workflows.get(workflow_id) {
             None => {}
@@ -40,20 +40,20 @@ impl Bindings {
                 for (slot, value) in members {
                     let path = member(&member("", workflow_id), slot);
                     let Value::String(target) = value else {
-                        return Err(wrong(&path, "a binding is a text"));
+                        return Err(wrong(&path, "a binding must be a string"));
                     };
                     slots.insert(slot.clone(), target.clone());
                 }
             }
             Some(_) => {
-                return Err(wrong(&member("", workflow_id), "the bindings of a workflow are an object"));
+                return Err(wrong(&member("", workflow_id), "the bindings of a workflow must be an object"));
             }
         }
         Ok(Self(slots))
     }
 }
 
-/// Puts the values of slots in place of their tokens.
+/// Replaces the tokens of slots by their values.
 pub(super) fn resolve(context: &mut Context<'_>, nodes: &mut [Node], bindings: &Bindings) {
     let known: Vec<String> = context.slots.keys().cloned().collect();
     for (slot, target) in &bindings.0 {
@@ -62,7 +62,7 @@ pub(super) fn resolve(context: &mut Context<'_>, nodes: &mut [Node], bindings: &
             context.unknown(&path, Code::UnknownSlot, "slot", slot, &known);
         }
         if !is_target(target) {
-            let message = format!("{:?} names no routine or workflow", quoted(target));
+            let message = format!("{:?} is not the id of a routine or workflow", quoted(target));
             context.problem(&path, Code::InvalidName, message, "Write the id of a routine or a workflow.");
         }
     }
@@ -73,7 +73,7 @@ pub(super) fn resolve(context: &mut Context<'_>, nodes: &mut [Node], bindings: &
         .map(|(_, slot)| (slot.path.clone(), slot.value.clone()))
         .collect();
     for (path, value) in defaults {
-        let message = format!("{:?} names no routine or workflow", quoted(&value));
+        let message = format!("{:?} is not the id of a routine or workflow", quoted(&value));
         context.problem(
             &member(&path, "default"),
             Code::InvalidName,
@@ -92,7 +92,7 @@ pub(super) fn resolve(context: &mut Context<'_>, nodes: &mut [Node], bindings: &
         let mut strangers = BTreeSet::new();
         let values = &context.bindings;
         draft.texts_mut(&mut |name, text| {
-            // Fragments are chosen when a prompt is rendered, and nothing is put into them before.
+            // Fragments are selected when a prompt is rendered, and are not replaced here.
             if name == "promptFragments" {
                 return;
             }
@@ -103,7 +103,7 @@ pub(super) fn resolve(context: &mut Context<'_>, nodes: &mut [Node], bindings: &
                     Some(_) => used.insert(slot.to_owned()),
                     None => strangers.insert((name, slot.to_owned())),
                 };
-                // A stranger is reported here, and is not a second problem for the scan that follows.
+                // An unknown slot is reported here, and must not be reported again by the next pass.
                 Some(value.unwrap_or_default())
             });
             if let Some(replaced) = replaced {
@@ -129,7 +129,7 @@ pub(super) fn resolve(context: &mut Context<'_>, nodes: &mut [Node], bindings: &
     context.meta_guidance = guidance;
 }
 
-/// Nothing of the program's own tokens is left for a caller to see.
+/// Checks that no reserved token is left.
 pub(super) fn sentinels(context: &mut Context<'_>, nodes: &mut [Node]) {
     let mut found = BTreeSet::new();
     each_step(nodes, &mut |draft| {
@@ -146,13 +146,13 @@ pub(super) fn sentinels(context: &mut Context<'_>, nodes: &mut [Node]) {
         }
     }
     for (path, token) in found {
-        let message = format!("nothing stands for `{{{{{token}}}}}` here");
+        let message = format!("`{{{{{token}}}}}` is not replaced here");
         let fix = "Use {{wr.bindings.…}} in a prompt, a ref in `promptBlocks`, or another name.";
         context.problem(&path, Code::ReservedToken, message, fix);
     }
 }
 
-/// Whether a text can be the id of a routine or a workflow.
+/// Whether a string can be the id of a routine or a workflow.
 fn is_target(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'.'))

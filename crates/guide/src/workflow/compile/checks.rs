@@ -1,4 +1,4 @@
-//! Everything that is referred to exists, and named conditions stand in place of their names.
+//! Checks that everything that is referred to exists, and inserts named conditions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +28,8 @@ fn walk(context: &mut Context<'_>, nodes: &mut [Node], ids: &mut BTreeMap<String
             Node::Loop(looped) => (looped.step.id.clone(), looped.path.clone()),
         };
         if let Some(first) = ids.insert(id.clone(), path.clone()) {
-            let message = format!("the id `{}` is taken by `{first}`", quoted(&id));
-            context.problem(&member(&path, "id"), Code::DuplicateId, message, "Give it another id.");
+            let message = format!("the id `{}` is already used by `{first}`", quoted(&id));
+            context.problem(&member(&path, "id"), Code::DuplicateId, message, "Use a different id.");
         }
         match node {
             Node::Step(draft) => step(context, draft),
@@ -52,8 +52,8 @@ fn step(context: &mut Context<'_>, draft: &mut Draft) {
     for (index, fragment) in draft.step.prompt_fragments.iter().enumerate() {
         if !seen.insert(&fragment.id) {
             let place = member(&item(&member(&path, "promptFragments"), index), "id");
-            let message = format!("the id `{}` is taken by another fragment", quoted(&fragment.id));
-            context.problem(&place, Code::DuplicateId, message, "Give it another id.");
+            let message = format!("the id `{}` is already used by another fragment", quoted(&fragment.id));
+            context.problem(&place, Code::DuplicateId, message, "Use a different id.");
         }
     }
 
@@ -61,8 +61,9 @@ fn step(context: &mut Context<'_>, draft: &mut Draft) {
     for (index, dependency) in draft.step.user_dependencies.iter_mut().enumerate() {
         let place = item(&member(&path, "userDependencies"), index);
         if !asked.insert(dependency.id.clone()) {
-            let message = format!("the id `{}` is taken by another dependency", quoted(&dependency.id));
-            context.problem(&member(&place, "id"), Code::DuplicateId, message, "Give it another id.");
+            let message =
+                format!("the id `{}` is already used by another dependency", quoted(&dependency.id));
+            context.problem(&member(&place, "id"), Code::DuplicateId, message, "Use a different id.");
         }
         if let Some(condition) = &mut dependency.condition {
             resolve(context, &mut condition.0, &member(&place, "condition"));
@@ -108,7 +109,7 @@ fn looping(context: &mut Context<'_>, looped: &mut DraftLoop) {
         resolve(context, &mut condition.0, &member(&path, "requireConfirmation"));
     }
     let place = looped.condition_path();
-    // What decides the loop may be a named condition as a whole, and keeps its name; parts of it do not.
+    // The control of a loop may be a complete named condition, which keeps its name; parts of it do not.
     let source = match &mut looped.step.control.condition_source {
         Some(ConditionSource::ContextVariable { condition }) => Some(condition),
         _ => None,
@@ -138,7 +139,7 @@ fn assessments(context: &mut Context<'_>, draft: &Draft) {
         if !context.assessments.contains_key(id) {
             context.unknown(&place, Code::UnknownAssessment, "assessment", id, &known);
         } else if !referred.insert(id.clone()) {
-            let message = format!("`{id}` is referred to twice");
+            let message = format!("`{id}` is listed twice");
             context.problem(&place, Code::DuplicateId, message, "Remove one of them.");
         }
     }
@@ -146,14 +147,14 @@ fn assessments(context: &mut Context<'_>, draft: &Draft) {
     for (index, consequence) in step.assessment_consequences.iter().enumerate() {
         let place = item(&member(path, "assessmentConsequences"), index);
         if step.assessment_refs.is_empty() {
-            let message = "the step asks for no assessment, so nothing can follow from one";
+            let message = "the step has consequences but no assessments";
             context.problem(&place, Code::InvalidConsequence, message, "Add `assessmentRefs`.");
             continue;
         }
         let level = consequence.any_equals_level.trim().to_lowercase();
         if !seen.insert((level.clone(), consequence.for_assessment.clone())) {
-            let message = format!("another consequence is about the level `{}` too", quoted(&level));
-            context.problem(&place, Code::InvalidConsequence, message, "Join their guidance.");
+            let message = format!("another consequence has the same level `{}`", quoted(&level));
+            context.problem(&place, Code::InvalidConsequence, message, "Merge their guidance.");
         }
         let scope: Vec<&String> = match &consequence.for_assessment {
             Some(id) if !referred.contains(id) => {
@@ -172,7 +173,7 @@ fn assessments(context: &mut Context<'_>, draft: &Draft) {
             .flat_map(|dimension| dimension.levels.iter().cloned())
             .collect();
         let exists = levels.iter().any(|known| known.trim().to_lowercase() == level);
-        // Without an assessment that exists there is a problem already.
+        // If no assessment exists, that was already reported.
         if !exists && !scope.is_empty() {
             let known: Vec<String> = levels.into_iter().collect();
             let place = member(&member(&place, "when"), "anyEqualsLevel");
@@ -181,7 +182,7 @@ fn assessments(context: &mut Context<'_>, draft: &Draft) {
     }
 }
 
-/// A named condition refers to no other, so that putting them in place ends.
+/// A named condition must not refer to another, so that inserting them terminates.
 fn named_conditions(context: &mut Context<'_>) {
     let referring: Vec<String> = context
         .conditions
@@ -193,12 +194,12 @@ fn named_conditions(context: &mut Context<'_>) {
         .map(|defined| defined.path.clone())
         .collect();
     for path in referring {
-        let message = "a named condition refers to another";
+        let message = "a named condition must not refer to another";
         context.problem(
             &member(&path, "condition"),
             Code::InvalidCondition,
             message,
-            "Write the other one out.",
+            "Write the other condition inline.",
         );
     }
 }
@@ -220,7 +221,7 @@ fn references(condition: &Value) -> Vec<&str> {
     found
 }
 
-/// Puts named conditions in place of their names.
+/// Replaces references by the named conditions.
 fn resolve(context: &mut Context<'_>, condition: &mut Value, path: &str) {
     if let Some(id) = condition::reference(condition).map(str::to_owned) {
         match context.conditions.get(&id).map(|defined| defined.value.clone()) {
@@ -238,13 +239,12 @@ fn resolve(context: &mut Context<'_>, condition: &mut Value, path: &str) {
                 }
             }
             Some(ConditionTest::ContractRef(_)) => {
-                let message =
-                    format!("`{}` is a decision of a loop, and no test of the context", quoted(&id));
+                let message = format!("`{}` is a loop decision, not a condition on the context", quoted(&id));
                 context.problem(
                     path,
                     Code::InvalidCondition,
                     message,
-                    "Name a condition with a `condition`.",
+                    "Refer to a named condition that has a `condition`.",
                 );
             }
             None => {

@@ -1,9 +1,8 @@
-//! What steps and inputs declare of the context: one type for each key, and no condition that reads an
-//! undeclared key.
+//! Declared context keys: one type for each key, and no condition that reads an undeclared key.
 //!
-//! A run condition that reads an input, or a key which an earlier step produces, *requires* that key: without a value the
-//! condition says nothing, and the step must not be skipped for it. The compiler writes that down, so that a
-//! run does not have to know who produces what.
+//! A run condition that reads an input, or a key that an earlier step produces, *requires* that key: without
+//! a value the condition cannot be decided, and the step must not be skipped. The compiler records these
+//! requirements in the step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,17 +19,17 @@ use crate::workflow::{
     source::{ConditionSource, ConditionTest, LoopType},
 };
 
-/// Checks the declarations of the expanded workflow, and completes what its steps require.
+/// Checks the declarations of the expanded workflow, and adds what its steps require.
 pub(super) fn check(context: &mut Context<'_>, inputs: &ContextKeys, nodes: &mut [Node]) {
     let mut declared: Declared = inputs
         .iter()
         .map(|(key, declaration)| (key.clone(), (declaration.clone(), member("inputs", key))))
         .collect();
     collect(context, nodes, &mut declared);
-    // A start brings the inputs, so every step comes after them.
+    // The start provides the inputs, so they exist before every step.
     complete(nodes, &declared, &mut inputs.keys().cloned().collect());
     let mut known: BTreeSet<String> = declared.into_keys().collect();
-    // The metrics are the program's own declarations: an author who only asks for them promised no list.
+    // The program declares the metrics itself, so they do not oblige the author to declare all keys.
     let declares = known.iter().any(|key| !key.starts_with(METRICS));
     known.insert("goal".to_owned());
     loop_inputs(nodes, &mut known);
@@ -63,7 +62,7 @@ fn collect(context: &mut Context<'_>, nodes: &[Node], declared: &mut Declared) {
                     Some((first, _)) if first == declaration => {}
                     Some((first, earlier)) => {
                         let message = format!(
-                            "the context key `{}` must be {} here, and {} at `{earlier}`",
+                            "the context key `{}` must be {} here, but {} at `{earlier}`",
                             quoted(key),
                             declaration.words(),
                             first.words()
@@ -72,7 +71,7 @@ fn collect(context: &mut Context<'_>, nodes: &[Node], declared: &mut Declared) {
                             &place,
                             Code::ContextKeyConflict,
                             message,
-                            "Declare the same type in both places.",
+                            "Declare the same type in both.",
                         );
                     }
                 }
@@ -85,7 +84,7 @@ fn collect(context: &mut Context<'_>, nodes: &[Node], declared: &mut Declared) {
 }
 
 /// Adds to each step and loop the produced keys that its run condition reads. `produced` are those of the
-/// steps before it, in the order of the file.
+/// earlier steps, in the order of the file.
 fn complete(nodes: &mut [Node], declared: &Declared, produced: &mut BTreeSet<String>) {
     for node in nodes {
         let (condition, requires) = match node {
@@ -104,14 +103,14 @@ fn complete(nodes: &mut [Node], declared: &Declared, produced: &mut BTreeSet<Str
     }
 }
 
-/// The keys that a condition reads as a whole. What is read inside of a value has no declaration.
+/// The keys that a condition reads as a whole. Paths into a value are not declared.
 fn keys_of(condition: &Value) -> impl Iterator<Item = &str> {
     let mut variables = Vec::new();
     condition::variables(condition, &mut variables);
     variables.into_iter().filter(|variable| !variable.contains('.'))
 }
 
-/// The keys that loops take their rounds from. They are lists and counts, and checked where the loop begins.
+/// The keys that control loops. They are lists and counts, and are checked where the loop starts.
 fn loop_inputs(nodes: &[Node], known: &mut BTreeSet<String>) {
     for node in nodes {
         if let Node::Loop(looped) = node {
@@ -125,11 +124,11 @@ fn loop_inputs(nodes: &[Node], known: &mut BTreeSet<String>) {
     }
 }
 
-/// Looks at every condition for keys that nothing declares.
+/// Checks every condition for undeclared keys.
 struct Readers {
-    /// Whether the file declares anything. Without, an unknown key is advice: nobody promised a list.
+    /// Whether the file declares any keys. If not, an undeclared key is only a warning.
     declares: bool,
-    /// The keys that are declared, and the variables of the loops around.
+    /// The declared keys, and the variables of the loops around.
     known: BTreeSet<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A workflow on its way through the passes.
+//! A workflow between the passes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,8 @@ use crate::{
     },
 };
 
-/// The functions of one loop or step, name to key. Shared: a loop's are in force for every step of its body.
+/// The functions of one loop or step: name to key. Shared, because those of a loop apply to every step of its
+/// body.
 pub(super) type Scope = Rc<BTreeMap<String, String>>;
 
 /// A step or a loop.
@@ -34,16 +35,16 @@ pub(super) enum Node {
 
 /// A step.
 pub(super) struct Draft {
-    /// Where in the source; of the call, for a step of a template.
+    /// The path in the source; for a step of a template, that of the call.
     pub(super) path: String,
-    /// What is left of the author's step. A parallel step is one with a prompt and delegations.
+    /// The rest of the author's step. A parallel step has a prompt and delegations.
     pub(super) step: StandardStep,
     pub(super) delegations: Vec<Delegation>,
     pub(super) synthesis: Option<Synthesis>,
     pub(super) provenance: StepProvenance,
-    /// The characters that the author wrote, before anything was put in.
+    /// The number of characters that the author wrote, before insertions.
     pub(super) authored_characters: usize,
-    /// The functions in force, from the outermost scope inwards.
+    /// The visible functions, from the outermost scope inwards.
     pub(super) scopes: Vec<Scope>,
 }
 
@@ -53,7 +54,7 @@ pub(super) struct DraftLoop {
     /// The author's loop; its body is in `body` instead.
     pub(super) step: LoopStep,
     pub(super) body: Vec<Node>,
-    /// Where the author wrote the body.
+    /// Where the loop comes from.
     pub(super) provenance: StepProvenance,
     /// Whether it was made of a `jumpIf`.
     pub(super) is_jump: bool,
@@ -67,21 +68,21 @@ impl DraftLoop {
     }
 }
 
-/// A definition and where it stands.
+/// A definition with its path.
 pub(super) struct Defined<T> {
     pub(super) path: String,
     pub(super) value: T,
 }
 
-/// What the passes share.
+/// The state that the passes share.
 pub(super) struct Context<'r> {
     pub(super) registries: &'r dyn Registries,
     pub(super) problems: Vec<Problem>,
     pub(super) notes: Vec<PassNote>,
     pub(super) warnings: Vec<CompiledWarning>,
-    /// Warnings that are no part of the compiled workflow: they must not change the hash of a file that has not changed.
+    /// Warnings that are not part of the compiled workflow, so that they do not change its hash.
     pub(super) advice: Vec<CompiledWarning>,
-    /// How many steps and loops there are so far.
+    /// The number of steps and loops so far.
     pub(super) count: usize,
     pub(super) assessments: BTreeMap<String, Defined<Assessment>>,
     pub(super) conditions: BTreeMap<String, Defined<ConditionTest>>,
@@ -93,12 +94,12 @@ pub(super) struct Context<'r> {
     pub(super) capabilities: BTreeMap<Capability, CapabilityNeed>,
     pub(super) meta_guidance: Vec<String>,
     pub(super) bindings: BTreeMap<String, String>,
-    /// Bytes of conditions that were put in place of their names.
+    /// The bytes of inserted named conditions.
     pub(super) inlined: usize,
 }
 
 impl<'r> Context<'r> {
-    /// Takes up what the workflow itself defines.
+    /// Collects the definitions of the workflow itself.
     pub(super) fn new(source: &Source, registries: &'r dyn Registries) -> Self {
         let mut context = Self {
             registries,
@@ -122,9 +123,9 @@ impl<'r> Context<'r> {
         context
     }
 
-    /// Takes up the definitions of a workflow, or of the template that a step calls.
+    /// Collects the definitions of a workflow, or of the template that a step calls.
     ///
-    /// A template may repeat a definition; it may not give a name another meaning.
+    /// A template may repeat a definition but not change it.
     pub(super) fn adopt(&mut self, source: &Source, call: Option<&str>) {
         let at = |list: &str, index: usize| call.map_or_else(|| item(list, index), str::to_owned);
         let mut taken: Vec<(String, String)> = Vec::new();
@@ -172,15 +173,15 @@ impl<'r> Context<'r> {
         if call.is_some() {
             for (capability, need) in &source.capabilities {
                 let known = self.capabilities.entry(*capability).or_insert(*need);
-                // A routine can ask for more; what the workflow forbids stays forbidden.
+                // A routine may require more capabilities, but cannot enable what the workflow disables.
                 if *known == CapabilityNeed::Preferred && *need == CapabilityNeed::Required {
                     *known = *need;
                 }
             }
         }
         for (path, what) in taken {
-            let message = format!("the {what} is defined twice");
-            self.problem(&path, ProblemCode::DuplicateId, message, "Give one of them another name.");
+            let message = format!("duplicate {what}");
+            self.problem(&path, ProblemCode::DuplicateId, message, "Rename one of them.");
         }
     }
 
@@ -196,7 +197,7 @@ impl<'r> Context<'r> {
         }
     }
 
-    /// A name that nothing has, with the nearest that something has.
+    /// Reports an unknown name, with the most similar known one.
     pub(super) fn unknown(
         &mut self,
         path: &str,
@@ -211,10 +212,10 @@ impl<'r> Context<'r> {
         let fix = match canon::nearest::nearest(name, known, 1).first() {
             Some(near) => format!("Did you mean `{near}`?"),
             None if known.is_empty() => format!("Define the {what}, or remove this."),
-            None if known.len() <= 20 => format!("There are: {}.", known.join(", ")),
-            None => format!("There are {} of them; choose one.", known.len()),
+            None if known.len() <= 20 => format!("Known: {}.", known.join(", ")),
+            None => format!("Use one of the {} known ones.", known.len()),
         };
-        let message = format!("there is no {what} `{}`", crate::workflow::problem::quoted(name));
+        let message = format!("unknown {what} `{}`", crate::workflow::problem::quoted(name));
         self.problem(path, code, message, fix);
     }
 
@@ -279,7 +280,7 @@ impl Draft {
         }
     }
 
-    /// Every text that a caller will see, with the name of its member.
+    /// All texts that a caller will see, with the names of their fields.
     pub(super) fn texts_mut(&mut self, visit: &mut dyn FnMut(&'static str, &mut String)) {
         step_texts(&mut self.step, visit);
         if let Some(synthesis) = &mut self.synthesis {
@@ -291,7 +292,7 @@ impl Draft {
         }
     }
 
-    /// Adds a condition that has to hold as well.
+    /// Adds a condition that must hold too.
     pub(super) fn require(&mut self, condition: &Condition) {
         join_condition(&mut self.step.run_condition, condition);
     }
@@ -305,7 +306,7 @@ impl Draft {
     }
 }
 
-/// Every text of a step.
+/// All texts of a step.
 pub(super) fn step_texts(step: &mut StandardStep, visit: &mut dyn FnMut(&'static str, &mut String)) {
     visit("title", &mut step.title);
     match &mut step.instruction {
@@ -339,7 +340,7 @@ pub(super) fn step_texts(step: &mut StandardStep, visit: &mut dyn FnMut(&'static
     }
 }
 
-/// Adds a condition that has to hold as well, and before.
+/// Adds a condition that must hold too, before the existing one.
 pub(super) fn join_condition(own: &mut Option<Condition>, other: &Condition) {
     *own = Some(match own.take() {
         None => other.clone(),
@@ -347,8 +348,8 @@ pub(super) fn join_condition(own: &mut Option<Condition>, other: &Condition) {
     });
 }
 
-/// Adds a confirmation to one that may be there. A lock that is joined to another never gets weaker: it holds
-/// where either does, and whoever alone may lift one has to lift both.
+/// Merges a confirmation with an existing one. The result is never weaker: it applies if either applies, and
+/// requires the stricter approver.
 pub(super) fn join_confirmation(own: &mut Option<Confirmation>, other: &Confirmation) {
     *own = Some(match own.take() {
         None => other.clone(),
@@ -386,12 +387,12 @@ fn block_texts(blocks: &mut PromptBlocks, visit: &mut dyn FnMut(&mut String)) {
     }
 }
 
-/// Every step, those of loops included, in order.
+/// Visits all steps in order, including those of loops.
 pub(super) fn each_step(nodes: &mut [Node], visit: &mut dyn FnMut(&mut Draft)) {
     for node in nodes {
         match node {
             Node::Step(draft) => visit(draft),
-            // Loops nest at most so deep as the source and the templates allow.
+            // The source and the templates limit the depth of loops.
             Node::Loop(looped) => each_step(&mut looped.body, visit),
         }
     }

@@ -1,4 +1,4 @@
-//! The compiled workflow: flat, sorted where order means nothing, and within bounds.
+//! Emits the compiled workflow: flat, sorted where order has no meaning, and within the limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::{
             LoopControl, NamedCondition, SequenceItem, Step,
         },
         condition,
-        places::Places,
+        positions::PositionIndex,
         problem::{ProblemCode as Code, member, quoted},
         source::{Instruction, Source},
     },
@@ -23,7 +23,7 @@ use crate::{
 
 const ASSESSMENT: &str = "wr.contracts.assessment";
 
-/// Writes the workflow; nothing when that is a problem.
+/// Emits the workflow; `None` if there is a problem.
 pub(super) fn emit(context: &mut Context<'_>, source: &Source, nodes: Vec<Node>) -> Option<CompiledWorkflow> {
     lints::before(context, source, &nodes);
     let mut emitter = Emitter::default();
@@ -32,7 +32,7 @@ pub(super) fn emit(context: &mut Context<'_>, source: &Source, nodes: Vec<Node>)
     loops.sort_by(|a, b| a.loop_id.cmp(&b.loop_id));
     let by_id: BTreeMap<&StepName, &Step> = steps.iter().map(|step| (&step.step_id, step)).collect();
     if !sequence.iter().any(|item| can_run(item, &by_id, &loops)) && context.problems.is_empty() {
-        let message = "no step can ever run: every one of them has a condition that never holds, or a loop of no rounds";
+        let message = "no step can ever run: all steps have a condition that never holds or are in a loop without iterations";
         context.problem("steps", Code::NotStartable, message, "Remove the condition of the first step.");
     }
     let mut warnings = std::mem::take(&mut context.warnings);
@@ -76,7 +76,7 @@ pub(super) fn emit(context: &mut Context<'_>, source: &Source, nodes: Vec<Node>)
         sequence,
         bindings: context.bindings.clone(),
         compiled_warnings: warnings,
-        places: Places::default(),
+        positions: PositionIndex::default(),
     };
     if !context.problems.is_empty() {
         return None;
@@ -84,10 +84,8 @@ pub(super) fn emit(context: &mut Context<'_>, source: &Source, nodes: Vec<Node>)
     match canon::canonical::to_vec(&workflow) {
         Ok(bytes) if bytes.len() <= MAX_COMPILED_BYTES => Some(workflow),
         Ok(bytes) => {
-            let message = format!(
-                "compiled, the workflow has {} bytes, and at most {MAX_COMPILED_BYTES} are allowed",
-                bytes.len()
-            );
+            let message =
+                format!("the compiled workflow has {} bytes; the limit is {MAX_COMPILED_BYTES}", bytes.len());
             context.problem(
                 "",
                 Code::TooLarge,
@@ -98,13 +96,13 @@ pub(super) fn emit(context: &mut Context<'_>, source: &Source, nodes: Vec<Node>)
         }
         Err(error) => {
             let message = format!("the compiled workflow has no canonical form: {error}");
-            context.problem("", Code::TooLarge, message, "Nest conditions and arguments less deep.");
+            context.problem("", Code::TooLarge, message, "Reduce the nesting of conditions and arguments.");
             None
         }
     }
 }
 
-/// What a loop says for the steps of its body.
+/// What the steps of a body inherit from their loop.
 #[derive(Clone, Default)]
 struct Inherited {
     notes_optional: Option<bool>,
@@ -151,7 +149,7 @@ impl Emitter {
         self.functions.extend(keys);
         let Draft { path, step, delegations, provenance, .. } = draft;
         let Ok(step_id) = StepName::parse(&step.id) else {
-            let message = format!("{:?} is no id of a step", quoted(&step.id));
+            let message = format!("{:?} is not a valid step id", quoted(&step.id));
             context.problem(&member(&path, "id"), Code::InvalidName, message, "Use a-z, 0-9, `_` and `-`.");
             return None;
         };
@@ -165,7 +163,7 @@ impl Emitter {
         self.assessments.extend(step.assessment_refs.iter().cloned());
         let needs_user = step.require_confirmation.is_some() || !step.user_dependencies.is_empty();
         if step.require_person == Some(true) && !needs_user {
-            let message = "`requirePerson` is set, but the step needs nothing of the user";
+            let message = "`requirePerson` is set, but the step needs nothing from the user";
             let fix = "Add `requireConfirmation` or `userDependencies`, or remove `requirePerson`.";
             context.problem(&member(&path, "requirePerson"), Code::MissingMember, message, fix);
         }
@@ -204,7 +202,7 @@ impl Emitter {
         inherited: &Inherited,
     ) -> Option<DelimiterSafe> {
         let Ok(loop_id) = DelimiterSafe::parse(&looped.step.id) else {
-            let message = format!("{:?} is no id of a loop", quoted(&looped.step.id));
+            let message = format!("{:?} is not a valid loop id", quoted(&looped.step.id));
             context.problem(
                 &member(&looped.path, "id"),
                 Code::InvalidName,
@@ -214,8 +212,8 @@ impl Emitter {
             return None;
         };
         if looped.body.is_empty() && context.problems.is_empty() {
-            let message = "the loop repeats nothing";
-            context.problem(&member(&looped.path, "body"), Code::InvalidBody, message, "Give it a step.");
+            let message = "the body of the loop is empty";
+            context.problem(&member(&looped.path, "body"), Code::InvalidBody, message, "Add a step.");
         }
         let control = loops::control(context, &looped, &loop_id, &mut self.conditions);
         if let Some(LoopControl::Decision { contract_ref }) = &control {
@@ -232,7 +230,7 @@ impl Emitter {
             Pass::Loops,
             loop_id.as_str(),
             None,
-            format!("repeats {} items at most {} times", body.len(), spec.max_iterations),
+            format!("repeats {} items, at most {} iterations", body.len(), spec.max_iterations),
         );
         self.loops.push(Loop {
             loop_id: loop_id.clone(),
@@ -249,7 +247,7 @@ impl Emitter {
     }
 }
 
-/// Whoever has to agree with a loop agrees with the first step of every time round.
+/// Adds the confirmation of a loop to the first step of its body.
 fn confirm_first(body: &mut [Node], confirmation: &Confirmation) {
     match body.first_mut() {
         Some(Node::Step(draft)) => join_confirmation(&mut draft.step.require_confirmation, confirmation),
@@ -258,7 +256,7 @@ fn confirm_first(body: &mut [Node], confirmation: &Confirmation) {
     }
 }
 
-/// Whether an item can ever run. Loops nest within a bound, so this ends soon.
+/// Whether an item can ever run. The depth of loops is limited, so the recursion is too.
 fn can_run(item: &SequenceItem, steps: &BTreeMap<&StepName, &Step>, loops: &[Loop]) -> bool {
     let may =
         |condition: &Option<Condition>| !condition.as_ref().is_some_and(|it| condition::never_holds(&it.0));

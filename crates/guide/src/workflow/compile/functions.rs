@@ -1,4 +1,4 @@
-//! Functions: who can see them, who cites them, and whether calls fit.
+//! Functions: their scopes, citations and calls.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,17 +20,17 @@ use crate::{
     },
 };
 
-/// The key of a function that every step sees. Keys sort by scope as the compiled workflow does.
+/// The key of a function that every step can cite. Keys sort by scope, as in the compiled workflow.
 pub(super) fn workflow_key(name: &str) -> String {
     format!("workflow//{name}")
 }
 
-/// Makes the functions of a loop known to the steps of its body.
+/// Declares the functions of a loop for the steps of its body.
 pub(super) fn declare_loop(context: &mut Context<'_>, step: &LoopStep, path: &str, scopes: &mut Vec<Scope>) {
     declare(context, &step.function_definitions, path, ScopeName::Loop, &format!("loop/{}", step.id), scopes);
 }
 
-/// Makes the functions of a step known to it.
+/// Declares the functions of a step.
 pub(super) fn declare_step(
     context: &mut Context<'_>,
     step: &StandardStep,
@@ -51,7 +51,7 @@ fn declare(
     let mut own = BTreeMap::new();
     for (index, function) in definitions.iter().enumerate() {
         let below = item(&member(path, "functionDefinitions"), index);
-        // A definition is visible where it stands, or everywhere when it says so.
+        // A definition is visible in its own scope, or everywhere if it says so.
         let key = if function.scope == Some(ScopeName::Workflow) && place != ScopeName::Workflow {
             workflow_key(&function.name)
         } else {
@@ -59,8 +59,8 @@ fn declare(
         };
         match context.functions.get(&key) {
             Some(known) if known.value != *function || known.path != below => {
-                let message = format!("the function `{}` is defined twice", quoted(&function.name));
-                context.problem(&below, Code::DuplicateId, message, "Give one of them another name.");
+                let message = format!("duplicate function `{}`", quoted(&function.name));
+                context.problem(&below, Code::DuplicateId, message, "Rename one of them.");
             }
             Some(_) => {}
             None => {
@@ -74,10 +74,10 @@ fn declare(
     }
 }
 
-/// Checks what a step cites, and gives the names, sorted, and the keys.
+/// Checks the functions that a step cites, and returns their names, sorted, and their keys.
 pub(super) fn cited(context: &mut Context<'_>, draft: &Draft) -> (Vec<String>, BTreeSet<String>) {
     let functions = &context.functions;
-    // Inner scopes come later and win.
+    // Inner scopes come later and take precedence.
     let visible = |name: &str| -> Option<&String> {
         let scoped = draft.scopes.iter().rev().find_map(|scope| scope.get(name));
         let key = scoped.cloned().unwrap_or_else(|| workflow_key(name));
@@ -110,7 +110,7 @@ pub(super) fn cited(context: &mut Context<'_>, draft: &Draft) -> (Vec<String>, B
     let keys = names.iter().filter_map(|name| visible(name)).cloned().collect();
     let known = if strangers.is_empty() { Vec::new() } else { names_in_sight(context, draft) };
     for (path, name) in strangers {
-        context.unknown(&path, Code::UnknownFunction, "function in sight with the name", &name, &known);
+        context.unknown(&path, Code::UnknownFunction, "function", &name, &known);
     }
     for (path, message) in misfits {
         context.problem(
@@ -123,7 +123,7 @@ pub(super) fn cited(context: &mut Context<'_>, draft: &Draft) -> (Vec<String>, B
     (names.into_iter().collect(), keys)
 }
 
-/// The functions that a step could have meant.
+/// The functions that a step can cite.
 fn names_in_sight(context: &Context<'_>, draft: &Draft) -> Vec<String> {
     let scoped = draft.scopes.iter().flat_map(|scope| scope.keys().cloned());
     let prefix = workflow_key("");
@@ -136,14 +136,14 @@ fn called_in(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('(').filter_map(|(at, _)| {
         let head = &text[..at];
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        // Names have at most 64 characters, so only so far is looked back.
+        // Names have at most 64 characters, which limits the search backwards.
         let length = head.chars().rev().take(65).take_while(|c| is_name(*c)).count();
         let name = &head[at - length..];
         (length > 0 && length <= 64).then_some(name)
     })
 }
 
-/// What is wrong with a call.
+/// The problems of a call.
 fn misfit(call: &FunctionCall, function: &FunctionDefinition) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, value) in &call.args {
@@ -154,7 +154,7 @@ fn misfit(call: &FunctionCall, function: &FunctionDefinition) -> Vec<String> {
     }
     for parameter in &function.parameters {
         if parameter.required && parameter.default.is_none() && !call.args.contains_key(&parameter.name) {
-            wrong.push(format!("`{}` needs `{}`", function.name, parameter.name));
+            wrong.push(format!("`{}` requires `{}`", function.name, parameter.name));
         }
     }
     wrong
@@ -171,10 +171,10 @@ fn unfit(parameter: &Parameter, value: &Value, function: &str) -> Option<String>
     };
     if !fits {
         let wanted = type_name(parameter.value_type);
-        return Some(format!("`{}` of `{function}` is of type {wanted}", parameter.name));
+        return Some(format!("`{}` of `{function}` must have the type {wanted}", parameter.name));
     }
     let offered = parameter.choices.is_empty() || parameter.choices.contains(value);
-    (!offered).then(|| format!("`{}` of `{function}` is none of the values that it may have", parameter.name))
+    (!offered).then(|| format!("`{}` of `{function}` does not have an allowed value", parameter.name))
 }
 
 const fn type_name(value_type: ParameterType) -> &'static str {

@@ -1,4 +1,4 @@
-//! What an author should look at. Nothing here keeps a workflow from running.
+//! Warnings for the author. They never prevent a workflow from running. Their messages are part of the hash.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ use crate::workflow::{
     source::{Instruction, LoopType, Source},
 };
 
-/// Prompts beyond this are hard to follow, in characters of the author's own text.
+/// Longer prompts are hard to follow, in characters of the author's own text.
 const LONG_PROMPT: usize = 1500;
-/// Loops beyond this are seldom meant.
+/// More iterations are rarely intended.
 const MANY_ITERATIONS: u32 = 100;
 
-/// Looks at the workflow as it is before it is written out.
+/// Checks the workflow before it is emitted.
 pub(super) fn before(context: &mut Context<'_>, source: &Source, nodes: &[Node]) {
-    // Bundled or not makes no difference here: a legacy id is one without a dot.
+    // This applies to bundled workflows too: a legacy id is one without a dot.
     if ids::check(&source.id, SourceOrigin::Bundled) == Ok(IdStatus::Legacy) {
         let message =
             format!("`{}` has no namespace: `namespace.name` cannot be mistaken for another", source.id);
@@ -38,7 +38,7 @@ pub(super) fn before(context: &mut Context<'_>, source: &Source, nodes: &[Node])
     walk(context, nodes, &mut words);
 }
 
-/// Everything that anybody is told about, by name.
+/// Collects all names that the texts mention or that are set.
 fn gather(nodes: &[Node], words: &mut BTreeSet<String>) {
     for node in nodes {
         match node {
@@ -107,7 +107,7 @@ fn collect_words(text: &str, words: &mut BTreeSet<String>) {
     }
 }
 
-/// `set` is what is set in sight of a step: the words, and the variables of the loops around it.
+/// `set` contains what a step can read: the words, and the variables of the loops around it.
 fn walk(context: &mut Context<'_>, nodes: &[Node], set: &mut BTreeSet<String>) {
     for node in nodes {
         match node {

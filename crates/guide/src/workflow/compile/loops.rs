@@ -1,4 +1,4 @@
-//! What decides each loop.
+//! The control of each loop.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{
 
 const LOOP_CONTROL: &str = "wr.contracts.loop_control";
 
-/// What decides a loop; nothing when that is a problem.
+/// The control of a loop; `None` if there is a problem.
 pub(super) fn control(
     context: &mut Context<'_>,
     looped: &DraftLoop,
@@ -45,23 +45,25 @@ pub(super) fn control(
     let condition = match (&spec.condition_source, &spec.condition) {
         (Some(ConditionSource::ArtifactContract { contract_ref, loop_id: named }), _) => {
             if let Some(named) = named.as_ref().filter(|named| *named != &looped.step.id) {
-                let message = format!("`loopId` is `{named}`, and the loop is `{}`", looped.step.id);
+                let message =
+                    format!("`loopId` is `{named}`, but the id of the loop is `{}`", looped.step.id);
                 context.problem(
                     &member(&path, "conditionSource"),
                     Code::InvalidLoop,
                     message,
-                    "Leave `loopId` out.",
+                    "Remove `loopId`.",
                 );
             }
             return decision(context, looped, contract_ref, &path);
         }
-        // Without a word about it, a decision step in the body decides; it is the safer of the two.
+        // By default, a decision step in the body decides. It is safer than a condition.
         (None, _) if decides(&looped.body) => return decision(context, looped, LOOP_CONTROL, &path),
         (Some(ConditionSource::ContextVariable { condition }), _) | (None, Some(condition)) => condition,
         (None, None) => {
-            let message = "nothing decides whether the loop goes on";
-            let fix =
-                format!("Give a step of the body the contract `{LOOP_CONTROL}`, or the loop a `condition`.");
+            let message = "the loop has no condition and no decision step";
+            let fix = format!(
+                "Add the contract `{LOOP_CONTROL}` to a step of the body, or a `condition` to the loop."
+            );
             context.problem(&path, Code::InvalidLoop, message, fix);
             return None;
         }
@@ -105,7 +107,7 @@ fn decision(
 ) -> Option<LoopControl> {
     if contract_ref != LOOP_CONTROL {
         if checks::contract(context, contract_ref, path) {
-            let message = format!("artifacts of `{contract_ref}` hold no decision");
+            let message = format!("artifacts of `{contract_ref}` do not contain a decision");
             context.problem(path, Code::InvalidLoop, message, format!("Use `{LOOP_CONTROL}`."));
         }
         return None;
@@ -115,7 +117,7 @@ fn decision(
     }
     if !decides(&looped.body) {
         let message =
-            format!("no step of the body has the contract `{LOOP_CONTROL}`, so the loop would wait for ever");
+            format!("no step of the body has the contract `{LOOP_CONTROL}`, so the loop would never end");
         let fix = format!(
             "Add a step with \"outputContract\": {{\"contractRef\": \"{LOOP_CONTROL}\"}} to the body."
         );
@@ -131,11 +133,16 @@ fn decision(
         context.problem(path, Code::LoopWithoutDecision, message, fix);
         return None;
     }
-    context.note(Pass::Loops, &looped.step.id, Some(contract_ref), "a decision of its body decides");
+    context.note(
+        Pass::Loops,
+        &looped.step.id,
+        Some(contract_ref),
+        "a decision step in the body controls the loop",
+    );
     Some(LoopControl::Decision { contract_ref: contract_ref.to_owned() })
 }
 
-/// Whether a step of the body itself decides; those of loops in it decide those loops.
+/// Whether a step of the body itself decides. Steps of inner loops decide about those.
 fn decides(body: &[Node]) -> bool {
     body.iter().any(|node| match node {
         Node::Step(draft) => {

@@ -1,4 +1,4 @@
-//! Features, refs and blocks: from sections to one prompt.
+//! Features, refs and blocks: joins sections to one prompt.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use crate::workflow::{
     source::{BlockPart, BlockText, Instruction, PromptBlocks},
 };
 
-/// A text of which it is known where it comes from.
+/// A text with its origin.
 struct Piece {
     pass: Pass,
     origin: Option<String>,
     text: String,
 }
 
-/// A point of a section: pieces that are put together.
-type Point = Vec<Piece>;
+/// An item of a section: pieces that are concatenated.
+type SectionItem = Vec<Piece>;
 
-/// Renders every structured prompt.
+/// Renders all structured prompts.
 pub(super) fn render(context: &mut Context<'_>, nodes: &mut [Node]) {
     let features = declared(context);
     each_step(nodes, &mut |draft| {
@@ -31,9 +31,9 @@ pub(super) fn render(context: &mut Context<'_>, nodes: &mut [Node]) {
             Instruction::Prompt(prompt) => {
                 let note = if draft.delegations.is_empty() {
                     draft.authored_characters = prompt.chars().count();
-                    "as its author wrote it"
+                    "the author's text"
                 } else {
-                    "the words for handing work out"
+                    "the instructions for delegating"
                 };
                 context.notes.push(PassNote {
                     pass: Pass::Authored,
@@ -44,7 +44,7 @@ pub(super) fn render(context: &mut Context<'_>, nodes: &mut [Node]) {
                 });
                 return;
             }
-            // An expansion that failed was reported, and leaves no call behind.
+            // A failed expansion was reported, and leaves no call.
             Instruction::TemplateCall(_) => return,
         };
         let prompt = step(context, draft, blocks, &features);
@@ -52,7 +52,7 @@ pub(super) fn render(context: &mut Context<'_>, nodes: &mut [Node]) {
     });
 }
 
-/// The features of the workflow, in the order of their ids.
+/// The features of the workflow, ordered by id.
 fn declared(context: &mut Context<'_>) -> Vec<Feature> {
     let mut features = Vec::new();
     let names: Vec<(String, String)> =
@@ -72,7 +72,7 @@ fn declared(context: &mut Context<'_>) -> Vec<Feature> {
 fn step(context: &mut Context<'_>, draft: &mut Draft, blocks: PromptBlocks, features: &[Feature]) -> String {
     let path = member(&draft.path, "promptBlocks");
     let mut injected: BTreeMap<String, String> = BTreeMap::new();
-    let authored = |text: BlockText| -> Point {
+    let authored = |text: BlockText| -> SectionItem {
         let parts = match text {
             BlockText::Text(text) => vec![BlockPart::Text { text }],
             BlockText::Parts(parts) => parts,
@@ -85,14 +85,14 @@ fn step(context: &mut Context<'_>, draft: &mut Draft, blocks: PromptBlocks, feat
         };
         parts.into_iter().map(piece).collect()
     };
-    let goal: Vec<Point> = blocks.goal.into_iter().map(authored).collect();
-    let mut constraints: Vec<Point> = blocks.constraints.into_iter().map(authored).collect();
-    let mut procedure: Vec<Point> = blocks.procedure.into_iter().map(authored).collect();
-    let mut verify: Vec<Point> = blocks.verify.into_iter().map(authored).collect();
-    let output: Vec<(String, Point)> =
+    let goal: Vec<SectionItem> = blocks.goal.into_iter().map(authored).collect();
+    let mut constraints: Vec<SectionItem> = blocks.constraints.into_iter().map(authored).collect();
+    let mut procedure: Vec<SectionItem> = blocks.procedure.into_iter().map(authored).collect();
+    let mut verify: Vec<SectionItem> = blocks.verify.into_iter().map(authored).collect();
+    let output: Vec<(String, SectionItem)> =
         blocks.output_required.into_iter().map(|(name, text)| (name, authored(text))).collect();
 
-    let written = |points: &[Point]| -> usize {
+    let written = |points: &[SectionItem]| -> usize {
         points.iter().flatten().map(|piece| piece.text.trim().chars().count()).sum()
     };
     let own =
@@ -108,12 +108,7 @@ fn step(context: &mut Context<'_>, draft: &mut Draft, blocks: PromptBlocks, feat
         .flatten()
         .any(|piece| piece.pass == Pass::Refs);
     if own == 0 && !refs {
-        context.problem(
-            &path,
-            Code::EmptyPrompt,
-            "no section says anything",
-            "Give it a `goal` or a `procedure`.",
-        );
+        context.problem(&path, Code::EmptyPrompt, "all sections are empty", "Add a `goal` or a `procedure`.");
         return String::new();
     }
 
@@ -145,7 +140,7 @@ fn step(context: &mut Context<'_>, draft: &mut Draft, blocks: PromptBlocks, feat
         }
     }
 
-    // Every place of a ref counts: the bound is on what the step carries.
+    // Every use of a ref counts, because the limit applies to the text of the step.
     let mut bytes: usize = injected.values().map(String::len).sum();
     for piece in [goal.as_slice(), &constraints, &procedure, &verify].into_iter().flatten().flatten() {
         let (Pass::Refs, Some(id)) = (piece.pass, &piece.origin) else { continue };
@@ -162,9 +157,9 @@ fn step(context: &mut Context<'_>, draft: &mut Draft, blocks: PromptBlocks, feat
     }
     if bytes > MAX_INJECTED_BYTES {
         let message = format!(
-            "refs and features put {bytes} bytes into the step, and at most {MAX_INJECTED_BYTES} are allowed"
+            "refs and features insert {bytes} bytes into the step; the limit is {MAX_INJECTED_BYTES}"
         );
-        context.problem(&path, Code::InjectionTooLarge, message, "Use fewer of them.");
+        context.problem(&path, Code::InjectionTooLarge, message, "Use fewer refs or features.");
         return String::new();
     }
     for (origin, text) in &injected {
@@ -196,7 +191,7 @@ struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    fn section(&mut self, title: &str, points: Vec<(String, Point)>) {
+    fn section(&mut self, title: &str, points: Vec<(String, SectionItem)>) {
         let points: Vec<_> = points
             .into_iter()
             .map(|(mark, point)| {
@@ -216,7 +211,7 @@ impl Writer<'_> {
         self.note(Pass::Blocks, None, heading, heading, format!("the heading `{title}`"));
         for (mark, text, sources) in points {
             let first = self.lines.len() + 1;
-            // Further lines of a point are indented to stay part of it.
+            // Further lines of an item are indented so that they stay part of it.
             let indent =
                 if mark.starts_with("**") { String::new() } else { " ".repeat(mark.chars().count()) };
             for (index, line) in text.lines().enumerate() {
@@ -225,12 +220,12 @@ impl Writer<'_> {
             }
             let last = self.lines.len();
             for (pass, origin) in sources {
-                self.note(pass, origin, first, last, format!("a point of `{title}`"));
+                self.note(pass, origin, first, last, format!("an item of `{title}`"));
             }
         }
     }
 
-    fn text(&self, point: &Point) -> String {
+    fn text(&self, point: &SectionItem) -> String {
         let parts = point.iter().map(|piece| match (piece.pass, &piece.origin) {
             (Pass::Refs, Some(id)) => self.refs.get(id).map_or("", String::as_str),
             _ => piece.text.as_str(),

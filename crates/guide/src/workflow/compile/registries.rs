@@ -1,4 +1,4 @@
-//! The closed sets that the compiler looks things up in.
+//! The closed sets that the compiler uses.
 
 use crate::workflow::{
     compiled::ContractPack,
@@ -7,24 +7,20 @@ use crate::workflow::{
 
 /// Where the compiler finds contracts, features, reference texts and routines.
 ///
-/// Each method answers from the program's own registry unless it is written otherwise, which tests do.
+/// By default the methods use the bundled registries; tests override them.
 pub trait Registries {
-    /// The contract of a reference.
     fn contract(&self, contract_ref: &str) -> Option<&ContractPack> {
         registry::contract(contract_ref)
     }
 
-    /// Every contract reference.
     fn contract_refs(&self) -> Vec<String> {
         registry::contracts().iter().map(|pack| pack.contract_ref.clone()).collect()
     }
 
-    /// The feature of an id.
     fn feature(&self, id: &str) -> Option<&Feature> {
         registry::feature(id)
     }
 
-    /// Every feature id.
     fn feature_ids(&self) -> Vec<String> {
         registry::features().iter().map(|feature| feature.id.to_owned()).collect()
     }
@@ -34,7 +30,7 @@ pub trait Registries {
         registry::reference_text(id)
     }
 
-    /// Every `wr.refs.…` id.
+    /// All `wr.refs.…` ids.
     fn reference_ids(&self) -> Vec<String> {
         registry::reference_ids().map(str::to_owned).collect()
     }
@@ -44,13 +40,12 @@ pub trait Registries {
         registry::routine(template_id)
     }
 
-    /// Every template id.
     fn routine_ids(&self) -> Vec<String> {
         registry::routine_ids().map(str::to_owned).collect()
     }
 }
 
-/// The program's own registries.
+/// The bundled registries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Builtin;
 

@@ -1,4 +1,4 @@
-//! The steps of routines in place of their calls, and probes of what a workflow cannot do without.
+//! Replaces template calls by the steps of routines, and inserts probes of required capabilities.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +30,7 @@ use crate::{
 
 const PROBE: &str = "wr.templates.capability_probe";
 
-/// The longest argument, in bytes: it stands wherever the routine cites it.
+/// The maximum length of an argument, in bytes. It is repeated wherever the routine cites it.
 const MAX_ARGUMENT_BYTES: usize = 4096;
 
 /// Expands a workflow.
@@ -38,7 +38,7 @@ pub(super) fn expand(context: &mut Context<'_>, source: &Source) -> Vec<Node> {
     let mut expander = Expander { parsed: BTreeMap::new(), stack: Vec::new(), loops: 0, full: false };
     let authored = StepProvenance { source: StepSource::Authored, origin_id: None, injections: Vec::new() };
     let mut nodes = expander.list(context, &source.steps, "steps", &authored, &mut Vec::new());
-    // Routines may have asked for capabilities of their own, so the probes come last, and stand first.
+    // Routines may require capabilities too, so the probes are created last, but inserted first.
     let required: Vec<Capability> = context
         .capabilities
         .iter()
@@ -54,11 +54,11 @@ pub(super) fn expand(context: &mut Context<'_>, source: &Source) -> Vec<Node> {
 }
 
 struct Expander {
-    /// Templates that were read, each once.
+    /// Parsed templates.
     parsed: BTreeMap<String, Option<Rc<Source>>>,
-    /// Templates that are being expanded.
+    /// The templates that are being expanded, to detect recursion.
     stack: Vec<String>,
-    /// How many loops stand around.
+    /// The number of loops around.
     loops: usize,
     full: bool,
 }
@@ -91,7 +91,7 @@ impl Expander {
                 }
                 return groups.into_iter().flatten().collect();
             }
-            // Steps of a template are known by the place of the call.
+            // Steps of a template have the path of the call.
             let own = if self.stack.is_empty() { item(path, index) } else { path.to_owned() };
             match step {
                 SourceStep::Standard(step) => {
@@ -102,8 +102,7 @@ impl Expander {
                 }
                 SourceStep::Loop(step) => {
                     if self.loops == MAX_LOOP_DEPTH {
-                        let message =
-                            format!("loops stand more than {MAX_LOOP_DEPTH} deep within one another");
+                        let message = format!("loops are nested deeper than {MAX_LOOP_DEPTH} levels");
                         context.problem(&own, Code::LoopTooDeep, message, "Flatten the innermost loops.");
                         continue;
                     }
@@ -148,7 +147,7 @@ impl Expander {
         jumps::wrap(context, steps, groups, path_of, self.loops, provenance)
     }
 
-    /// Which step of a list is the body of which loop, for loops that name their body.
+    /// Finds the step that is the body of each loop that refers to its body by id.
     fn named_bodies(
         &self,
         context: &mut Context<'_>,
@@ -174,7 +173,7 @@ impl Expander {
                 if self.stack.is_empty() { member(&item(path, index), "body") } else { path.to_owned() };
             let Some(place) = places.get(id.as_str()).copied() else {
                 let known: Vec<String> = places.keys().map(|id| (*id).to_owned()).collect();
-                context.unknown(&own, Code::InvalidBody, "step beside the loop with the id", id, &known);
+                context.unknown(&own, Code::InvalidBody, "step next to the loop:", id, &known);
                 continue;
             };
             let reason = match &steps[place] {
@@ -183,17 +182,22 @@ impl Expander {
                     Some("calls a template")
                 }
                 SourceStep::Standard(step) if step.verification.is_some() || step.audit.is_some() => {
-                    Some("makes further steps, by `verification` or `audit`")
+                    Some("adds further steps with `verification` or `audit`")
                 }
                 SourceStep::Parallel(step) if step.synthesis.is_some() => {
-                    Some("makes a further step, by `synthesis`")
+                    Some("adds a further step with `synthesis`")
                 }
                 _ if bodies.contains_key(&place) => Some("is the body of another loop"),
                 _ => None,
             };
             if let Some(reason) = reason {
                 let message = format!("`{}` cannot be the body, because it {reason}", quoted(id));
-                context.problem(&own, Code::InvalidBody, message, "Write the body out as a list of steps.");
+                context.problem(
+                    &own,
+                    Code::InvalidBody,
+                    message,
+                    "Write the body inline as a list of steps.",
+                );
             }
             bodies.insert(place, index);
         }
@@ -223,7 +227,7 @@ impl Expander {
                     Node::Loop(looped) => join_condition(&mut looped.step.run_condition, condition),
                 }
             }
-            // Whoever has to agree with the call agrees with its last step.
+            // The confirmation of a call applies to its last step.
             if index + 1 == last
                 && let Some(confirmation) = &step.require_confirmation
             {
@@ -245,7 +249,7 @@ impl Expander {
         nodes.append(&mut expanded);
     }
 
-    /// What a call would silently lose is refused.
+    /// Rejects fields that a call would silently ignore.
     fn refuse_companions(&self, context: &mut Context<'_>, step: &StandardStep, path: &str) {
         let companions = [
             ("promptFragments", !step.prompt_fragments.is_empty()),
@@ -265,8 +269,10 @@ impl Expander {
             ("jumpIf", step.jump_if.is_some()),
         ];
         for (name, _) in companions.into_iter().filter(|(_, given)| *given) {
-            let message = format!("`{name}` does not go with a `templateCall`, whose steps have their own");
-            let fix = "Move it to a step that follows the call.";
+            let message = format!(
+                "`{name}` is not allowed with a `templateCall`, because the template's steps have their own"
+            );
+            let fix = "Move it to a step after the call.";
             context.problem(&member(path, name), Code::InvalidTemplateCall, message, fix);
         }
     }
@@ -284,9 +290,9 @@ impl Expander {
         if self.stack.contains(id) || self.stack.len() == MAX_TEMPLATE_DEPTH {
             let chain = self.stack.join(" → ");
             let message = format!(
-                "templates call one another more than {MAX_TEMPLATE_DEPTH} deep, or in a circle: {chain} → {id}"
+                "template calls are circular or nested deeper than {MAX_TEMPLATE_DEPTH} levels: {chain} → {id}"
             );
-            context.problem(&place, Code::TemplateRecursion, message, "Call another template.");
+            context.problem(&place, Code::TemplateRecursion, message, "Call a different template.");
             return Vec::new();
         }
         let Some(routine) = self.routine(context, id, &place) else { return Vec::new() };
@@ -304,16 +310,10 @@ impl Expander {
         let (missing, unused) = (usage.missing, arguments.keys().filter(|name| !usage.used.contains(*name)));
         let known: Vec<String> = missing.iter().cloned().collect();
         for name in unused {
-            context.unknown(
-                &place,
-                Code::InvalidTemplateCall,
-                "argument left to fill with the name",
-                name,
-                &known,
-            );
+            context.unknown(&place, Code::InvalidTemplateCall, "template argument", name, &known);
         }
         for name in &missing {
-            let message = format!("`{id}` needs the argument `{name}`");
+            let message = format!("`{id}` requires the argument `{name}`");
             context.problem(&place, Code::InvalidTemplateCall, message, format!("Add `{name}` to `args`."));
         }
         let mut nodes = self.list(context, &steps, path, &provenance, scopes);
@@ -321,7 +321,7 @@ impl Expander {
         each_step(&mut nodes, &mut |draft| {
             let own = std::mem::take(&mut draft.step.guidance);
             draft.step.guidance = routine.meta_guidance.iter().cloned().chain(own).collect();
-            context.note(Pass::Templates, &draft.step.id, Some(id), format!("stands in place of `{caller}`"));
+            context.note(Pass::Templates, &draft.step.id, Some(id), format!("replaces `{caller}`"));
         });
         nodes
     }
@@ -334,19 +334,19 @@ impl Expander {
             None => {
                 let known = context.registries.routine_ids();
                 context.unknown(place, Code::UnknownTemplate, "template", id, &known);
-                // Not remembered: every call of it is a problem of its own.
+                // Not cached, so that every call of it is reported.
                 return None;
             }
             Some(text) => match source::parse_from(text.as_bytes(), Format::Json, SourceOrigin::Bundled) {
                 Ok(source) => Some(Rc::new(source)),
                 Err(problems) => {
                     let first = problems.first().map(ToString::to_string).unwrap_or_default();
-                    let message = format!("the template `{id}` is broken: {first}");
+                    let message = format!("the template `{id}` is invalid: {first}");
                     context.problem(
                         place,
                         Code::InvalidTemplate,
                         message,
-                        "Call another template, and report this one.",
+                        "Call a different template, and report this problem.",
                     );
                     None
                 }
@@ -356,7 +356,7 @@ impl Expander {
         parsed
     }
 
-    /// The arguments as texts. Only texts, numbers and booleans can stand in a prompt.
+    /// The arguments as strings. Only strings, numbers and booleans can be inserted into a prompt.
     fn arguments(
         &self,
         context: &mut Context<'_>,
@@ -369,18 +369,19 @@ impl Expander {
                 Value::String(text) => text.clone(),
                 Value::Number(_) | Value::Bool(_) => value.to_string(),
                 Value::Null | Value::Array(_) | Value::Object(_) => {
-                    let message = format!("the argument `{}` is no text, number or boolean", quoted(name));
-                    context.problem(place, Code::InvalidTemplateCall, message, "Write it as a text.");
+                    let message =
+                        format!("the argument `{}` must be a string, number or boolean", quoted(name));
+                    context.problem(place, Code::InvalidTemplateCall, message, "Write it as a string.");
                     String::new()
                 }
             };
             if text.len() > MAX_ARGUMENT_BYTES {
                 let message = format!(
-                    "the argument `{}` has {} bytes, and at most {MAX_ARGUMENT_BYTES} are allowed",
+                    "the argument `{}` has {} bytes; the limit is {MAX_ARGUMENT_BYTES}",
                     quoted(name),
                     text.len()
                 );
-                context.problem(place, Code::InvalidTemplateCall, message, "Say it shorter.");
+                context.problem(place, Code::InvalidTemplateCall, message, "Shorten it.");
                 continue;
             }
             arguments.insert(name.clone(), text);
@@ -402,7 +403,8 @@ impl Expander {
     }
 }
 
-/// The last step of a loop is its last of every time round: which one comes last nobody knows before.
+/// Confirms the last step. In a loop that is the last step of every iteration, because the last iteration is
+/// not known beforehand.
 fn confirm_last(node: &mut Node, confirmation: &Confirmation) {
     match node {
         Node::Step(draft) => join_confirmation(&mut draft.step.require_confirmation, confirmation),
@@ -477,7 +479,7 @@ impl Usage<'_> {
     }
 }
 
-/// Gives the steps of a routine ids below their caller's, and fills the arguments in.
+/// Prefixes the ids of a routine's steps with the caller's id, and inserts the arguments.
 fn rename(steps: &mut [SourceStep], caller: &str, usage: &mut Usage<'_>) {
     for step in steps {
         match step {
@@ -501,7 +503,7 @@ fn rename(steps: &mut [SourceStep], caller: &str, usage: &mut Usage<'_>) {
                 }
             }
             SourceStep::Loop(step) => {
-                // Loop ids stand in keys that dots would make ambiguous.
+                // Loop ids are parts of keys, in which dots would be ambiguous.
                 step.id = format!("{}__{}", caller.replace('.', "__"), step.id);
                 usage.fill(&mut step.title);
                 match &mut step.body {

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-/// What stands in `{{…}}`, trimmed, and where the whole token is.
+/// The trimmed content of each `{{…}}`, with the range of the whole token.
 pub(super) fn tokens(text: &str) -> Vec<(Range<usize>, &str)> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(start) = text[from..].find("{{").map(|at| from + at) {
         let inside = start + 2;
-        // A token is short: one that is never closed must not make the search quadratic.
+        // The length of a token is limited, so that unclosed tokens do not make the search quadratic.
         let window = &text[inside..text.floor_char_boundary(inside + MAX_TOKEN_BYTES)];
         match window.find(['{', '}', '\n']) {
             Some(length) if window[length..].starts_with("}}") => {
@@ -16,7 +16,7 @@ pub(super) fn tokens(text: &str) -> Vec<(Range<usize>, &str)> {
                 found.push((start..end, window[..length].trim()));
                 from = end;
             }
-            // In `{{{a}}}` the token begins one brace later.
+            // In `{{{a}}}` the token starts one brace later.
             _ => from = start + 1,
         }
     }
@@ -25,12 +25,12 @@ pub(super) fn tokens(text: &str) -> Vec<(Range<usize>, &str)> {
 
 const MAX_TOKEN_BYTES: usize = 256;
 
-/// Whether a token is one of the program's own.
+/// Whether a token is reserved for the program.
 pub(super) fn is_reserved(token: &str) -> bool {
     token == "wr" || token.starts_with("wr.")
 }
 
-/// Replaces every token for which there is something else.
+/// Replaces every token for which `replacement` returns a value.
 pub(super) fn replace_tokens(
     text: &str,
     mut replacement: impl FnMut(&str) -> Option<String>,
@@ -51,7 +51,7 @@ pub(super) fn replace_tokens(
     })
 }
 
-/// Replaces every `{name}` that is not part of `{{name}}`. A replacement is not looked at again.
+/// Replaces every `{name}` that is not part of `{{name}}`. Replacements are not searched again.
 pub(super) fn replace_arguments(
     text: &str,
     mut replacement: impl FnMut(&str) -> Option<String>,
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_found_wherever_they_stand() {
+    fn tokens_are_found() {
         let cases: [(&str, &[&str]); 9] = [
             ("", &[]),
             ("{{a}}", &["a"]),

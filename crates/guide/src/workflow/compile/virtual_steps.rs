@@ -1,4 +1,5 @@
-//! Steps that follow from a member of another step, and the questions of the metrics profile.
+//! Steps that fields of other steps generate, and the questions of the metrics profile. Their prompts are
+//! part of the hash.
 
 use super::{
     Pass,
@@ -11,10 +12,10 @@ use crate::workflow::{
     source::{Audit, Instruction, MAX_STEPS, MetricsProfile, StandardStep, Synthesis, Verification},
 };
 
-/// What the context keys of metrics begin with.
+/// The prefix of the context keys of metrics.
 pub(super) const METRICS: &str = "metrics_";
 
-/// Inserts the steps, in every list, behind those that ask for them.
+/// Inserts the generated steps after those that request them.
 pub(super) fn insert(context: &mut Context<'_>, nodes: &mut Vec<Node>, profile: Option<MetricsProfile>) {
     insert_into(context, nodes);
     if let Some(profile) = profile
@@ -52,18 +53,18 @@ fn insert_into(context: &mut Context<'_>, nodes: &mut Vec<Node>) {
             context.count += 1;
             if context.count == MAX_STEPS + 1 {
                 let message =
-                    format!("the workflow has more than {MAX_STEPS} steps with those that verify and audit");
+                    format!("the workflow has more than {MAX_STEPS} steps, including generated ones");
                 context.problem(&draft.path, Code::TooLarge, message, "Split the workflow.");
             }
             let origin = draft.provenance.origin_id.clone();
-            context.note(Pass::VirtualSteps, &draft.step.id, origin.as_deref(), "follows from the step");
+            context.note(Pass::VirtualSteps, &draft.step.id, origin.as_deref(), "generated from the step");
             result.push(Node::Step(draft));
         }
     }
     *nodes = result;
 }
 
-/// A step behind another: it runs when that one runs, and needs no notes.
+/// A step after another: it runs if that one runs, and needs no notes.
 fn follow(draft: &Draft, suffix: &str, verb: &str, prompt: String) -> Box<Draft> {
     let id = format!("{}__{suffix}", draft.step.id);
     let mut step = StandardStep::bare(id, format!("{verb}: {}", draft.step.title), prompt);
@@ -117,17 +118,17 @@ fn synthesised(draft: &Draft, synthesis: &Synthesis) -> Box<Draft> {
     following
 }
 
-/// The step that comes last when nothing is skipped.
+/// The step that is last if no step is skipped.
 fn last_step(nodes: &mut [Node]) -> Option<&mut Draft> {
     match nodes.last_mut()? {
         Node::Step(draft) => Some(draft),
-        // What a loop's last step says is said every time round, so the questions come before it only
-        // when there is nothing after it to carry them.
+        // The last step of a loop runs in every iteration, so it gets the questions only if no step follows
+        // the loop.
         Node::Loop(looped) => last_step(&mut looped.body),
     }
 }
 
-/// The last step has to send the metrics: they are declared keys of it, checked like any other.
+/// Requires the metrics from the last step: they are declared keys, which are checked like any other.
 fn metrics(context: &mut Context<'_>, draft: &mut Draft, profile: MetricsProfile) {
     use PlainType::{List, Number};
     let (name, keys): (&str, &[(&str, PlainType)]) = match profile {
@@ -157,8 +158,8 @@ fn metrics(context: &mut Context<'_>, draft: &mut Draft, profile: MetricsProfile
         .to_owned();
     let origin = format!("wr.metrics.{name}");
     draft.inject(&origin, &text);
-    context.note(Pass::VirtualSteps, &draft.step.id, Some(&origin), "asks for the numbers of the run");
-    // A dot keeps the id apart from those that authors can write.
+    context.note(Pass::VirtualSteps, &draft.step.id, Some(&origin), "requests the metrics of the run");
+    // A dot separates the id from those that authors can write.
     draft.step.prompt_fragments.push(Fragment { id: "wr.metrics".to_owned(), when: None, text });
     debug_assert!(matches!(draft.step.instruction, Instruction::Prompt(_)) || !context.problems.is_empty());
 }

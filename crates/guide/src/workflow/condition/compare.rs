@@ -1,10 +1,10 @@
-//! How a variable compares.
+//! Comparison of a variable with an operator's value.
 
 use serde_json::{Map, Value};
 
 use super::{EvaluationError, malformed, pattern};
 
-/// Applies the one operator that stands beside `var`.
+/// Applies the operator next to `var`.
 pub(super) fn compare(value: &Value, members: &Map<String, Value>) -> Result<bool, EvaluationError> {
     let operand = |name: &str| members.get(name);
     if let Some(other) = operand("equals") {
@@ -41,21 +41,21 @@ pub(super) fn compare(value: &Value, members: &Map<String, Value>) -> Result<boo
         }
     }
     if let Some(other) = operand("matches") {
-        let other = other.as_str().ok_or_else(|| malformed("`matches` is no text"))?;
+        let other = other.as_str().ok_or_else(|| malformed("`matches` is not a string"))?;
         let pattern = pattern(other, "").map_err(|reason| malformed(&reason))?;
         return Ok(value.as_str().is_some_and(|text| pattern.is_match(text)));
     }
     if let Some(other) = operand("in") {
-        let choices = other.as_array().ok_or_else(|| malformed("`in` is no list"))?;
+        let choices = other.as_array().ok_or_else(|| malformed("`in` is not a list"))?;
         return Ok(choices.iter().any(|choice| equal(value, choice)));
     }
     if members.len() > 1 {
-        return Err(malformed("it has an operator that does not exist"));
+        return Err(malformed("it has an unknown operator"));
     }
     Ok(is_true(value))
 }
 
-/// The lenient equality.
+/// Lenient equality.
 pub(crate) fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Bool(a), Value::Bool(b)) => a == b,
@@ -65,12 +65,12 @@ pub(crate) fn equal(one: &Value, other: &Value) -> bool {
         (Value::String(text), Value::Number(number)) | (Value::Number(number), Value::String(text)) => {
             matches!((as_number(text), number.as_f64()), (Some(a), Some(b)) if a == b)
         }
-        // Lists and objects are data, not answers of a model: they are compared as they are.
+        // Lists and objects are data, not answers of a model, so they are compared exactly.
         _ => exactly_equal(one, other),
     }
 }
 
-/// Equality that forgives only how a number is written.
+/// Exact equality, except for the notation of numbers.
 fn exactly_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(_), Value::Number(_)) => one.as_f64() == other.as_f64(),
@@ -89,7 +89,7 @@ fn folded(text: &str) -> String {
     text.trim().to_lowercase()
 }
 
-/// The number that a text writes in digits; not `inf` or `NaN`, which Rust would read too.
+/// The number that a string contains in digits. Excludes `inf` and `NaN`, which Rust would accept.
 fn as_number(text: &str) -> Option<f64> {
     let text = text.trim();
     let plain =

@@ -1,17 +1,17 @@
-//! Conditions of which some variables have no value that counts.
+//! Evaluates conditions in which some variables are unknown.
 
 use serde_json::{Map, Value};
 
 use super::{EvaluationError, MAX_COMPILED_DEPTH, holds, malformed};
 use crate::workflow::compiled::Condition;
 
-/// Whether a condition holds; `None` when that depends on a variable that is `unknown`.
+/// Whether a condition holds; `None` if that depends on a variable that is `unknown`.
 ///
-/// A part that decides by itself decides: `and` with a part that does not hold does not hold, whatever the
-/// unknown variable would have been.
+/// A known part can decide alone: an `and` with a part that does not hold does not hold, whatever the value
+/// of the unknown variable.
 ///
 /// # Errors
-/// The condition is outside of the grammar.
+/// The condition is not valid.
 pub(crate) fn evaluate_knowing(
     condition: &Condition,
     context: &Map<String, Value>,
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_variable_leaves_open_only_what_depends_on_it() {
+    fn only_conditions_that_depend_on_an_unknown_variable_are_undecided() {
         let context = json!({"size": "small", "count": 3});
         let context = context.as_object().unwrap();
         let size = |value: &str| json!({"var": "size", "equals": value});

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn conditions_that_hold_and_that_do_not() {
+fn conditions_are_evaluated() {
     let context = json!({
         "rigor": " Thorough ", "count": 3, "text": "3.0", "flag": true, "said": "Yes", "zero": 0, "none": null,
         "empty": "", "list": ["a", 2, {"x": 1.0}], "deep": {"a": {"b": [10, {"c": "hit"}]}}, "a.b": "dotted",
@@ -61,32 +61,28 @@ fn conditions_that_hold_and_that_do_not() {
 }
 
 #[test]
-fn conditions_that_are_refused() {
+fn invalid_conditions_are_rejected() {
     let mut deep = json!({"var": "a"});
     for _ in 0..40 {
         deep = json!({"not": deep});
     }
     let wide = json!({"and": vec![json!({}); 300]});
     let cases = [
-        (json!(null), "", "is an object"),
-        (json!([]), "", "is an object"),
-        (json!({"var": "a", "equal": 1}), "", "no operator `equal`"),
-        (json!({"equals": 1}), "", "without `var`"),
-        (json!({"var": 3}), "var", "name of a variable"),
-        (json!({"var": "a..b"}), "var", "no variable"),
-        (json!({"var": "a b"}), "var", "no variable"),
-        (json!({"var": "a", "gt": 1, "lt": 5}), "", "`gt`, `lt` stand in one object"),
-        (json!({"var": "a", "and": []}), "", "stand in one object"),
+        (json!(null), "", "must be an object"),
+        (json!([]), "", "must be an object"),
+        (json!({"var": "a", "equal": 1}), "", "unknown operator `equal`"),
+        (json!({"equals": 1}), "", "requires `var`"),
+        (json!({"var": 3}), "var", "variable name"),
+        (json!({"var": "a..b"}), "var", "not a valid variable name"),
+        (json!({"var": "a b"}), "var", "not a valid variable name"),
+        (json!({"var": "a", "gt": 1, "lt": 5}), "", "`gt`, `lt` cannot be combined"),
+        (json!({"var": "a", "and": []}), "", "cannot be combined"),
         (json!({"and": {}}), "and", "list of conditions"),
         (json!({"and": [{"var": "a", "gt": "1"}]}), "and[0].gt", "a number"),
         (json!({"var": "a", "in": "x"}), "in", "list"),
-        (json!({"var": "a", "startsWith": 1}), "startsWith", "a text"),
+        (json!({"var": "a", "startsWith": 1}), "startsWith", "a string"),
         (json!({"var": "a", "matches": "(?=x)"}), "matches", "look-around"),
-        (
-            json!({"var": "a", "matches": "((a{1000}){1000}){1000}"}),
-            "matches",
-            "bytes that a pattern may take",
-        ),
+        (json!({"var": "a", "matches": "((a{1000}){1000}){1000}"}), "matches", "exceeds the limit"),
         (json!({"kind": "condition_ref"}), "", "conditionId"),
         (deep, "not.not", "deeper than 32"),
         (wide, "", "more than 256 parts"),
@@ -101,7 +97,7 @@ fn conditions_that_are_refused() {
 }
 
 #[test]
-fn a_condition_that_cannot_hold_is_known() {
+fn conditions_that_can_never_hold_are_detected() {
     for (condition, expected) in [
         (json!({}), false),
         (json!({"var": "a"}), false),
@@ -116,7 +112,7 @@ fn a_condition_that_cannot_hold_is_known() {
 }
 
 #[test]
-fn a_slip_in_an_operator_gets_the_nearest_one() {
+fn a_misspelled_operator_gets_a_suggestion() {
     let fault = check(&json!({"var": "a", "not_equal": 1})).unwrap_err().remove(0);
     assert_eq!(fault.fix, "Did you mean `not_equals`?");
 }

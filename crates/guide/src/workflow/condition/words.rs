@@ -1,4 +1,4 @@
-//! Conditions in words, for people who read a workflow.
+//! Describes conditions for people who read a workflow.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn phrase(condition: &Value, depth: usize) -> String {
     }
 }
 
-/// A part of a larger condition, in parentheses if it is joined itself.
+/// A part of a larger condition, in parentheses if it is a junction itself.
 fn grouped(part: &Value, depth: usize) -> String {
     let joined = part.get("and").is_some() || part.get("or").is_some();
     let words = phrase(part, depth);
@@ -89,7 +89,7 @@ mod tests {
         }
         assert!(
             words(&Condition(deep)).ends_with('…'),
-            "what was not compiled here cannot overflow the stack"
+            "conditions from elsewhere cannot overflow the stack"
         );
     }
 }

@@ -1,8 +1,8 @@
-//! Assessments: levels that the caller gives, read strictly and spelled leniently.
+//! Reads assessments: the structure is strict, the spelling of levels is lenient.
 //!
-//! A step names the assessments it wants; the caller sends one `wr.assessment` artifact for each.
-//! A level may differ from the author's spelling in case and spacing, which is corrected and
-//! reported back. Anything else that does not fit is an issue.
+//! A step names the assessments that it requires; the caller sends one `wr.assessment` artifact for each. A
+//! level may differ from the author's spelling in case and spacing; it is then normalized and reported. Any
+//! other difference is an issue.
 
 mod followup;
 #[cfg(test)]
@@ -10,58 +10,57 @@ mod tests;
 
 use serde_json::{Map, Value, json};
 
-pub use followup::{Fired, fired, followup_blocker};
+pub use followup::{TriggeredConsequence, followup_blocker, triggered_consequences};
 
 use super::issues::{Issues, clipped, fit, member, type_of};
 use super::{blockers, submitted_kinds};
 use crate::record::{AssessedDimension, Blocker, Normalization};
 use crate::workflow::compiled::{Assessment, ContractPack, Dimension};
 
-/// The contract that assessments keep.
+/// The contract of assessments.
 pub const CONTRACT_REF: &str = "wr.contracts.assessment";
-/// The kind of artifact that carries one.
+/// The kind of their artifacts.
 pub const ARTIFACT_KIND: &str = "wr.assessment";
-/// The longest rationale, in characters.
+/// The maximum length of a rationale, in characters.
 pub const RATIONALE_CHARACTERS: usize = 512;
-/// The longest summary, in characters.
+/// The maximum length of a summary, in characters.
 pub const SUMMARY_CHARACTERS: usize = 1024;
 
-/// An assessment as it was given, in the author's spelling.
+/// A valid assessment, in the author's spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assessed {
     pub assessment_id: String,
-    /// The place of its artifact in the call.
+    /// The index of its artifact in the call.
     pub artifact_index: usize,
     /// The caller's summary.
     pub summary: Option<String>,
-    /// What was corrected, one line each.
+    /// What was normalized, one line each.
     pub normalization_notes: Vec<String>,
     /// The levels, in the author's order of dimensions.
     pub dimensions: Vec<AssessedDimension>,
 }
 
-/// What the artifacts of a call say about one assessment.
+/// The result of reading one assessment from the artifacts of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
     Given(Assessed),
-    /// It was not.
+    /// It was not sent.
     Missing {
-        /// The kinds that were sent instead.
+        /// The kinds that were sent.
         submitted_kinds: Vec<String>,
     },
-    /// It was given in a form that cannot be used.
+    /// It was sent but is invalid.
     Invalid {
-        /// Each failing leaf.
+        /// One issue for each violation.
         issues: Vec<String>,
     },
 }
 
-/// Reads the assessments of a step from the artifacts of one call: one reading for each definition,
-/// in order.
+/// Reads the assessments of a step from the artifacts of one call: one result for each definition, in order.
 ///
-/// An artifact belongs to the assessment that its `assessmentId` names. Without one it belongs to
-/// the only assessment there is, or to the only one that knows all of its dimensions. The last
-/// artifact of an assessment counts.
+/// An artifact belongs to the assessment in its `assessmentId`. Without one, it belongs to the only
+/// assessment of the step, or to the only one that has all of its dimensions. The last artifact of an
+/// assessment counts.
 pub fn read(definitions: &[&Assessment], artifacts: &[Value]) -> Vec<Reading> {
     let mut given: Vec<Option<(usize, &Map<String, Value>)>> = vec![None; definitions.len()];
     let mut stray = Issues::default();
@@ -82,22 +81,22 @@ pub fn read(definitions: &[&Assessment], artifacts: &[Value]) -> Vec<Reading> {
     let stray = stray.finish();
     let readings = definitions.iter().zip(given).map(|(definition, given)| match given {
         Some((index, members)) => read_one(definition, index, members),
-        // What strayed was probably meant for what is missing.
+        // An artifact that could not be assigned was probably meant for a missing assessment.
         None if strays => Reading::Invalid { issues: stray.clone() },
         None => Reading::Missing { submitted_kinds: submitted_kinds(artifacts) },
     });
     readings.collect()
 }
 
-/// The author's spelling of a level, or nothing when it is none of the dimension's levels.
+/// The author's spelling of a level; `None` if the dimension does not have it.
 ///
-/// Case, and how words are set apart, do not matter: `Very High`, `very-high` and `VERY_HIGH` are
-/// one level. Where an author tells levels apart by just that, only the exact spelling counts.
+/// Case and word separators are ignored: `Very High`, `very-high` and `VERY_HIGH` are the same level. If an
+/// author's levels differ only in that, the exact spelling is required.
 pub fn normalise<'a>(dimension: &'a Dimension, level: &str) -> Option<(&'a str, Normalization)> {
     if let Some(exact) = dimension.levels.iter().find(|known| *known == level) {
         return Some((exact, Normalization::Exact));
     }
-    // No level is longer, and folding a long text costs.
+    // No level is longer, and normalizing a long string is expensive.
     if level.len() > 1024 {
         return None;
     }
@@ -109,23 +108,23 @@ pub fn normalise<'a>(dimension: &'a Dimension, level: &str) -> Option<(&'a str, 
     }
 }
 
-/// The blocker for an assessment that was not sent.
+/// The blocker for a missing assessment.
 pub fn missing_blocker(definition: &Assessment, submitted: &[String]) -> Blocker {
     blockers::missing_blocker(&pack_of(definition), submitted)
 }
 
-/// The blocker for an assessment that cannot be used.
+/// The blocker for an invalid assessment.
 pub fn invalid_blocker(definition: &Assessment, issues: &[String]) -> Blocker {
     blockers::invalid_blocker(&pack_of(definition), issues)
 }
 
-/// What stands for a level in an example: all of them, so that nobody's judgement is made for them.
+/// The placeholder of a level in an example: it lists all levels, so that copying it decides nothing.
 pub fn level_placeholder(dimension: &Dimension) -> String {
     format!("<{}>", dimension.levels.join(" | "))
 }
 
-/// The contract of one assessment: the general one, narrowed to its dimensions and levels, with an
-/// example that names them.
+/// The contract of one assessment: the general contract, restricted to its dimensions and levels, with a
+/// matching example.
 pub fn pack_of(definition: &Assessment) -> ContractPack {
     let mut properties = Map::new();
     let mut given = Map::new();
@@ -153,7 +152,7 @@ pub fn pack_of(definition: &Assessment) -> ContractPack {
         "additionalProperties": false,
     });
     let guidance = definition.dimensions.iter().map(|dimension| {
-        let optional = if dimension.required { "" } else { " (may be left out)" };
+        let optional = if dimension.required { "" } else { " (optional)" };
         let levels = dimension.levels.join(" | ");
         fit(&format!("`{}`{optional}: {levels}. {}", dimension.id, dimension.purpose), 512)
     });
@@ -176,7 +175,7 @@ pub fn pack_of(definition: &Assessment) -> ContractPack {
     }
 }
 
-/// Which definition an artifact belongs to.
+/// The index of the definition that an artifact belongs to.
 fn owner(definitions: &[&Assessment], members: &Map<String, Value>) -> Result<usize, String> {
     let ids = || {
         let ids: Vec<String> =
@@ -184,12 +183,11 @@ fn owner(definitions: &[&Assessment], members: &Map<String, Value>) -> Result<us
         ids.join(", ")
     };
     match members.get("assessmentId") {
-        Some(Value::String(id)) => {
-            definitions.iter().position(|definition| definition.id == *id).ok_or_else(|| {
-                format!("{:?} is not asked for here; the step asks for {}", clipped(id, 64), ids())
-            })
-        }
-        Some(other) => Err(format!("has to be a string, and is {}", type_of(other))),
+        Some(Value::String(id)) => definitions
+            .iter()
+            .position(|definition| definition.id == *id)
+            .ok_or_else(|| format!("{:?} is not an assessment of this step; use {}", clipped(id, 64), ids())),
+        Some(other) => Err(format!("must be a string, not {}", type_of(other))),
         None if definitions.len() == 1 => Ok(0),
         None => {
             let given = members.get("dimensions").and_then(Value::as_object);
@@ -203,7 +201,7 @@ fn owner(definitions: &[&Assessment], members: &Map<String, Value>) -> Result<us
             let mut knowing = (0..definitions.len()).filter(|&index| knows_all(definitions[index]));
             match (knowing.next(), knowing.next()) {
                 (Some(only), None) => Ok(only),
-                _ => Err(format!("is missing, and the step asks for {}", ids())),
+                _ => Err(format!("is missing; use one of {}", ids())),
             }
         }
     }
@@ -214,7 +212,7 @@ fn read_one(definition: &Assessment, index: usize, members: &Map<String, Value>)
     let path = format!("artifacts[{index}]");
     for name in members.keys() {
         if !matches!(name.as_str(), "kind" | "assessmentId" | "dimensions" | "summary") {
-            issues.add(&format!("{path}{}", member(name)), "is not a member that the contract knows");
+            issues.add(&format!("{path}{}", member(name)), "is an unknown field");
         }
     }
     let summary = text(&mut issues, &format!("{path}.summary"), members.get("summary"), SUMMARY_CHARACTERS);
@@ -223,7 +221,7 @@ fn read_one(definition: &Assessment, index: usize, members: &Map<String, Value>)
     let given = match members.get("dimensions") {
         Some(Value::Object(given)) => given,
         Some(other) => {
-            issues.add(&path, &format!("has to be an object, and is {}", type_of(other)));
+            issues.add(&path, &format!("must be an object, not {}", type_of(other)));
             return Reading::Invalid { issues: issues.finish() };
         }
         None => &none,
@@ -231,7 +229,7 @@ fn read_one(definition: &Assessment, index: usize, members: &Map<String, Value>)
     for name in given.keys().filter(|name| !definition.dimensions.iter().any(|known| known.id == **name)) {
         let ids = definition.dimensions.iter().map(|known| known.id.as_str());
         let hint = match canon::nearest::nearest(name, ids, 1).first() {
-            Some(near) => format!("; `{}` is near", fit(near, 64)),
+            Some(near) => format!("; did you mean `{}`?", fit(near, 64)),
             None => String::new(),
         };
         issues.add(
@@ -264,7 +262,7 @@ fn read_one(definition: &Assessment, index: usize, members: &Map<String, Value>)
     })
 }
 
-/// A level: a string, or an object with the level and why.
+/// A level: a string, or an object with the level and a rationale.
 fn level(
     issues: &mut Issues,
     notes: &mut Vec<String>,
@@ -276,24 +274,23 @@ fn level(
         Value::String(level) => (level, None),
         Value::Object(members) => {
             for name in members.keys().filter(|name| !matches!(name.as_str(), "level" | "rationale")) {
-                issues.add(&format!("{path}{}", member(name)), "is not a member that the contract knows");
+                issues.add(&format!("{path}{}", member(name)), "is an unknown field");
             }
             let rationale = members.get("rationale");
             let rationale = text(issues, &format!("{path}.rationale"), rationale, RATIONALE_CHARACTERS);
             let Some(Value::String(level)) = members.get("level") else {
-                issues.add(&format!("{path}.level"), &format!("has to be one of {}", levels(dimension)));
+                issues.add(&format!("{path}.level"), &format!("must be one of {}", levels(dimension)));
                 return None;
             };
             (level, rationale)
         }
         other => {
-            issues.add(path, &format!("has to be a string or an object, and is {}", type_of(other)));
+            issues.add(path, &format!("must be a string or an object, not {}", type_of(other)));
             return None;
         }
     };
     let Some((level, normalization)) = normalise(dimension, spelled) else {
-        issues
-            .add(path, &format!("has to be one of {}, and is {:?}", levels(dimension), clipped(spelled, 64)));
+        issues.add(path, &format!("must be one of {}, not {:?}", levels(dimension), clipped(spelled, 64)));
         return None;
     };
     if normalization == Normalization::Normalized {
@@ -307,18 +304,18 @@ fn level(
     })
 }
 
-/// An optional text of at most so many characters.
+/// An optional string of limited length.
 fn text(issues: &mut Issues, path: &str, value: Option<&Value>, characters: usize) -> Option<String> {
     match value? {
         Value::String(text) => {
             let has = text.chars().count();
             if has > characters {
-                issues.add(path, &format!("may have at most {characters} characters, and has {has}"));
+                issues.add(path, &format!("has {has} characters; the limit is {characters}"));
             }
             Some(text.clone())
         }
         other => {
-            issues.add(path, &format!("has to be a string, and is {}", type_of(other)));
+            issues.add(path, &format!("must be a string, not {}", type_of(other)));
             None
         }
     }

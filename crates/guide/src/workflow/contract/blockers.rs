@@ -1,4 +1,4 @@
-//! What a caller is told whose artifacts do not keep a contract: texts that always fit their budgets.
+//! Messages about artifacts that do not match a contract, always within their budgets.
 
 use canon::canonical;
 use serde_json::{Map, Value};
@@ -12,14 +12,14 @@ use crate::workflow::compiled::ContractPack;
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem<'a> {
-    /// There is no artifact of the kind.
+    /// No artifact has the kind.
     Missing {
-        /// The kinds that were sent instead.
+        /// The kinds that were sent.
         submitted: &'a [String],
     },
-    /// There is one, and it does not keep the contract.
+    /// The artifact does not match the contract.
     Invalid {
-        /// Each failing leaf.
+        /// One issue for each violation.
         issues: &'a [String],
     },
 }
@@ -29,16 +29,16 @@ pub enum Problem<'a> {
 pub struct BlockerTexts {
     /// What is wrong.
     pub message: String,
-    /// What to do, with an artifact to paste.
+    /// What to do, with an artifact to copy.
     pub suggested_fix: String,
 }
 
-/// The blocker for an artifact that was not sent.
+/// The blocker for a missing artifact.
 pub fn missing_blocker(pack: &ContractPack, submitted: &[String]) -> Blocker {
     blocker(pack, BlockerCode::MissingRequiredOutput, Problem::Missing { submitted })
 }
 
-/// The blocker for an artifact that does not keep its contract.
+/// The blocker for an artifact that does not match its contract.
 pub fn invalid_blocker(pack: &ContractPack, issues: &[String]) -> Blocker {
     blocker(pack, BlockerCode::InvalidRequiredOutput, Problem::Invalid { issues })
 }
@@ -53,50 +53,51 @@ fn blocker(pack: &ContractPack, code: BlockerCode, problem: Problem<'_>) -> Bloc
     }
 }
 
-/// The texts for a problem with a contract. They fit whatever was sent and whatever the contract is.
+/// The texts for a problem with a contract. They fit the budgets for any input and any contract.
 pub fn blocker_texts(pack: &ContractPack, problem: Problem<'_>) -> BlockerTexts {
     let kind = fit(&pack.artifact_kind, 96);
     let message = match problem {
         Problem::Missing { submitted: [] } => format!(
-            "The step needs an artifact of kind `{kind}` (contract {}), and output.artifacts was empty.",
+            "The step requires an artifact of kind `{kind}` (contract {}), but `output.artifacts` was empty.",
             fit(&pack.contract_ref, 128)
         ),
         Problem::Missing { submitted } => {
             let near = canon::nearest::nearest(&pack.artifact_kind, submitted, 1);
             let hint = match near.first() {
-                Some(near) => format!(" `{}` is near, and the kind has to be exact.", fit(near, 96)),
+                Some(near) => format!(" `{}` is similar, but the kind must match exactly.", fit(near, 96)),
                 None => String::new(),
             };
-            let opening = format!("The step needs an artifact of kind `{kind}`, and the kinds sent were: ");
+            let opening =
+                format!("The step requires an artifact of kind `{kind}`, but the kinds sent were: ");
             let quoted = submitted.iter().map(|kind| format!("`{}`", fit(kind, 96)));
             listed(&opening, quoted, ", ", &format!(".{hint}"), BLOCKER_MESSAGE_BYTES)
         }
         Problem::Invalid { issues } => {
-            let opening = format!("The artifact of kind `{kind}` does not keep its contract: ");
+            let opening = format!("The artifact of kind `{kind}` does not match its contract: ");
             listed(&opening, issues.iter().cloned(), "; ", ".", BLOCKER_MESSAGE_BYTES)
         }
     };
     let opening = match problem {
         Problem::Missing { .. } => {
-            "Call again as `nextCall` of this reply says, and add this to output.artifacts, with your own values: "
+            "Make the call in `nextCall` with this in `output.artifacts`, with your own values: "
         }
         Problem::Invalid { .. } => {
-            "Fix what the message names, and send the whole artifact as `nextCall` of this reply says, in this form, \
+            "Fix the listed issues, then make the call in `nextCall` with the complete artifact in this form, \
              with your own values: "
         }
     };
     let suggested_fix = match pasteable(pack, SUGGESTED_FIX_BYTES - opening.len()) {
         Some(example) => format!("{opening}{example}"),
         None => format!(
-            "Call again as `nextCall` of this reply says, with an artifact of kind `{kind}` in output.artifacts. \
+            "Make the call in `nextCall` with an artifact of kind `{kind}` in `output.artifacts`. \
              The step's prompt shows one."
         ),
     };
     BlockerTexts { message: fit(&message, BLOCKER_MESSAGE_BYTES), suggested_fix }
 }
 
-/// An artifact that keeps the contract, as JSON of at most so many bytes: the example, or as much of
-/// it as the contract requires. Never a part of a JSON text.
+/// An artifact that matches the contract, as JSON of at most `bytes` bytes: the example, or its required
+/// part. It is never truncated.
 pub(super) fn pasteable(pack: &ContractPack, bytes: usize) -> Option<String> {
     let whole = canonical::to_string(&pack.example).ok()?;
     if whole.len() <= bytes {
@@ -108,7 +109,7 @@ pub(super) fn pasteable(pack: &ContractPack, bytes: usize) -> Option<String> {
     (text.len() <= bytes && keeps()).then_some(text)
 }
 
-/// What a schema requires of an example: required members, and the fewest items.
+/// The part of an example that the schema requires: required fields, and the minimum number of items.
 fn least(schema: &Value, example: &Value) -> Value {
     match example {
         Value::Object(members) => {
@@ -119,7 +120,7 @@ fn least(schema: &Value, example: &Value) -> Value {
                 .filter(|(name, _)| required.contains(&name.as_str()))
                 .map(|(name, value)| (name.clone(), least(&schema["properties"][name], value)))
                 .collect();
-            // A map of free names requires none, and is no use when it is empty.
+            // A map with free names requires none, but an empty one would not help.
             if kept.is_empty() { example.clone() } else { Value::Object(kept) }
         }
         Value::Array(items) => {
@@ -131,7 +132,7 @@ fn least(schema: &Value, example: &Value) -> Value {
     }
 }
 
-/// `opening`, as many items as fit, how many were left out, and `ending`.
+/// `opening`, as many items as fit, the number of omitted items, and `ending`.
 fn listed(
     opening: &str,
     items: impl ExactSizeIterator<Item = String>,
@@ -139,7 +140,7 @@ fn listed(
     ending: &str,
     bytes: usize,
 ) -> String {
-    // What the count of the rest may take.
+    // The maximum length of that number.
     const REST: usize = 24;
     let total = items.len();
     let mut text = opening.to_owned();
@@ -147,7 +148,7 @@ fn listed(
         let between = if index == 0 { "" } else { separator };
         let room = bytes.saturating_sub(text.len() + between.len() + ending.len() + REST);
         if item.len() > room {
-            // The first one says at least where to look, even if only its beginning fits.
+            // Always include the beginning of the first item, so that the caller knows where to look.
             let shown = if index == 0 { fit(&item, room) } else { String::new() };
             let rest = total - index - usize::from(!shown.is_empty());
             text.push_str(&shown);
@@ -176,7 +177,7 @@ mod tests {
     use crate::workflow::registry;
 
     #[test]
-    fn every_contract_has_an_example_that_fits_whole_and_one_of_what_it_requires() {
+    fn every_contract_has_a_complete_and_a_minimal_example_that_fits() {
         for pack in registry::contracts() {
             let name = &pack.contract_ref;
             let whole = canonical::string_of(&pack.example);
@@ -187,18 +188,18 @@ mod tests {
     }
 
     #[test]
-    fn a_message_names_what_was_sent() {
+    fn messages_list_the_kinds_that_were_sent() {
         let pack = registry::contract("wr.contracts.gate_verdict").unwrap();
         let many: Vec<String> = (0..32).map(|index| format!("kind-{index}-{}", "x".repeat(40))).collect();
         let cases: [(&str, &[String], &str); 4] = [
-            ("nothing", &[], "and output.artifacts was empty."),
-            ("another", &["wr.notes".to_owned()], "and the kinds sent were: `wr.notes`."),
+            ("nothing", &[], "but `output.artifacts` was empty."),
+            ("another", &["wr.notes".to_owned()], "but the kinds sent were: `wr.notes`."),
             (
                 "nearly",
                 &["gate_verdict".to_owned()],
-                "were: `gate_verdict`. `gate_verdict` is near, and the kind has to be exact.",
+                "were: `gate_verdict`. `gate_verdict` is similar, but the kind must match exactly.",
             ),
-            ("many", &many, ", and 24 more."),
+            ("many", &many, ", and 25 more."),
         ];
         for (name, submitted, ending) in cases {
             let message = missing_blocker(pack, submitted).message;
@@ -207,12 +208,12 @@ mod tests {
         let issues = ["artifacts[0].verdict: is missing".to_owned()];
         assert_eq!(
             invalid_blocker(pack, &issues).message,
-            "The artifact of kind `wr.gate_verdict` does not keep its contract: artifacts[0].verdict: is missing."
+            "The artifact of kind `wr.gate_verdict` does not match its contract: artifacts[0].verdict: is missing."
         );
     }
 
     #[test]
-    fn an_example_that_does_not_fit_is_replaced_by_what_is_required_or_left_to_the_prompt() {
+    fn a_long_example_is_replaced_by_its_required_part_or_omitted() {
         let mut pack = registry::contract("wr.contracts.loop_control").unwrap().clone();
         pack.example["summary"] = json!("long ".repeat(200));
         let fix = missing_blocker(&pack, &[]).suggested_fix.unwrap();
@@ -227,7 +228,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
         #[test]
-        fn a_report_takes_the_blocker_of_every_contract_whatever_was_sent(
+        fn blockers_of_every_contract_fit_a_report(
             texts in proptest::collection::vec(".{0,700}", 0..40),
             kind in ".{0,600}",
         ) {

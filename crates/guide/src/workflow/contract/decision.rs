@@ -1,4 +1,4 @@
-//! Whether a loop goes round once more, read from the artifacts of one call.
+//! Reads the decision about a loop from the artifacts of one call.
 
 use serde_json::Value;
 
@@ -6,35 +6,34 @@ use super::{ContractVerdict, check};
 use crate::workflow::compiled::ContractPack;
 use crate::workflow::registry;
 
-/// What the caller decided about a loop.
+/// The caller's decision about a loop.
 ///
-/// Whatever is not a decision stays visible as such: a missing or malformed artifact neither goes
-/// on nor leaves the loop.
+/// A missing or invalid artifact is reported as such: it neither continues nor stops the loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoopDecision {
-    /// Once more.
+    /// Run the loop body again.
     Continue,
     /// Leave the loop.
     Stop,
-    /// There is no decision among the artifacts.
+    /// No decision was sent.
     Missing,
-    /// There is one, and it does not keep its contract.
+    /// The decision does not match its contract.
     Invalid {
-        /// Each failing leaf.
+        /// One issue for each violation.
         issues: Vec<String>,
     },
 }
 
-/// The decision among the artifacts of one call, by the contract that comes with the program.
+/// The decision among the artifacts of one call, by the bundled contract.
 ///
-/// A run uses [`loop_decision_of`] with the contract it was compiled with.
+/// A run uses [`loop_decision_of`] with the contract that it was compiled with.
 pub fn loop_decision(artifacts: &[Value]) -> LoopDecision {
     let pack =
         registry::contract("wr.contracts.loop_control").expect("the registry holds it; a test asks for it");
     loop_decision_of(pack, artifacts)
 }
 
-/// The decision among the artifacts of one call, by this contract. The last well-formed one counts.
+/// The decision among the artifacts of one call, by this contract. The last valid one counts.
 pub fn loop_decision_of(pack: &ContractPack, artifacts: &[Value]) -> LoopDecision {
     let index = match check(pack, artifacts) {
         ContractVerdict::Satisfied { index } => index,
@@ -45,9 +44,9 @@ pub fn loop_decision_of(pack: &ContractPack, artifacts: &[Value]) -> LoopDecisio
     match artifacts[index].get("decision").and_then(Value::as_str) {
         Some("continue") => LoopDecision::Continue,
         Some("stop") => LoopDecision::Stop,
-        // Only a contract of another author lets this pass.
+        // Only a contract from elsewhere can allow other values.
         _ => LoopDecision::Invalid {
-            issues: vec![format!("artifacts[{index}].decision: has to be one of \"continue\", \"stop\"")],
+            issues: vec![format!("artifacts[{index}].decision: must be one of \"continue\", \"stop\"")],
         },
     }
 }
@@ -59,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_well_formed_decision_counts_and_nothing_else_decides() {
+    fn the_last_valid_decision_counts() {
         let go = json!({"kind": "wr.loop_control", "decision": "continue"});
         let stop = json!({"kind": "wr.loop_control", "decision": "stop", "metadata": {"reason": "clean"}});
         let odd = json!({"kind": "wr.loop_control", "decision": "Stop"});
@@ -75,7 +74,7 @@ mod tests {
                 "only a malformed one",
                 vec![odd],
                 LoopDecision::Invalid {
-                    issues: vec!["artifacts[0].decision: has to be one of \"continue\", \"stop\"".to_owned()],
+                    issues: vec!["artifacts[0].decision: must be one of \"continue\", \"stop\"".to_owned()],
                 },
             ),
         ];

@@ -1,4 +1,4 @@
-//! What is wrong with an artifact, one line for each failing leaf.
+//! The issues of an artifact, one line for each violation.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::record::budgets::{VALIDATION_ISSUE_BYTES, VALIDATION_ITEMS};
 
-/// How much of a name that the caller chose is repeated, in characters.
+/// How many characters of a caller's name a message repeats.
 const NAME_CHARACTERS: usize = 64;
 /// How many allowed values a line lists.
 const LISTED_VALUES: usize = 12;
-/// How many issues are put in order. More than this are counted only.
+/// The maximum number of issues that are sorted. The rest is only counted.
 const SORTED_ISSUES: usize = 8192;
 
 /// Collects issues within the budgets of a validation.
@@ -24,21 +24,21 @@ pub(super) struct Issues {
 }
 
 impl Issues {
-    /// Adds one issue: where, and what.
+    /// Adds one issue: its path and the rule.
     pub(super) fn add(&mut self, path: &str, rule: &str) {
         if self.lines.len() >= SORTED_ISSUES {
             self.uncounted += 1;
             return;
         }
-        // The rule is what helps; a path that leaves no room for it is cut first.
+        // The rule is more useful than the path, so a path that leaves no room for it is truncated first.
         let rule = fit(rule, VALIDATION_ISSUE_BYTES * 3 / 4);
         let path = fit(path, VALIDATION_ISSUE_BYTES - 2 - rule.len());
         self.lines.push(format!("{path}: {rule}"));
     }
 
-    /// Adds what a schema says about the artifact of an index.
+    /// Adds the schema violations of the artifact at an index.
     ///
-    /// A rule that ties members together stands in the `allOf` of the schema, with its own words as `description`.
+    /// A rule between fields is in the `allOf` of the schema, with its message as `description`.
     pub(super) fn add_schema_errors<'a>(
         &mut self,
         index: usize,
@@ -63,7 +63,7 @@ impl Issues {
             }
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
                 for name in unexpected {
-                    self.add(&format!("{path}{}", member(name)), "is not a member that the contract knows");
+                    self.add(&format!("{path}{}", member(name)), "is an unknown field");
                 }
             }
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
@@ -73,8 +73,8 @@ impl Issues {
         }
     }
 
-    /// Of several alternatives, the one that comes nearest is what the caller meant: the one whose
-    /// own type fits. When none does, the caller is told the types.
+    /// Of several alternatives, reports the one that the caller probably meant: the one whose type matches.
+    /// If none does, lists the allowed types.
     fn add_nearest_branch(
         &mut self,
         index: usize,
@@ -98,10 +98,10 @@ impl Issues {
         }
         let mut types: Vec<String> = branches.iter().flatten().filter_map(wrong_type).collect();
         types.dedup();
-        self.add(path, &format!("has to be {}, and is {}", types.join(" or "), type_of(error.instance())));
+        self.add(path, &format!("must be {}, not {}", types.join(" or "), type_of(error.instance())));
     }
 
-    /// The issues in order, each once, at most as many as a validation may hold.
+    /// The issues in order, without duplicates, within the limit of a validation.
     pub(super) fn finish(mut self) -> Vec<String> {
         self.lines.sort();
         self.lines.dedup();
@@ -114,7 +114,7 @@ impl Issues {
     }
 }
 
-/// The words of the rule among `allOf` that an error comes from.
+/// The message of the rule in `allOf` that an error comes from.
 fn described_rule<'s>(schema: &'s Value, location: &Location) -> Option<&'s str> {
     let mut segments = location.into_iter();
     match (segments.next(), segments.next()) {
@@ -125,37 +125,37 @@ fn described_rule<'s>(schema: &'s Value, location: &Location) -> Option<&'s str>
     }
 }
 
-/// A rule in words. The value itself is not repeated: it may be large, and the caller has it.
+/// A description of a rule. The value itself is not repeated: it may be large, and the caller has it.
 fn rule(kind: &ValidationErrorKind, instance: &Value) -> String {
     use ValidationErrorKind as Kind;
     match kind {
-        Kind::Type { kind } => format!("has to be {}, and is {}", type_names(kind), type_of(instance)),
-        Kind::Constant { expected_value } => format!("has to be {expected_value}"),
-        Kind::Enum { options } => format!("has to be one of {}", listed(options)),
-        Kind::MinLength { limit } => format!("has to have at least {limit} characters"),
+        Kind::Type { kind } => format!("must be {}, not {}", type_names(kind), type_of(instance)),
+        Kind::Constant { expected_value } => format!("must be {expected_value}"),
+        Kind::Enum { options } => format!("must be one of {}", listed(options)),
+        Kind::MinLength { limit } => format!("must have at least {limit} characters"),
         Kind::MaxLength { limit } => {
-            format!("may have at most {limit} characters, and has {}", length(instance))
+            format!("has {} characters; the limit is {limit}", length(instance))
         }
-        Kind::MinItems { limit } => format!("has to have at least {limit} items"),
-        Kind::MaxItems { limit } => format!("may have at most {limit} items, and has {}", length(instance)),
+        Kind::MinItems { limit } => format!("must have at least {limit} items"),
+        Kind::MaxItems { limit } => format!("has {} items; the limit is {limit}", length(instance)),
         Kind::AdditionalItems { limit } => {
-            format!("may have at most {limit} items, and has {}", length(instance))
+            format!("has {} items; the limit is {limit}", length(instance))
         }
-        Kind::MinProperties { limit } => format!("has to have at least {limit} members"),
+        Kind::MinProperties { limit } => format!("must have at least {limit} fields"),
         Kind::MaxProperties { limit } => {
-            format!("may have at most {limit} members, and has {}", length(instance))
+            format!("has {} fields; the limit is {limit}", length(instance))
         }
-        Kind::Minimum { limit } => format!("has to be at least {limit}"),
-        Kind::Maximum { limit } => format!("may be at most {limit}"),
-        Kind::ExclusiveMinimum { limit } => format!("has to be more than {limit}"),
-        Kind::ExclusiveMaximum { limit } => format!("has to be less than {limit}"),
-        Kind::Pattern { pattern } => format!("has to match the pattern {pattern}"),
-        Kind::UniqueItems => "may not hold the same item twice".to_owned(),
-        other => format!("breaks the rule `{}` of the contract", other.keyword()),
+        Kind::Minimum { limit } => format!("must be at least {limit}"),
+        Kind::Maximum { limit } => format!("must be at most {limit}"),
+        Kind::ExclusiveMinimum { limit } => format!("must be more than {limit}"),
+        Kind::ExclusiveMaximum { limit } => format!("must be less than {limit}"),
+        Kind::Pattern { pattern } => format!("must match the pattern {pattern}"),
+        Kind::UniqueItems => "must not contain duplicate items".to_owned(),
+        other => format!("violates the rule `{}` of the contract", other.keyword()),
     }
 }
 
-/// The path of a place in the artifact of an index, as a caller would write it in code.
+/// The path of a location in the artifact at an index, in code notation.
 fn path(index: usize, location: &Location) -> String {
     let mut text = format!("artifacts[{index}]");
     for segment in location {
@@ -169,7 +169,7 @@ fn path(index: usize, location: &Location) -> String {
     text
 }
 
-/// A member in a path: `.name`, or `["a name"]` when it is no plain name.
+/// A field in a path: `.name`, or `["a name"]` if it is not an identifier.
 pub(super) fn member(name: &str) -> String {
     let plain = !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
@@ -193,7 +193,7 @@ fn type_names(kind: &TypeKind) -> String {
     }
 }
 
-/// The type of a value, in words.
+/// A description of the type of a value.
 pub(super) const fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -227,7 +227,7 @@ fn listed(options: &Value) -> String {
     shown.join(", ")
 }
 
-/// The beginning of a text, on one line, with a mark when something was left out.
+/// The beginning of a text on one line, with an ellipsis if it was truncated.
 pub(super) fn clipped(text: &str, characters: usize) -> String {
     let mut rest = text.chars();
     let mut kept: String = rest
@@ -241,9 +241,9 @@ pub(super) fn clipped(text: &str, characters: usize) -> String {
     kept
 }
 
-/// A text that has at most so many bytes, with a mark when something was left out.
+/// A text of at most `bytes` bytes, with an ellipsis if it was truncated.
 ///
-/// The mark of [`canon::budget`] starts a paragraph of its own, which a line in a list cannot have.
+/// The marker of [`canon::budget`] starts a new paragraph, which is not possible in a list item.
 pub(super) fn fit(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
@@ -268,36 +268,28 @@ mod tests {
     }
 
     #[test]
-    fn each_failing_leaf_has_its_path_and_its_rule() {
+    fn each_violation_has_its_path_and_rule() {
         let level = json!({"anyOf": [{"type": "string"}, {"type": "object", "required": ["level"]}]});
         let cases = [
-            (json!({"type": "object"}), json!([]), vec!["artifacts[2]: has to be an object, and is a list"]),
+            (json!({"type": "object"}), json!([]), vec!["artifacts[2]: must be an object, not a list"]),
             (json!({"required": ["a b"]}), json!({}), vec!["artifacts[2][\"a b\"]: is missing"]),
             (
                 json!({"items": {"properties": {"n": {"maximum": 3}}}}),
                 json!([{"n": 3}, {"n": 4}]),
-                vec!["artifacts[2][1].n: may be at most 3"],
+                vec!["artifacts[2][1].n: must be at most 3"],
             ),
-            (json!({"const": 1}), json!(2), vec!["artifacts[2]: has to be 1"]),
-            (json!({"minLength": 2}), json!("x"), vec!["artifacts[2]: has to have at least 2 characters"]),
-            (
-                json!({"maxLength": 2}),
-                json!("xyz"),
-                vec!["artifacts[2]: may have at most 2 characters, and has 3"],
-            ),
-            (
-                json!({"maxItems": 1}),
-                json!([1, 2]),
-                vec!["artifacts[2]: may have at most 1 items, and has 2"],
-            ),
-            (json!({"pattern": "^a$"}), json!("b"), vec!["artifacts[2]: has to match the pattern ^a$"]),
-            (json!({"not": {}}), json!(1), vec!["artifacts[2]: breaks the rule `not` of the contract"]),
+            (json!({"const": 1}), json!(2), vec!["artifacts[2]: must be 1"]),
+            (json!({"minLength": 2}), json!("x"), vec!["artifacts[2]: must have at least 2 characters"]),
+            (json!({"maxLength": 2}), json!("xyz"), vec!["artifacts[2]: has 3 characters; the limit is 2"]),
+            (json!({"maxItems": 1}), json!([1, 2]), vec!["artifacts[2]: has 2 items; the limit is 1"]),
+            (json!({"pattern": "^a$"}), json!("b"), vec!["artifacts[2]: must match the pattern ^a$"]),
+            (json!({"not": {}}), json!(1), vec!["artifacts[2]: violates the rule `not` of the contract"]),
             (level.clone(), json!({}), vec!["artifacts[2].level: is missing"]),
-            (level, json!(4), vec!["artifacts[2]: has to be a string or an object, and is a number"]),
+            (level, json!(4), vec!["artifacts[2]: must be a string or an object, not a number"]),
             (
                 json!({"type": ["integer", "null"]}),
                 json!("x"),
-                vec!["artifacts[2]: has to be null or a whole number, and is a string"],
+                vec!["artifacts[2]: must be null or a whole number, not a string"],
             ),
         ];
         for (schema, artifact, expected) in cases {
@@ -306,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_between_characters() {
+    fn texts_are_truncated_between_characters() {
         for (text, bytes, expected) in
             [("abc", 3, "abc"), ("abcdef", 5, "ab…"), ("ééé", 5, "é…"), ("ééé", 2, ""), ("", 0, "")]
         {

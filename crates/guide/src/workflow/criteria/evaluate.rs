@@ -1,4 +1,4 @@
-//! Whether notes keep their criteria, and every reason why not.
+//! Evaluates criteria, and reports every failed rule.
 
 use serde_json::{Map, Value};
 
@@ -9,10 +9,10 @@ use crate::workflow::{
     problem::{item, member, quoted},
 };
 
-/// What came of evaluating criteria.
+/// The result of evaluating criteria.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CriteriaVerdict {
-    /// Every leaf that is in the way, in the order of the text; none when the notes pass.
+    /// All failed rules, in the order of the text; empty if the notes pass.
     pub failures: Vec<CriteriaFailure>,
 }
 
@@ -23,27 +23,27 @@ impl CriteriaVerdict {
     }
 }
 
-/// One rule that is in the way.
+/// One failed rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CriteriaFailure {
-    /// Where the rule is, below the criteria.
+    /// The path of the rule, below the criteria.
     pub path: String,
-    /// How it is in the way.
+    /// How it failed.
     pub kind: FailureKind,
-    /// What the author says about it.
+    /// The author's message.
     pub message: String,
-    /// What was found, in words.
+    /// What was found.
     pub detail: String,
 }
 
-/// How a rule is in the way.
+/// How a rule failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// It has to pass, and fails.
+    /// It must pass, but does not.
     Required,
-    /// One of several of which none passes: any of them will do.
+    /// It is one of several alternatives, and none passes.
     Alternative,
-    /// It passes, and must not.
+    /// It passes, but must not.
     Forbidden,
 }
 
@@ -59,7 +59,7 @@ impl FailureKind {
 /// Evaluates criteria against notes.
 ///
 /// # Errors
-/// The criteria cannot be evaluated. No criteria that [`check`](super::check) let pass give one.
+/// The criteria cannot be evaluated. This cannot happen for criteria that [`check`](super::check) accepted.
 pub fn evaluate(
     criteria: &Criteria,
     notes: &str,
@@ -89,11 +89,11 @@ struct Evaluation<'e> {
     context: &'e Map<String, Value>,
 }
 
-/// Passed, failed, or took no part.
+/// Passed, failed, or ignored.
 type Outcome = Option<bool>;
 
 impl Evaluation<'_> {
-    /// `kind` is how a leaf below is in the way when it is; leaves that are go to `failures`.
+    /// `kind` is how a rule below counts as failed. Failed rules are added to `failures`.
     fn node(
         &self,
         node: &Value,
@@ -103,20 +103,20 @@ impl Evaluation<'_> {
         failures: &mut Vec<CriteriaFailure>,
     ) -> Result<Outcome, EvaluationError> {
         if depth > MAX_DEPTH {
-            return Err(malformed(path, "it is nested too deep"));
+            return Err(malformed(path, "it is nested too deeply"));
         }
-        let members = node.as_object().ok_or_else(|| malformed(path, "it is no object"))?;
+        let members = node.as_object().ok_or_else(|| malformed(path, "it is not an object"))?;
         if members.contains_key("type") {
             return self.rule(members, path, kind, failures);
         }
         for (name, join) in [("and", Join::All), ("or", Join::Any)] {
             if let Some(rules) = members.get(name) {
                 let path = member(path, name);
-                let rules = rules.as_array().ok_or_else(|| malformed(&path, "it is no list"))?;
+                let rules = rules.as_array().ok_or_else(|| malformed(&path, "it is not a list"))?;
                 return self.junction(rules, &path, join, kind, depth, failures);
             }
         }
-        let inner = members.get("not").ok_or_else(|| malformed(path, "it is no rule"))?;
+        let inner = members.get("not").ok_or_else(|| malformed(path, "it is not a rule"))?;
         let outcome = self.node(inner, &member(path, "not"), kind.negated(), depth + 1, failures)?;
         Ok(outcome.map(|passed| !passed))
     }
@@ -130,7 +130,7 @@ impl Evaluation<'_> {
         depth: usize,
         failures: &mut Vec<CriteriaFailure>,
     ) -> Result<Outcome, EvaluationError> {
-        // Below a `not` the two junctions change places: `not (a or b)` needs neither.
+        // Below a `not`, `and` and `or` are exchanged: `not (a or b)` requires that neither passes.
         let forbidden = kind == FailureKind::Forbidden;
         let below = match (join, forbidden) {
             (Join::Any, false) => FailureKind::Alternative,
@@ -146,7 +146,7 @@ impl Evaluation<'_> {
                 (Some(a), Some(b), Join::Any) => Some(a || b),
             };
         }
-        // Leaves are in the way only when the junction as a whole is.
+        // Report the rules only if the junction as a whole fails.
         if outcome == Some(forbidden) {
             failures.append(&mut found);
         }
@@ -160,7 +160,7 @@ impl Evaluation<'_> {
         kind: FailureKind,
         failures: &mut Vec<CriteriaFailure>,
     ) -> Result<Outcome, EvaluationError> {
-        if !takes_part(members, self.context)? {
+        if !applies(members, self.context)? {
             return Ok(None);
         }
         let text = |key: &str| {
@@ -187,11 +187,11 @@ impl Evaluation<'_> {
                 let block = members.get("block").and_then(Value::as_str);
                 self.schema(members.get("schema").unwrap_or(&Value::Null), block, path)?
             }
-            other => return Err(malformed(path, &format!("there is no type {:?}", quoted(other)))),
+            other => return Err(malformed(path, &format!("unknown type {:?}", quoted(other)))),
         };
-        let in_the_way = passed == (kind == FailureKind::Forbidden);
-        if in_the_way {
-            let detail = if passed { "the rule holds, and must not".to_owned() } else { detail };
+        let is_failure = passed == (kind == FailureKind::Forbidden);
+        if is_failure {
+            let detail = if passed { "the rule matches but must not".to_owned() } else { detail };
             let message = text("message").unwrap_or_default().to_owned();
             failures.push(CriteriaFailure { path: path.to_owned(), kind, message, detail });
         }
@@ -228,7 +228,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// The text of the fenced block of JSON that has a name. Of several the last counts: it corrects the others.
+/// The text of the fenced JSON block with a name. If there are several, the last counts as a correction.
 fn json_block(notes: &str, name: &str) -> Option<String> {
     let mut found = None;
     let mut lines = notes.lines();
@@ -243,7 +243,7 @@ fn json_block(notes: &str, name: &str) -> Option<String> {
             let line = line.trim();
             line.len() >= fence && line.bytes().all(|byte| byte == b'`')
         };
-        // A fence that nobody closes is none: its end is not known.
+        // Ignore a fence that is not closed, because its end is unknown.
         let mut block = String::new();
         let mut closed = false;
         for line in lines.by_ref() {
@@ -261,8 +261,8 @@ fn json_block(notes: &str, name: &str) -> Option<String> {
     found
 }
 
-/// Whether the condition of a rule holds; a rule without one always takes part.
-pub(super) fn takes_part(
+/// Whether the condition of a rule holds; a rule without one always applies.
+pub(super) fn applies(
     members: &Map<String, Value>,
     context: &Map<String, Value>,
 ) -> Result<bool, EvaluationError> {

@@ -8,7 +8,7 @@ fn contains(value: &str) -> Value {
 }
 
 #[test]
-fn verdicts_name_every_leaf_that_is_in_the_way() {
+fn every_failed_rule_is_reported() {
     use FailureKind as K;
     let conditional = json!({"type": "length", "min": 80, "message": "explain",
         "condition": {"var": "rigor", "equals": "thorough"}});
@@ -45,8 +45,8 @@ fn verdicts_name_every_leaf_that_is_in_the_way() {
         ),
         ("not and, one is missing", json!({"not": {"and": [contains("a"), contains("b")]}}), "a", vec![]),
         ("not not", json!({"not": {"not": contains("a")}}), "x", vec![("not.not", K::Required)]),
-        ("a rule that takes no part", json!([conditional.clone()]), "short", vec![]),
-        ("nor below not", json!({"not": conditional}), "short", vec![]),
+        ("an ignored rule", json!([conditional.clone()]), "short", vec![]),
+        ("ignored below not too", json!({"not": conditional}), "short", vec![]),
         ("a schema", json!([schema.clone()]), r#"{"a": 1}"#, vec![]),
         ("a schema that fails", json!([schema.clone()]), "{}", vec![("[0]", K::Required)]),
         ("no JSON", json!([schema]), "prose", vec![("[0]", K::Required)]),
@@ -69,7 +69,7 @@ fn verdicts_name_every_leaf_that_is_in_the_way() {
 }
 
 #[test]
-fn criteria_that_are_refused() {
+fn invalid_criteria_are_rejected() {
     let mut deep = contains("a");
     for _ in 0..20 {
         deep = json!({"not": deep});
@@ -80,28 +80,40 @@ fn criteria_that_are_refused() {
         json!([rule])
     };
     let cases = [
-        (json!("x"), "", "is an object"),
+        (json!("x"), "", "must be an object"),
         (json!([]), "", "no rules"),
         (json!({"and": []}), "and", "no rules"),
-        (json!({"and": [], "or": []}), "", "neither"),
-        (json!({"nand": []}), "", "neither"),
-        (rule(json!({"type": "contain", "value": "x"})), "[0].type", "no type"),
-        (json!([{"type": "contains", "value": "x"}]), "[0].message", "`message` is a text"),
-        (rule(json!({"type": "contains"})), "[0].value", "`value` is a text"),
-        (rule(json!({"type": "contains", "value": "x", "pattern": "y"})), "[0].pattern", "has no `pattern`"),
+        (json!({"and": [], "or": []}), "", "a rule requires a `type`"),
+        (json!({"nand": []}), "", "a rule requires a `type`"),
+        (rule(json!({"type": "contain", "value": "x"})), "[0].type", "unknown type"),
+        (json!([{"type": "contains", "value": "x"}]), "[0].message", "`message` must be a string"),
+        (rule(json!({"type": "contains"})), "[0].value", "`value` must be a string"),
+        (
+            rule(json!({"type": "contains", "value": "x", "pattern": "y"})),
+            "[0].pattern",
+            "`pattern` is not allowed",
+        ),
         (rule(json!({"type": "regex", "pattern": "("})), "[0].pattern", "unclosed group"),
         (rule(json!({"type": "regex", "pattern": "a", "flags": "y"})), "[0].pattern", "flag"),
-        (rule(json!({"type": "length"})), "[0]", "neither `min` nor `max`"),
+        (rule(json!({"type": "length"})), "[0]", "requires `min` or `max`"),
         (rule(json!({"type": "length", "min": -1})), "[0].min", "whole number"),
-        (rule(json!({"type": "length", "min": 3, "max": 2})), "[0]", "no text has"),
-        (rule(json!({"type": "schema"})), "[0].schema", "no `schema`"),
-        (rule(json!({"type": "schema", "schema": {"type": "objet"}})), "[0].schema", "no JSON Schema"),
+        (rule(json!({"type": "length", "min": 3, "max": 2})), "[0]", "is greater than"),
+        (rule(json!({"type": "schema"})), "[0].schema", "requires a `schema`"),
+        (
+            rule(json!({"type": "schema", "schema": {"type": "objet"}})),
+            "[0].schema",
+            "not a valid JSON Schema",
+        ),
         (rule(json!({"type": "schema", "schema": {"$ref": "http://x/y"}})), "[0].schema", "`$ref`"),
-        (rule(json!({"type": "schema", "schema": {"pattern": "(?=a)"}})), "[0].schema", "no JSON Schema"),
+        (
+            rule(json!({"type": "schema", "schema": {"pattern": "(?=a)"}})),
+            "[0].schema",
+            "not a valid JSON Schema",
+        ),
         (
             rule(json!({"type": "contains", "value": "x", "condition": {"var": "a", "eq": 1}})),
             "[0].condition",
-            "no operator",
+            "unknown operator",
         ),
         (deep, "not.not", "nested at most 16"),
         (json!(vec![contains("a"); 70]), "[64]", "at most 64 parts"),
@@ -117,7 +129,7 @@ fn criteria_that_are_refused() {
 }
 
 #[test]
-fn requirements_in_words() {
+fn requirements_are_described() {
     let criteria = json!({"and": [
         {"type": "regex", "pattern": "severity:(high|low)", "flags": "i", "message": "State a severity."},
         {"type": "length", "min": 80, "message": "Explain it", "condition": {"var": "rigor", "equals": "thorough"}},
@@ -135,15 +147,15 @@ fn requirements_in_words() {
             "State a severity",
             "At least one of (contain \"a\" (say a); or all of (contain \"b\" (say b); contain \"c\" (say c)))",
             "Must not contain \"TODO\" (say TODO)",
-            "Must be JSON that keeps the schema `{\"type\":\"object\"}` (as JSON)",
+            "Must be JSON that matches the schema `{\"type\":\"object\"}` (as JSON)",
         ]
     );
     assert_eq!(lines(json!({"rigor": "thorough"}))[1], "Must have at least 80 characters (Explain it)");
 }
 
-/// Finding G4: a `schema` rule with `block` is about one fenced block of the notes, whatever stands around it.
+/// Finding G4: a `schema` rule with `block` checks one fenced block of the notes and ignores the text around it.
 #[test]
-fn a_schema_may_be_about_one_named_block() {
+fn a_schema_rule_can_check_one_named_block() {
     let rule = json!([{"type": "schema", "block": "findings", "message": "List them",
         "schema": {"type": "array", "minItems": 1}}]);
     assert_eq!(check(&rule), Ok(()));
@@ -174,7 +186,7 @@ fn a_schema_may_be_about_one_named_block() {
 }
 
 #[test]
-fn flags_are_no_evidence() {
+fn flags_are_not_evidence() {
     for (criteria, expected) in [
         (json!([contains("planningComplete = true")]), true),
         (json!({"and": [contains("done"), contains("all ready")]}), true),

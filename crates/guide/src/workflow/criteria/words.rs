@@ -1,22 +1,22 @@
-//! Criteria in words, for the prompt of the step that has to keep them.
+//! Describes criteria for the prompt of a step.
 
 use serde_json::{Map, Value};
 
-use super::{MAX_DEPTH, evaluate::takes_part};
+use super::{MAX_DEPTH, evaluate::applies};
 use crate::workflow::{compiled::Criteria, problem::quoted};
 
 /// One requirement of the notes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// In words, as a line of its own.
+    /// The description, as a line.
     pub text: String,
-    /// What the author says when the rules behind it fail.
+    /// The author's messages of the rules behind it.
     pub messages: Vec<String>,
 }
 
-/// What the notes have to keep, one entry per requirement.
+/// The requirements of the notes, one entry each.
 ///
-/// Conditions are evaluated first: a rule that takes no part in this context is not described.
+/// Rules whose condition does not hold in this context are omitted.
 pub fn requirements(criteria: &Criteria, context: &Map<String, Value>) -> Vec<Requirement> {
     let lines = match &criteria.0 {
         Value::Array(rules) => all(rules, context, 1),
@@ -32,18 +32,18 @@ struct Line {
     messages: Vec<String>,
 }
 
-/// How a part goes into a sentence.
+/// The grammatical form of a part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// It follows "must": `contain "x"`.
+    /// A verb phrase after "must": `contain "x"`.
     Verb,
-    /// It follows "must not".
+    /// A verb phrase after "must not".
     NegatedVerb,
-    /// It is a sentence by itself: the author's, or a junction.
+    /// A complete sentence: the author's, or a junction.
     Sentence,
 }
 
-/// Several parts as one.
+/// Joins several parts to one.
 fn joined(mut lines: Vec<Line>) -> Option<Line> {
     if lines.len() <= 1 {
         return lines.pop();
@@ -68,12 +68,13 @@ fn all(rules: &[Value], context: &Map<String, Value>, depth: usize) -> Vec<Line>
     rules.iter().flat_map(|rule| describe(rule, context, depth + 1)).collect()
 }
 
-/// The parts that a node asks for, all of them; none for what takes no part.
+/// The parts of a node; empty if the node is ignored.
 fn describe(node: &Value, context: &Map<String, Value>, depth: usize) -> Vec<Line> {
     let Some(members) = node.as_object().filter(|_| depth <= MAX_DEPTH) else { return Vec::new() };
     if members.contains_key("type") {
-        // A condition that cannot be evaluated never got here; if it did, saying more is safer than less.
-        let part = takes_part(members, context).unwrap_or(true);
+        // A condition that cannot be evaluated is rejected earlier. If not, describe the rule: more is safer
+        // than less.
+        let part = applies(members, context).unwrap_or(true);
         return part.then(|| rule(members)).into_iter().collect();
     }
     if let Some(Value::Array(rules)) = members.get("and") {
@@ -97,14 +98,14 @@ fn negated(line: Line) -> Line {
     match form {
         Form::Verb => Line { text, form: Form::NegatedVerb, messages },
         Form::NegatedVerb => Line { text, form: Form::Verb, messages },
-        // The author's own sentence says what not to do; a junction is negated as a whole.
+        // The author's message says what not to do; a junction is negated as a whole.
         Form::Sentence if messages.len() == 1 => Line { text, form, messages },
         Form::Sentence => Line { text: format!("not: {text}"), form, messages },
     }
 }
 
-/// A rule in words. A pattern is shown only where the author gave no sentence: to a reader it is noise, and an
-/// invitation to write for the pattern.
+/// Describes a rule. A pattern is shown only if the author gave no message: readers would write for the
+/// pattern.
 fn rule(members: &Map<String, Value>) -> Line {
     let text = |key: &str| members.get(key).and_then(Value::as_str).unwrap_or_default();
     let number = |key: &str| members.get(key).and_then(Value::as_u64);
@@ -129,9 +130,9 @@ fn rule(members: &Map<String, Value>) -> Line {
             let shown = if bytes.len() <= 1024 { bytes } else { quoted(&bytes) };
             match members.get("block").and_then(Value::as_str) {
                 Some(block) => {
-                    format!("have a fenced block ```json {block} of JSON that keeps the schema `{shown}`")
+                    format!("have a fenced block ```json {block} of JSON that matches the schema `{shown}`")
                 }
-                None => format!("be JSON that keeps the schema `{shown}`"),
+                None => format!("be JSON that matches the schema `{shown}`"),
             }
         }
     };
@@ -139,7 +140,7 @@ fn rule(members: &Map<String, Value>) -> Line {
     Line { text, form: Form::Verb, messages }
 }
 
-/// A line of its own begins with a capital letter.
+/// The line starts with a capital letter.
 fn sentence(line: &Line) -> String {
     let text = match line.form {
         Form::Verb => format!("must {}", line.text),

@@ -1,4 +1,4 @@
-//! The picture as Mermaid text, for documents that draw it themselves.
+//! The picture as Mermaid text, for documents that render it.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ const CLASSES: [&str; 3] = [
     "done fill:#e6f4ea,stroke:#2e7d32,color:#1f2933",
 ];
 
-/// Something that leads to whatever is drawn next.
+/// A node that leads to whatever is drawn next.
 struct Open {
     from: String,
     label: Option<&'static str>,
@@ -21,7 +21,7 @@ struct Open {
 /// A loop that is being drawn.
 struct Repeated {
     first: Option<String>,
-    /// What leads past it, where it has a condition.
+    /// The edge that skips it, if it has a condition.
     past: Option<Open>,
 }
 
@@ -52,7 +52,7 @@ struct Chart {
 }
 
 impl Chart {
-    /// Writes a node, and lets everything that is open lead to it.
+    /// Writes a node, and edges from all open nodes to it.
     fn node(&mut self, written: &str, name: &str) {
         let _ = writeln!(self.text, "    {written}");
         for open in std::mem::take(&mut self.open) {
@@ -70,7 +70,7 @@ impl Chart {
         format!("n{}", self.nodes)
     }
 
-    /// A question before what is conditional; what leads past it.
+    /// Draws the decision before a conditional item, and returns the edge that skips it.
     fn condition(&mut self, drawn: &Drawn) -> Option<Open> {
         let condition = drawn.condition.as_ref()?;
         let name = self.name();

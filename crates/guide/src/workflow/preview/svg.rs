@@ -1,4 +1,4 @@
-//! The picture as SVG: no script, no font to load, nothing from outside.
+//! The picture as SVG, without scripts, fonts or external references.
 
 use std::fmt::Write as _;
 
@@ -53,14 +53,14 @@ pub fn to_svg(workflow: &CompiledWorkflow) -> String {
 
 struct Page {
     body: String,
-    /// Frames of loops and edges, which are drawn below everything else.
+    /// Frames of loops and edges, which are drawn first.
     lines: String,
-    /// Where the next box begins.
+    /// The y coordinate of the next box.
     y: usize,
     depth: usize,
-    /// Where the box before ended: x and y of the middle of its lower edge.
+    /// The middle of the lower edge of the previous box.
     last: Option<(usize, usize)>,
-    /// Where the frames of open loops began.
+    /// Where the frames of open loops start.
     loops: Vec<usize>,
 }
 
@@ -69,7 +69,7 @@ impl Page {
         MARGIN + self.depth * INDENT
     }
 
-    /// A frame is as wide as its depth leaves it; boxes are inside of all frames on both sides.
+    /// The width of a box: frames get narrower with depth, and boxes are inside of all frames.
     fn width(&self) -> usize {
         WIDTH.saturating_sub(2 * self.left()).max(2 * INDENT)
     }
@@ -113,7 +113,7 @@ impl Page {
     }
 
     fn begin_loop(&mut self, found: &Drawn) {
-        // The frame begins in the gap, and its words are where the first box would be.
+        // The frame starts in the gap, and its label is where the first box would be.
         let top = self.y - GAP / 2;
         self.loops.push(top);
         let x = self.left() + PADDING;

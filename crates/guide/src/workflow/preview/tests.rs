@@ -60,7 +60,7 @@ project.release · Release <it>
 }
 
 #[test]
-fn a_workflow_is_drawn_as_mermaid_with_its_loop_and_the_way_past_a_condition() {
+fn a_workflow_is_drawn_as_mermaid_with_loops_and_skipped_steps() {
     let drawn = to_mermaid(&compiled());
     for line in [
         "flowchart TD",
@@ -78,7 +78,7 @@ fn a_workflow_is_drawn_as_mermaid_with_its_loop_and_the_way_past_a_condition() {
 }
 
 #[test]
-fn a_workflow_is_drawn_as_svg_without_markup_of_its_own() {
+fn a_workflow_is_drawn_as_svg_with_escaped_text() {
     let drawn = to_svg(&compiled());
     assert!(drawn.starts_with("<svg ") && drawn.ends_with("</svg>\n"));
     assert!(drawn.contains("Release &lt;it&gt;") && !drawn.contains("<it>"), "{drawn}");

@@ -1,4 +1,4 @@
-//! The picture for a terminal.
+//! The picture as text, for a terminal.
 
 use std::fmt::Write as _;
 

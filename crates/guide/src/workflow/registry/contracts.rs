@@ -1,10 +1,10 @@
-//! The contracts: what an artifact of a kind has to look like.
+//! The contracts: the structure of artifacts by kind.
 
 use std::sync::LazyLock;
 
 use crate::workflow::compiled::ContractPack;
 
-/// One file for each contract, in the order of their references.
+/// One file for each contract, sorted by reference.
 const SOURCES: [&str; 11] = [
     include_str!("../../../bundled/contracts/assessment.json"),
     include_str!("../../../bundled/contracts/capability_observation.json"),
@@ -28,7 +28,7 @@ static CONTRACTS: LazyLock<Vec<ContractPack>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Every contract, sorted by reference.
+/// All contracts, sorted by reference.
 pub fn contracts() -> &'static [ContractPack] {
     &CONTRACTS
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_contract_is_found_by_its_reference_and_named_after_its_kind() {
+    fn contracts_are_found_by_reference_and_named_after_their_kind() {
         assert!(contracts().is_sorted_by(|one, other| one.contract_ref < other.contract_ref));
         for pack in contracts() {
             assert_eq!(contract(&pack.contract_ref), Some(pack));

@@ -1,11 +1,11 @@
-//! Features: habits that a workflow switches on for all of its steps at once.
+//! Features: working rules that a workflow enables for all of its steps.
 
-/// A habit. The compiler adds its items to the blocks of every step that is written in prompt blocks.
+/// A set of working rules. The compiler adds its items to the blocks of every step with prompt blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// Its id, `wr.features.…`.
+    /// The id, `wr.features.…`.
     pub id: &'static str,
-    /// What it does, for authors.
+    /// A description for authors.
     pub summary: &'static str,
     /// What it adds to `constraints`.
     pub constraints: &'static [FeatureItem],
@@ -35,7 +35,7 @@ use FeatureItem::{Ref, Text};
 const FEATURES: [Feature; 6] = [
     Feature {
         id: "wr.features.capabilities",
-        summary: "Try optional abilities before relying on them, go on without them openly, and record why.",
+        summary: "Test optional capabilities before relying on them, continue without them openly, and record why.",
         constraints: &[Text(
             "An ability you have not tried in this session (starting other agents, reading the web) is unknown, \
              not available.",
@@ -48,7 +48,7 @@ const FEATURES: [Feature; 6] = [
     },
     Feature {
         id: "wr.features.durable_recap_guidance",
-        summary: "Notes that somebody who was not there can continue from.",
+        summary: "Notes that another agent can continue from.",
         constraints: &[Ref("wr.refs.notes_first_durability")],
         procedure: &[],
         verify: &[Text(
@@ -57,14 +57,14 @@ const FEATURES: [Feature; 6] = [
     },
     Feature {
         id: "wr.features.memory_context",
-        summary: "Ask the memory of the client first, and leave in it what was learnt.",
+        summary: "Query the client's memory first, and store what was learned.",
         constraints: &[],
         procedure: &[Ref("wr.refs.memory_usage")],
         verify: &[],
     },
     Feature {
         id: "wr.features.mode_guidance",
-        summary: "Act as the autonomy of the run says: when to ask, when to go on.",
+        summary: "Follow the autonomy of the run: when to ask, when to continue.",
         constraints: &[Text(
             "Follow the autonomy shown with this step. `guided`: ask the user when a choice is theirs, and wait. \
              `full_auto_stop_on_user_deps`: decide yourself, and stop only for what nobody but the user has. \
@@ -76,7 +76,7 @@ const FEATURES: [Feature; 6] = [
     },
     Feature {
         id: "wr.features.output_contracts",
-        summary: "Artifacts in the form that their contract asks for, filled from evidence.",
+        summary: "Artifacts in the form that their contract requires, filled from evidence.",
         constraints: &[Text(
             "Where the step asks for an artifact, it goes into `output.artifacts` as a JSON object with exactly \
              the members of its contract; prose goes into the notes.",
@@ -99,7 +99,7 @@ const FEATURES: [Feature; 6] = [
     },
 ];
 
-/// Every feature, sorted by id.
+/// All features, sorted by id.
 pub const fn features() -> &'static [Feature] {
     &FEATURES
 }

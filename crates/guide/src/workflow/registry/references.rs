@@ -1,11 +1,10 @@
-//! Texts that prompt blocks cite by id, written once.
+//! Texts that prompt blocks cite by id.
 
 /// A text that a prompt block may cite as `{"kind": "ref", "refId": …}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReferenceText {
-    /// Its id, `wr.refs.…`.
+    /// The id, `wr.refs.…`.
     pub id: &'static str,
-    /// What it says.
     pub text: &'static str,
 }
 
@@ -61,7 +60,7 @@ const REFERENCES: [ReferenceText; 7] = [
     },
 ];
 
-/// Every reference text, sorted by id.
+/// All reference texts, sorted by id.
 pub const fn references() -> &'static [ReferenceText] {
     &REFERENCES
 }

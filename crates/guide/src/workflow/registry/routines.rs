@@ -1,16 +1,16 @@
-//! Routines: pieces of work that several workflows share.
+//! Routines: steps that several workflows share.
 //!
-//! A routine is written in the authoring format. A `templateCall` puts its steps in the place of
-//! the calling step; an argument stands as `{name}` in titles and prompts.
+//! A routine is written in the authoring format. A `templateCall` replaces the calling step by the routine's
+//! steps; `{name}` in titles and prompts is replaced by the argument.
 
 /// A routine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Routine {
-    /// What a `templateCall` names.
+    /// The id that a `templateCall` refers to.
     pub template_id: &'static str,
     /// Its source, as JSON.
     pub source: &'static str,
-    /// The arguments that a call has to give.
+    /// The arguments that a call must provide.
     pub arguments: &'static [&'static str],
 }
 
@@ -42,7 +42,7 @@ routines! {
     "wr.templates.routine.tension-driven-design" from "tension-driven-design" takes [];
 }
 
-/// Every routine, sorted by template id.
+/// All routines, sorted by template id.
 pub const fn routines() -> &'static [Routine] {
     ROUTINES
 }

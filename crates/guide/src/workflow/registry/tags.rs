@@ -1,20 +1,19 @@
-//! Tags: how a caller who knows the task, and not the catalogue, finds a workflow.
+//! Tags: help a caller who knows the task to find a workflow.
 
 use super::workflows::{BundledWorkflow, bundled};
 
 /// A tag of workflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// Its id, as filters use it.
+    /// The id, as used in filters.
     pub id: &'static str,
-    /// What to call it.
     pub display_name: &'static str,
-    /// Situations in which to look here.
+    /// Situations in which a workflow with this tag is useful.
     pub when: &'static [&'static str],
 }
 
 impl Tag {
-    /// The bundled workflows that carry it, sorted by id.
+    /// The bundled workflows with this tag, sorted by id.
     pub fn workflows(&self) -> impl Iterator<Item = &'static BundledWorkflow> {
         let id = self.id;
         bundled().iter().filter(move |workflow| workflow.tags.contains(&id))
@@ -80,7 +79,7 @@ const TAGS: [Tag; 9] = [
     Tag { id: "authoring", display_name: "Authoring", when: &["you want to write or improve a workflow"] },
 ];
 
-/// Every tag, in the order in which they are shown.
+/// All tags, in display order.
 pub const fn tags() -> &'static [Tag] {
     &TAGS
 }

@@ -1,13 +1,13 @@
-//! The workflows that come with the program.
+//! The bundled workflows.
 
-/// A workflow that comes with the program.
+/// A bundled workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BundledWorkflow {
-    /// Its id, `wr.…`.
+    /// The id, `wr.…`.
     pub id: &'static str,
     /// Its source, as JSON.
     pub source: &'static str,
-    /// The tags it is found under.
+    /// Its tags.
     pub tags: &'static [&'static str],
 }
 
@@ -21,8 +21,8 @@ macro_rules! workflows {
     };
 }
 
-// A routine without arguments is also a workflow of its own, so that it can be handed to another
-// agent. One with arguments is not: nothing would fill them in.
+// A routine without arguments is also a workflow, so that it can be delegated to another agent. One with
+// arguments is not, because nothing would provide them.
 workflows! {
     "wr.architecture_audit" from "workflows/architecture_audit" tagged ["review_audit", "design"];
     "wr.bug_investigation" from "workflows/bug_investigation" tagged ["investigation", "coding"];
@@ -55,7 +55,7 @@ workflows! {
     "wr.workflow_authoring" from "workflows/workflow_authoring" tagged ["authoring"];
 }
 
-/// Every bundled workflow, sorted by id.
+/// All bundled workflows, sorted by id.
 pub const fn bundled() -> &'static [BundledWorkflow] {
     WORKFLOWS
 }

@@ -15,7 +15,7 @@ pub(super) fn read(reader: &mut Reader, found: Found<'_>) -> PromptBlocks {
     let procedure = list(reader, &mut o, "procedure");
     let path = o.path_of("outputRequired");
     let mut entries = o.entries(reader, "outputRequired");
-    entries.sort_by_key(|(name, _)| reader.order.place(&path, name));
+    entries.sort_by_key(|(name, _)| reader.order.position(&path, name));
     let output_required = entries
         .into_iter()
         .map(|(key, (value, path))| {
@@ -23,7 +23,7 @@ pub(super) fn read(reader: &mut Reader, found: Found<'_>) -> PromptBlocks {
             if let BlockText::Parts(parts) = &text
                 && parts.iter().any(|part| matches!(part, BlockPart::Ref { .. }))
             {
-                let message = "a ref may not stand in `outputRequired`";
+                let message = "a ref is not allowed in `outputRequired`";
                 reader.report(
                     &path,
                     Code::MisplacedRef,
@@ -68,7 +68,7 @@ fn part(reader: &mut Reader, found: Found<'_>) -> BlockPart {
     let part = match is_ref {
         Some(true) => BlockPart::Ref { ref_id: o.need_text(reader, "refId", names::REGISTRY_ID) },
         Some(false) => BlockPart::Text { text: o.need_text(reader, "text", names::PROMPT) },
-        // Without a kind nobody knows which member belongs here.
+        // Without a kind, the expected field is unknown.
         None => return BlockPart::Text { text: String::new() },
     };
     reader.finish(&o);

@@ -9,13 +9,13 @@ use crate::workflow::{
     problem::{ProblemCode as Code, quoted},
 };
 
-/// How many keys one step may require, and how many it may produce.
+/// The maximum number of keys that one step may require, and that it may produce.
 const MAX_KEYS: usize = 32;
-/// How many values a key may be limited to.
+/// The maximum number of values of an enum.
 const MAX_VALUES: usize = 32;
-/// How long such a value may be, in characters.
+/// The allowed length of an enum value, in characters.
 const VALUE: std::ops::RangeInclusive<usize> = 1..=64;
-/// Keys that no author can declare: every run has a goal, and the others are refused in any context.
+/// Keys that an author cannot declare: every run has a goal, and the others are rejected in any context.
 const TAKEN: [&str; 4] = ["__proto__", "constructor", "goal", "prototype"];
 
 pub(super) fn read(reader: &mut Reader, o: &mut Object<'_>, member: &'static str) -> ContextKeys {
@@ -23,7 +23,7 @@ pub(super) fn read(reader: &mut Reader, o: &mut Object<'_>, member: &'static str
     if entries.len() > MAX_KEYS {
         let message = format!("{} keys are declared; the limit is {MAX_KEYS}", entries.len());
         let fix =
-            "Declare the keys that decide which steps run, and put everything else into notes and artifacts.";
+            "Declare only keys that decide which steps run. Put everything else into notes and artifacts.";
         reader.report(&o.path_of(member), Code::LengthOutOfRange, message, fix);
     }
     let mut keys = ContextKeys::new();
@@ -31,11 +31,11 @@ pub(super) fn read(reader: &mut Reader, o: &mut Object<'_>, member: &'static str
         let path = found.1.clone();
         if !names::is_variable(key) || key.len() > *names::VARIABLE.length.end() {
             let message =
-                format!("{:?} is not a valid context key: {}", quoted(key), names::VARIABLE.pattern);
+                format!("{:?} is not a valid context key; allowed: {}", quoted(key), names::VARIABLE.pattern);
             reader.report(&path, Code::InvalidName, message, "Use a name such as `fixDecision`.");
         } else if TAKEN.contains(&key) {
             let message = format!("the context key `{key}` is reserved");
-            reader.report(&path, Code::InvalidName, message, "Use another name.");
+            reader.report(&path, Code::InvalidName, message, "Use a different name.");
         } else if let Some(declared) = context_type(reader, found) {
             keys.insert(key.to_owned(), declared);
         }

@@ -1,4 +1,4 @@
-//! What steps refer to: assessments, named conditions, functions.
+//! Definitions that steps refer to: assessments, named conditions, functions.
 
 use std::collections::BTreeMap;
 
@@ -51,8 +51,8 @@ fn dimension(reader: &mut Reader, found: Found<'_>) -> Dimension {
     let folded: Vec<String> = dimension.levels.iter().map(|level| level.trim().to_lowercase()).collect();
     if let Some(twice) = (1..folded.len()).find(|index| folded[..*index].contains(&folded[*index])) {
         let path = crate::workflow::problem::item(&o.path_of("levels"), twice);
-        let message = format!("the level {:?} stands twice: levels are compared without case", folded[twice]);
-        reader.report(&path, Code::DuplicateId, message, "Give each level a name of its own.");
+        let message = format!("duplicate level {:?}: levels are case-insensitive", folded[twice]);
+        reader.report(&path, Code::DuplicateId, message, "Give each level a different name.");
     }
     reader.finish(&o);
     dimension
@@ -98,8 +98,8 @@ pub(super) fn condition(reader: &mut Reader, found: Found<'_>) -> ConditionDefin
         (Some(condition), None) => ConditionTest::Condition(condition),
         (None, Some(contract_ref)) => ConditionTest::ContractRef(contract_ref),
         (condition, _) => {
-            let message = "a named condition has either a `condition` or a `contractRef`";
-            let fix = "Give it a test of the context, or the contract of a decision artifact.";
+            let message = "a named condition requires exactly one of `condition` and `contractRef`";
+            let fix = "Add a condition on the context, or the contract of a decision artifact.";
             reader.report(o.path(), Code::InvalidCondition, message, fix);
             ConditionTest::Condition(condition.unwrap_or(Condition(Value::Object(serde_json::Map::new()))))
         }
@@ -165,7 +165,7 @@ pub(super) fn call(reader: &mut Reader, found: Found<'_>) -> FunctionCall {
     call
 }
 
-/// A map of arguments, whatever their values.
+/// A map of arguments with any values.
 pub(super) fn values(
     reader: &mut Reader,
     object: &mut Object<'_>,

@@ -22,11 +22,11 @@ const LOOP_TYPES: [(&str, LoopType); 4] = [
     ("forEach", LoopType::ForEach),
 ];
 
-/// How many times round a loop may go at most.
+/// The allowed maximum of iterations.
 const ITERATIONS: std::ops::RangeInclusive<u32> = 1..=1000;
 
 pub(super) fn read(reader: &mut Reader, o: &mut Object<'_>, state: &mut Steps) -> LoopStep {
-    // The short form names the loop by `loopId` and says what decides it beside the body.
+    // The short form has `loopId` and the control next to the body.
     let id = match o.get("loopId") {
         Some(found) if !o.has("id") => reader.name(found, &names::STEP_ID),
         _ => o.need(reader, "id").map(|found| reader.name(found, &names::STEP_ID)).unwrap_or_default(),
@@ -37,7 +37,7 @@ pub(super) fn read(reader: &mut Reader, o: &mut Object<'_>, state: &mut Steps) -
             let path = found.1.clone();
             let condition = reader.condition(found);
             if condition::check(&condition.0).is_ok() && condition::reference(&condition.0).is_none() {
-                let message = "`while` names a condition here";
+                let message = "`while` must refer to a named condition";
                 let fix = "Write {\"kind\": \"condition_ref\", \"conditionId\": \"…\"}, or use `loop`.";
                 reader.report(&path, Code::InvalidLoop, message, fix);
             }
@@ -121,7 +121,7 @@ fn variable(reader: &mut Reader, o: &mut Object<'_>, name: &'static str) -> Opti
     o.get(name).map(|found| reader.name(found, &names::VARIABLE))
 }
 
-/// A loop has what its type needs, and nothing that only looks as if it did something.
+/// Checks that a loop has the fields that its type needs, and no others.
 fn fits(reader: &mut Reader, o: &mut Object<'_>, loop_type: LoopType) {
     let (name, belongs): (&str, &[&str]) = match loop_type {
         LoopType::While => ("while", &["condition", "conditionSource"]),
@@ -131,8 +131,8 @@ fn fits(reader: &mut Reader, o: &mut Object<'_>, loop_type: LoopType) {
     };
     for member in ["condition", "conditionSource", "count", "items", "itemVar", "indexVar", "parallel"] {
         if !belongs.contains(&member) && o.has(member) {
-            let message = format!("a `{name}` loop has no `{member}`");
-            let fix = format!("Remove it, or change `type`. Such a loop has `{}`.", belongs.join("`, `"));
+            let message = format!("`{member}` is not allowed in a `{name}` loop");
+            let fix = format!("Remove it, or change `type`. Allowed here: `{}`.", belongs.join("`, `"));
             reader.report(&o.path_of(member), Code::InvalidLoop, message, fix);
         }
     }
@@ -140,15 +140,15 @@ fn fits(reader: &mut Reader, o: &mut Object<'_>, loop_type: LoopType) {
     let missing = match loop_type {
         LoopType::For => (!o.has("count")).then_some("count"),
         LoopType::ForEach => (!o.has("items")).then_some("items"),
-        // Without either, a decision step in the body decides; the compiler looks for it.
+        // Without either, a decision step in the body decides; the compiler checks that one exists.
         LoopType::While | LoopType::Until => None,
     };
     if let Some(missing) = missing {
-        let message = format!("a `{name}` loop has a `{missing}`");
+        let message = format!("a `{name}` loop requires `{missing}`");
         reader.report(&path, Code::InvalidLoop, message, format!("Add `{missing}`."));
     }
     if o.has("condition") && o.has("conditionSource") {
-        let message = "`condition` and `conditionSource` both say what decides";
+        let message = "a loop cannot have both `condition` and `conditionSource`";
         reader.report(&path, Code::InvalidLoop, message, "Keep `conditionSource`.");
     }
 }

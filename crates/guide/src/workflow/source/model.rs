@@ -1,7 +1,7 @@
-//! The authoring format as types: what an author wrote, read once and checked by itself.
+//! The authoring format as types.
 //!
-//! What a member refers to (a contract, an assessment, a step) is checked by the compiler, which also sees
-//! what templates bring along.
+//! The compiler checks what fields refer to (a contract, an assessment, a step), because it also sees the
+//! contents of templates.
 
 use std::collections::BTreeMap;
 
@@ -26,83 +26,83 @@ use crate::{
 pub struct Source {
     /// `namespace.name`, or an older id without a namespace.
     pub id: String,
-    /// What to call it.
+    /// The display name.
     pub name: String,
-    /// What it is for.
+    /// The purpose.
     pub description: String,
-    /// The author's version, `1.2.3`.
+    /// The author's version, such as `1.2.3`.
     pub version: String,
-    /// The context keys that `start_workflow` has to bring, beside the goal.
+    /// The context keys that `start_workflow` must provide, besides the goal.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: ContextKeys,
-    /// What to do, in order.
+    /// The steps, in order.
     pub steps: Vec<SourceStep>,
     /// Markdown for people who choose a workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// Goals that it suits.
+    /// Examples of suitable goals.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
-    /// The model it asks for.
+    /// The recommended model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_tier: Option<ModelTier>,
-    /// What has to be true before.
+    /// What must be true before the start.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preconditions: Vec<String>,
     /// What to ask the user first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clarification_prompts: Vec<String>,
-    /// Rules shown at the start and on resumption.
+    /// Rules that are shown at the start and on resumption.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub meta_guidance: Vec<String>,
-    /// The stance of whoever executes it.
+    /// The role that the agent should take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_role: Option<String>,
     /// Functions that every step may cite.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub function_definitions: Vec<FunctionDefinition>,
-    /// How autonomous and how bold it should be at most.
+    /// The maximum recommended autonomy and risk policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommended_preferences: Option<RecommendedPreferences>,
-    /// Features of the closed set; their order means nothing.
+    /// Features of the closed set; their order has no meaning.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
-    /// The abilities it needs.
+    /// The capabilities that it needs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub capabilities: BTreeMap<Capability, CapabilityNeed>,
-    /// Assessments that steps may ask for.
+    /// Assessments that steps may require.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assessments: Vec<Assessment>,
-    /// Conditions with names.
+    /// Named conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ConditionDefinition>,
     /// Slots that a workspace may fill.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extension_points: Vec<ExtensionPoint>,
-    /// Documents that it points at.
+    /// Referenced documents.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<Reference>,
-    /// Which numbers the last step asks for.
+    /// The metrics that the last step reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics_profile: Option<MetricsProfile>,
-    /// The version of the authoring rules that it was last reviewed against.
+    /// The version of the authoring rules that the workflow was last reviewed against.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validated_against_spec_version: Option<u32>,
 }
 
-/// How autonomous and how bold a run should be at most.
+/// The maximum recommended autonomy and risk policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecommendedPreferences {
-    /// How autonomous.
+    /// The maximum autonomy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommended_autonomy: Option<Autonomy>,
-    /// How bold.
+    /// The maximum risk policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommended_risk_policy: Option<RiskPolicy>,
 }
 
-/// The numbers that a run reports at its end.
+/// The metrics that a run reports at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricsProfile {
@@ -141,17 +141,17 @@ impl SourceStep {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StandardStep {
-    /// Unique in the workflow.
+    /// The id, unique in the workflow.
     pub id: String,
-    /// What to call it; may cite the context.
+    /// The title; may contain context placeholders.
     pub title: String,
-    /// What to do.
+    /// The instructions.
     #[serde(flatten)]
     pub instruction: Instruction,
-    /// Text that is added when its condition holds.
+    /// Text that is added if its condition holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prompt_fragments: Vec<Fragment>,
-    /// The stance for this step.
+    /// The role that the agent should take in this step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_role: Option<String>,
     /// Rules for this step.
@@ -160,61 +160,61 @@ pub struct StandardStep {
     /// The step is skipped while this does not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_condition: Option<Condition>,
-    /// The context keys that have to be there before it.
+    /// The context keys that must be set before the step.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requires_context: ContextKeys,
-    /// The context keys that have to be there once it is done.
+    /// The context keys that must be set when the step is done.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub produces_context: ContextKeys,
-    /// Whether a person has to agree.
+    /// Whether the user or the coordinator must approve the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_confirmation: Option<Confirmation>,
     /// What only the user can give.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub user_dependencies: Vec<UserDependency>,
-    /// What its notes have to keep.
+    /// The validation rules of its notes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation_criteria: Option<Criteria>,
-    /// The artifact it has to produce.
+    /// The artifact that it must produce.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_contract: Option<OutputContract>,
-    /// The assessments it has to give.
+    /// The assessments that it must produce.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assessment_refs: Vec<String>,
-    /// What follows from them.
+    /// Work that certain levels of the assessments require.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assessment_consequences: Vec<AssessmentConsequence>,
-    /// Whether it may go without notes; what its loop says, without.
+    /// Whether notes are optional; the default is that of its loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes_optional: Option<bool>,
-    /// Whether only a person can give what it needs of the user: through the client or the console.
+    /// Whether a person must give the answers directly, through the client or the console.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_person: Option<bool>,
-    /// Whether no file may be changed in it.
+    /// Whether the step must not change files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// What the host checks itself.
+    /// What the host verifies itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<EvidenceDemand>,
-    /// Functions of this step alone.
+    /// Functions of this step only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub function_definitions: Vec<FunctionDefinition>,
-    /// Calls, checked against their functions.
+    /// Function calls, which are checked against their functions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub function_calls: Vec<FunctionCall>,
     /// Functions that it cites, as `name()`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub function_references: Vec<String>,
-    /// Makes a step that verifies this one.
+    /// Adds a step that verifies this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
-    /// Makes a step that audits this one.
+    /// Adds a step that audits this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
-    /// Goes back to an earlier step.
+    /// Returns to an earlier step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jump_if: Option<JumpIf>,
-    /// The model it asks for.
+    /// The recommended model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_tier: Option<ModelTier>,
     /// Advisory.
@@ -226,7 +226,7 @@ pub struct StandardStep {
 }
 
 impl StandardStep {
-    /// A step that says this, and nothing else.
+    /// A step with only an id, a title and a prompt.
     pub(crate) fn bare(id: String, title: String, prompt: String) -> Self {
         Self {
             id,
@@ -261,19 +261,18 @@ impl StandardStep {
     }
 }
 
-/// Goes back to an earlier step of the same list after this one, as long as a condition holds.
+/// Returns to an earlier step of the same list after this step, while a condition holds.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JumpIf {
-    /// When to go back.
     pub condition: Condition,
-    /// The step to go back to.
+    /// The id of the step to return to.
     pub target: String,
-    /// How often at most.
+    /// The maximum number of jumps.
     pub max_jumps: u32,
 }
 
-/// What a step says to do: exactly one of three.
+/// The instructions of a step: exactly one of three forms.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Instruction {
@@ -281,7 +280,7 @@ pub enum Instruction {
     Prompt(String),
     /// Sections that are rendered to a text.
     PromptBlocks(PromptBlocks),
-    /// A template's steps stand in place of this one.
+    /// A template whose steps replace this one.
     TemplateCall(TemplateCall),
 }
 
@@ -289,30 +288,30 @@ pub enum Instruction {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PromptBlocks {
-    /// What to reach.
+    /// What to achieve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goal: Option<BlockText>,
-    /// What to keep to.
+    /// Rules to follow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<BlockText>,
     /// What to do, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub procedure: Vec<BlockText>,
-    /// What to hand in, by name, in the author's order.
+    /// The required outputs by name, in the author's order.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_members")]
     #[schemars(with = "BTreeMap<String, BlockText>")]
     pub output_required: Vec<(String, BlockText)>,
-    /// What to check before.
+    /// What to check before finishing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verify: Vec<BlockText>,
 }
 
-/// Writes pairs as the members of an object, in their order.
+/// Serializes pairs as the fields of an object, in their order.
 fn as_members<S: serde::Serializer>(pairs: &[(String, BlockText)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(pairs.iter().map(|(name, text)| (name, text)))
 }
 
-/// A text, or parts that are put together to one.
+/// A text, or parts that are concatenated.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum BlockText {
@@ -328,7 +327,7 @@ pub enum BlockText {
 pub enum BlockPart {
     /// A text.
     Text { text: String },
-    /// A text of the program's.
+    /// A bundled reference text.
     Ref { ref_id: String },
 }
 
@@ -336,87 +335,87 @@ pub enum BlockPart {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TemplateCall {
-    /// `wr.templates.…`.
+    /// The id, `wr.templates.…`.
     pub template_id: String,
-    /// What stands for `{name}` in the template's texts.
+    /// The arguments, which replace `{name}` in the template's texts.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub args: BTreeMap<String, Value>,
 }
 
-/// Makes a following step that verifies.
+/// Adds a step that verifies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Verification {
-    /// What to run.
+    /// The command to run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What to do.
+    /// The instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
 }
 
-/// Makes a following step that audits.
+/// Adds a step that audits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Audit {
-    /// What to do.
+    /// The instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// What to judge by.
+    /// The criteria of the audit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rubric: Vec<String>,
 }
 
-/// Makes a step that brings the results of parallel work together.
+/// Adds a step that combines the results of parallel work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Synthesis {
-    /// What to do.
+    /// The instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// The artifact it has to produce.
+    /// The artifact that it must produce.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_contract: Option<OutputContract>,
 }
 
-/// A step that asks the caller to hand work out.
+/// A step whose work the caller must delegate.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ParallelStep {
-    /// Unique in the workflow.
+    /// The id, unique in the workflow.
     pub id: String,
-    /// `parallel`.
+    /// Always `parallel`.
     #[serde(rename = "type")]
     pub step_type: ParallelTag,
-    /// What to call it.
+    /// The title.
     pub title: String,
-    /// The work.
+    /// The work to delegate.
     pub parallel_delegations: Vec<Delegation>,
-    /// Makes a step that brings the results together.
+    /// Adds a step that combines the results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synthesis: Option<Synthesis>,
     /// The step is skipped while this does not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_condition: Option<Condition>,
-    /// The context keys that have to be there before it.
+    /// The context keys that must be set before the step.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requires_context: ContextKeys,
-    /// The context keys that have to be there once it is done.
+    /// The context keys that must be set when the step is done.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub produces_context: ContextKeys,
-    /// Whether a person has to agree.
+    /// Whether the user or the coordinator must approve the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_confirmation: Option<Confirmation>,
     /// What only the user can give.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub user_dependencies: Vec<UserDependency>,
-    /// Whether it may go without notes.
+    /// Whether notes are optional.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes_optional: Option<bool>,
-    /// Whether only a person can give what it needs of the user: through the client or the console.
+    /// Whether a person must give the answers directly, through the client or the console.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_person: Option<bool>,
-    /// Whether no file may be changed in it.
+    /// Whether the step must not change files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
 }
@@ -439,53 +438,53 @@ pub enum LoopTag {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LoopStep {
-    /// Unique in the workflow.
+    /// The id, unique in the workflow.
     pub id: String,
-    /// `loop`.
+    /// Always `loop`.
     #[serde(rename = "type")]
     pub step_type: LoopTag,
-    /// What to call it.
+    /// The title.
     pub title: String,
-    /// What decides it.
+    /// What controls the iterations.
     #[serde(rename = "loop")]
     pub control: LoopSpec,
-    /// What it repeats.
+    /// What is repeated.
     pub body: Body,
     /// Functions of the body.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub function_definitions: Vec<FunctionDefinition>,
-    /// Whether a person has to agree with the first step of every time round.
+    /// Whether the first step of every iteration must be approved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_confirmation: Option<Confirmation>,
     /// The loop is skipped while this does not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_condition: Option<Condition>,
-    /// The context keys that have to be there before it begins.
+    /// The context keys that must be set before the loop starts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requires_context: ContextKeys,
-    /// Whether steps of the body that do not say may go without notes.
+    /// The default of `notesOptional` for the steps of the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes_optional: Option<bool>,
 }
 
-/// What a loop repeats.
+/// The body of a loop.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Body {
-    /// A step beside the loop, by its id.
+    /// The id of a step next to the loop.
     Step(String),
     /// Steps.
     Steps(Vec<SourceStep>),
 }
 
-/// What decides a loop.
+/// What controls a loop.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LoopSpec {
-    /// The kind of loop.
+    /// The type of loop.
     #[serde(rename = "type")]
     pub loop_type: LoopType,
-    /// How many times round there may be.
+    /// The maximum number of iterations.
     pub max_iterations: u32,
     /// For `while` and `until`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -499,13 +498,13 @@ pub struct LoopSpec {
     /// For `forEach`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<String>,
-    /// The name of the iteration, from 1.
+    /// The variable with the one-based iteration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iteration_var: Option<String>,
-    /// The name of the item.
+    /// The variable with the current item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item_var: Option<String>,
-    /// The name of the index, from 0.
+    /// The variable with the zero-based index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index_var: Option<String>,
     /// For `forEach`: whether all items are handed out at once.
@@ -513,7 +512,7 @@ pub struct LoopSpec {
     pub parallel: Option<bool>,
 }
 
-/// The kinds of loop.
+/// The types of loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LoopType {
@@ -523,63 +522,63 @@ pub enum LoopType {
     ForEach,
 }
 
-/// Where a loop looks for its decision.
+/// Where a loop finds its decision.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum ConditionSource {
     /// A decision artifact of a step in the body.
     ArtifactContract {
-        /// Its contract.
+        /// The contract of the artifact.
         contract_ref: String,
-        /// The loop's own id, if anything.
+        /// If present, must be the loop's own id.
         #[serde(skip_serializing_if = "Option::is_none")]
         loop_id: Option<String>,
     },
     /// The context.
     ContextVariable {
-        /// What is asked of it.
+        /// The condition.
         condition: Condition,
     },
 }
 
-/// A condition with a name: a test of the context, or a decision artifact.
+/// A named condition: a condition on the context, or a decision artifact.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConditionDefinition {
-    /// Its name.
+    /// The name.
     pub condition_id: String,
-    /// What it asks.
+    /// The condition or contract.
     #[serde(flatten)]
     pub test: ConditionTest,
 }
 
-/// What a named condition asks.
+/// The test of a named condition.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ConditionTest {
-    /// A test of the context.
+    /// A condition on the context.
     Condition(Condition),
-    /// A decision artifact of this contract. For loops only.
+    /// The contract of a decision artifact. For loops only.
     ContractRef(String),
 }
 
-/// A function: instructions written once.
+/// A function: instructions that are defined once.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FunctionDefinition {
-    /// Its name, without `()`.
+    /// The name, without `()`.
     pub name: String,
-    /// What it means.
+    /// The instructions.
     pub definition: String,
-    /// Its parameters, in order.
+    /// The parameters, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<Parameter>,
-    /// Who may cite it; where it is defined, without.
+    /// Where it can be cited; the default is where it is defined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeName>,
 }
 
-/// Who may cite a function.
+/// Where a function can be cited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScopeName {
@@ -592,20 +591,20 @@ pub enum ScopeName {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Parameter {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its type.
+    /// The type.
     #[serde(rename = "type")]
     pub value_type: ParameterType,
-    /// Whether a call has to give it.
+    /// Whether a call must provide it.
     pub required: bool,
-    /// What it is for.
+    /// The purpose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The values it may have; any of its type, without.
+    /// The allowed values; the default is any value of its type.
     #[serde(rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Value>,
-    /// What it is when it is not given.
+    /// The default value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
 }
@@ -622,13 +621,13 @@ pub enum ParameterType {
     Any,
 }
 
-/// A call of a function.
+/// A function call.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FunctionCall {
     /// The function.
     pub name: String,
-    /// Its arguments, by name.
+    /// The arguments by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub args: BTreeMap<String, Value>,
 }
@@ -637,13 +636,13 @@ pub struct FunctionCall {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExtensionPoint {
-    /// Prompts cite it as `{{wr.bindings.<slotId>}}`.
+    /// The id. Prompts cite it as `{{wr.bindings.<slotId>}}`.
     pub slot_id: String,
-    /// What it is for.
+    /// The purpose.
     pub purpose: String,
-    /// What it is when nobody fills it.
+    /// The default value.
     pub default: String,
-    /// What may fill it; a routine or a workflow, without.
+    /// What may fill it; the default is a routine or a workflow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepted_kinds: Vec<AcceptedKind>,
 }

@@ -1,4 +1,4 @@
-//! How names are spelt, and the bounds of texts that several readers share.
+//! The spelling of names, and the length limits that several readers share.
 
 use std::ops::RangeInclusive;
 
@@ -15,7 +15,7 @@ pub(super) const REGISTRY_ID: RangeInclusive<usize> = 1..=128;
 
 /// The id of a step or loop.
 pub(super) const STEP_ID: NameRule = NameRule {
-    what: "the id of a step",
+    what: "step id",
     pattern: "a-z, 0-9, `_` and `-`",
     length: 3..=64,
     accepts: is_delimiter_safe,
@@ -24,19 +24,19 @@ pub(super) const STEP_ID: NameRule = NameRule {
 
 /// The id of an assessment, a dimension, a fragment, a reference or a condition.
 pub(super) const PART_ID: NameRule = NameRule {
-    what: "such an id",
+    what: "id",
     pattern: "a-z, 0-9, `_` and `-`",
     length: 1..=64,
     accepts: is_delimiter_safe,
     fix: suggest_delimiter_safe,
 };
 
-/// A command of the operator's settings.
-pub(super) const COMMAND: NameRule = NameRule { what: "the name of a command", ..PART_ID };
+/// A command in the operator's settings.
+pub(super) const COMMAND: NameRule = NameRule { what: "command name", ..PART_ID };
 
-/// A variable of the context.
+/// A context variable.
 pub(super) const VARIABLE: NameRule = NameRule {
-    what: "a variable",
+    what: "variable name",
     pattern: "a letter or `_`, then letters, digits and `_`",
     length: 1..=64,
     accepts: is_variable,
@@ -45,7 +45,7 @@ pub(super) const VARIABLE: NameRule = NameRule {
 
 /// A function.
 pub(super) const FUNCTION: NameRule = NameRule {
-    what: "a function",
+    what: "function name",
     pattern: "a letter or `_`, then letters, digits and `_`, without `()`",
     length: 1..=64,
     accepts: is_variable,
@@ -54,7 +54,7 @@ pub(super) const FUNCTION: NameRule = NameRule {
 
 /// A slot of an extension point.
 pub(super) const SLOT: NameRule = NameRule {
-    what: "a slot",
+    what: "slot id",
     pattern: "a-z, then a-z, 0-9 and `_`",
     length: 1..=64,
     accepts: |text| {

@@ -1,7 +1,7 @@
-//! The order in which an author wrote the members of an object.
+//! The order in which an author wrote the fields of an object.
 //!
-//! A value has its members sorted, because their order means nothing, with one exception: what a step asks for in
-//! `outputRequired` is read in the author's order.
+//! Parsed values have their fields sorted, because their order has no meaning, with one exception: the
+//! outputs in `outputRequired` are shown in the author's order.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,15 +10,15 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 
 use crate::workflow::problem::{item, member};
 
-/// The member whose order is kept.
+/// The field whose order is kept.
 const ORDERED: &str = "outputRequired";
 
-/// The names of ordered members as they were written, by the path of their object.
+/// The names of ordered fields as they were written, by the path of their object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Order(HashMap<String, Vec<String>>);
 
 impl Order {
-    /// Of a file that was read as JSON before, and so is bounded.
+    /// For a file that was already read as JSON, and so is within the limits.
     pub(super) fn of_json(bytes: &[u8]) -> Self {
         serde_json::from_slice(bytes).map_or_else(|_| Self::default(), |shape| Self::of(&shape))
     }
@@ -45,14 +45,14 @@ impl Order {
         Self(order)
     }
 
-    /// Where a member was written among those of its object.
-    pub(super) fn place(&self, path: &str, name: &str) -> usize {
+    /// The position of a field among those of its object.
+    pub(super) fn position(&self, path: &str, name: &str) -> usize {
         let names = self.0.get(path).map(Vec::as_slice).unwrap_or_default();
         names.iter().position(|written| written == name).unwrap_or(usize::MAX)
     }
 }
 
-/// A value of which only the names are kept, in order.
+/// The structure of a value: only the names, in order.
 pub(super) enum Shape {
     Scalar,
     List(Vec<Self>),

@@ -1,8 +1,7 @@
-//! Reads members one by one, and collects what is wrong instead of stopping at it.
+//! Reads fields one by one, and collects problems instead of stopping at the first.
 //!
-//! Whoever reads an object asks for its members by name; what nobody asked for is unknown. A member
-//! that is missing or wrong is reported once and replaced by something harmless, so that the rest
-//! of the file still gets its own report.
+//! The reader of an object requests its fields by name; any other field is unknown. A missing or invalid
+//! field is reported once and replaced by a harmless value, so that the rest of the file is still checked.
 
 use std::ops::RangeInclusive;
 
@@ -17,7 +16,7 @@ use crate::workflow::{
 /// Collects problems.
 #[derive(Default)]
 pub(super) struct Reader {
-    /// In which order the author wrote what is read in order.
+    /// The author's order of ordered fields.
     pub(super) order: super::Order,
     pub(super) problems: Vec<Problem>,
 }
@@ -29,10 +28,10 @@ pub(super) struct Object<'v> {
     asked: Vec<&'static str>,
 }
 
-/// A value and where it stands.
+/// A value with its path.
 pub(super) type Found<'v> = (&'v Value, String);
 
-/// A closed set: the texts and what they stand for.
+/// A closed set: strings and their values.
 pub(super) type Choices<T> = [(&'static str, T)];
 
 impl Reader {
@@ -53,12 +52,12 @@ impl Reader {
             Value::Null => "null",
             Value::Bool(_) => "a boolean",
             Value::Number(_) => "a number",
-            Value::String(_) => "a text",
+            Value::String(_) => "a string",
             Value::Array(_) => "a list",
             Value::Object(_) => "an object",
         };
-        let fix = format!("Write {wanted}{}.", if found == "null" { ", or leave it out" } else { "" });
-        self.report(path, Code::WrongType, format!("{wanted} is needed here, not {found}"), fix);
+        let fix = format!("Write {wanted}{}.", if found == "null" { ", or omit it" } else { "" });
+        self.report(path, Code::WrongType, format!("expected {wanted}, found {found}"), fix);
     }
 
     pub(super) fn object<'v>(&mut self, (value, path): Found<'v>) -> Object<'v> {
@@ -68,7 +67,7 @@ impl Reader {
         Object { members: value.as_object(), path, asked: Vec::new() }
     }
 
-    /// Reports the members that nobody asked for.
+    /// Reports unknown fields.
     pub(super) fn finish(&mut self, object: &Object<'_>) {
         for name in object.members.into_iter().flat_map(Map::keys) {
             if object.asked.contains(&name.as_str()) {
@@ -79,15 +78,15 @@ impl Reader {
             }
             let fix = match canon::nearest::nearest(name, object.asked.iter(), 1).first() {
                 Some(near) => {
-                    // A slip is one problem: what it was meant to be is not missing as well.
+                    // A typo is one problem: do not report the intended field as missing too.
                     let meant = member(&object.path, near);
                     self.problems
                         .retain(|problem| problem.code != Code::MissingMember || problem.path != meant);
                     format!("Did you mean `{near}`?")
                 }
-                None => format!("Remove it. Known here are: {}.", object.asked.join(", ")),
+                None => format!("Remove it. Known fields: {}.", object.asked.join(", ")),
             };
-            let message = format!("there is no member `{}` here", quoted(name));
+            let message = format!("unknown field `{}`", quoted(name));
             self.report(&member(&object.path, name), Code::UnknownMember, message, fix);
         }
     }
@@ -102,10 +101,10 @@ impl Reader {
             return Vec::new();
         };
         if !count.contains(&values.len()) {
-            let message = format!("the list has {} items, and {} are allowed", values.len(), range(&count));
+            let message = format!("the list has {} items; allowed: {}", values.len(), range(&count));
             self.report(&path, Code::LengthOutOfRange, message, "Add or remove items.");
         }
-        // What is beyond the bound was reported as such, and is not looked at.
+        // Items beyond the limit were reported and are not read.
         values
             .iter()
             .take(*count.end())
@@ -116,15 +115,17 @@ impl Reader {
 
     pub(super) fn text(&mut self, (value, path): Found<'_>, characters: RangeInclusive<usize>) -> String {
         let Value::String(text) = value else {
-            self.wrong_type(&path, "a text", value);
+            self.wrong_type(&path, "a string", value);
             return String::new();
         };
         let measured = text.chars().count();
         if !characters.contains(&measured) {
-            let message =
-                format!("the text has {measured} characters, and {} are allowed", range(&characters));
-            let fix =
-                if measured < *characters.start() { "Say more." } else { "Say it shorter, or split it." };
+            let message = format!("the string has {measured} characters; allowed: {}", range(&characters));
+            let fix = if measured < *characters.start() {
+                "Use a longer text."
+            } else {
+                "Shorten it, or split it."
+            };
             self.report(&path, Code::LengthOutOfRange, message, fix);
         }
         text.clone()
@@ -159,7 +160,7 @@ impl Reader {
 
     pub(super) fn choice<T: Copy>(&mut self, (value, path): Found<'_>, choices: &Choices<T>) -> Option<T> {
         let Value::String(text) = value else {
-            self.wrong_type(&path, "a text", value);
+            self.wrong_type(&path, "a string", value);
             return None;
         };
         if let Some((_, choice)) = choices.iter().find(|(name, _)| name == text) {
@@ -170,17 +171,18 @@ impl Reader {
             Some(near) => format!("Did you mean `{near}`?"),
             None => format!("Write one of: {}.", names.join(", ")),
         };
-        self.report(&path, Code::UnknownValue, format!("{:?} is not known here", quoted(text)), fix);
+        self.report(&path, Code::UnknownValue, format!("unknown value {:?}", quoted(text)), fix);
         None
     }
 
-    /// A text of which every character, and the first, is of a certain kind.
+    /// A string with restrictions on its characters.
     pub(super) fn name(&mut self, found: Found<'_>, rule: &NameRule) -> String {
         let path = found.1.clone();
         let before = self.problems.len();
         let text = self.text(found, rule.length.clone());
         if self.problems.len() == before && !(rule.accepts)(&text) {
-            let message = format!("{:?} is not spelt as {} is: {}", quoted(&text), rule.what, rule.pattern);
+            let message =
+                format!("{:?} is not a valid {}; allowed: {}", quoted(&text), rule.what, rule.pattern);
             self.report(&path, Code::InvalidName, message, (rule.fix)(&text));
         }
         text
@@ -207,7 +209,7 @@ impl Reader {
     }
 }
 
-/// How many items a list has at most, when its table does not say.
+/// The default maximum number of items in a list.
 pub(super) const MAX_ITEMS: usize = 256;
 
 impl<'v> Object<'v> {
@@ -219,7 +221,7 @@ impl<'v> Object<'v> {
         member(&self.path, name)
     }
 
-    /// Whether the object has a member; asks for it.
+    /// Whether the object has a field. Counts as requesting it.
     pub(super) fn has(&mut self, name: &'static str) -> bool {
         self.get(name).is_some()
     }
@@ -231,7 +233,7 @@ impl<'v> Object<'v> {
         self.members?.get(name).map(|value| (value, member(&self.path, name)))
     }
 
-    /// A member that has to be there. Nothing is missing from what is no object at all.
+    /// A required field. Reports nothing if the value is not an object, because that was already reported.
     pub(super) fn need(&mut self, reader: &mut Reader, name: &'static str) -> Option<Found<'v>> {
         let found = self.get(name);
         if found.is_none() && self.members.is_some() {
@@ -298,7 +300,7 @@ impl<'v> Object<'v> {
         items.into_iter().map(|found| read(reader, found)).collect()
     }
 
-    /// The members of a member that is a map.
+    /// The entries of a field that is a map.
     pub(super) fn entries(&mut self, reader: &mut Reader, name: &'static str) -> Vec<(&'v str, Found<'v>)> {
         let Some((value, path)) = self.get(name) else { return Vec::new() };
         let Value::Object(members) = value else {
@@ -306,15 +308,15 @@ impl<'v> Object<'v> {
             return Vec::new();
         };
         if members.len() > MAX_ITEMS {
-            let message = format!("it has {} members, and at most {MAX_ITEMS} are allowed", members.len());
-            reader.report(&path, Code::LengthOutOfRange, message, "Remove members.");
+            let message = format!("it has {} entries; the limit is {MAX_ITEMS}", members.len());
+            reader.report(&path, Code::LengthOutOfRange, message, "Remove entries.");
         }
         let entries = members.iter().take(MAX_ITEMS);
         entries.map(|(key, value)| (key.as_str(), (value, member(&path, key)))).collect()
     }
 }
 
-/// How a kind of name is spelt.
+/// The spelling of a kind of name.
 pub(super) struct NameRule {
     pub(super) what: &'static str,
     pub(super) pattern: &'static str,

@@ -26,13 +26,13 @@ use crate::{
     },
 };
 
-/// How many things of the user's one step may need: with a confirmation all of them fit into one report.
+/// The maximum number of user dependencies of one step: with a confirmation, all of them fit into one report.
 const MAX_USER_DEPENDENCIES: usize = 8;
 
-/// How many commands one step may name: all that fail fit into one report.
+/// The maximum number of commands of one step: if all fail, they fit into one report.
 const MAX_COMMANDS: usize = 8;
 
-/// Where the reader is among the steps.
+/// The state of reading steps.
 #[derive(Default)]
 pub(super) struct Steps {
     loops: usize,
@@ -70,7 +70,7 @@ fn step(reader: &mut Reader, found: Found<'_>, state: &mut Steps) -> SourceStep 
             ];
             match reader.choice(found, &types) {
                 Some(step_type) => step_type,
-                // Which members belong here depends on it, so nothing more can be said.
+                // The allowed fields depend on the type, so nothing more can be checked.
                 None => return SourceStep::Parallel(Box::new(placeholder(reader, &mut object))),
             }
         }
@@ -80,7 +80,7 @@ fn step(reader: &mut Reader, found: Found<'_>, state: &mut Steps) -> SourceStep 
         StepType::Parallel => SourceStep::Parallel(Box::new(parallel(reader, &mut object))),
         StepType::Loop => {
             if state.loops == MAX_LOOP_DEPTH {
-                let message = format!("loops stand more than {MAX_LOOP_DEPTH} deep within one another");
+                let message = format!("loops are nested deeper than {MAX_LOOP_DEPTH} levels");
                 reader.report(object.path(), Code::LoopTooDeep, message, "Flatten the innermost loops.");
                 return SourceStep::Parallel(Box::new(placeholder(reader, &mut object)));
             }
@@ -137,8 +137,8 @@ fn instruction(reader: &mut Reader, o: &mut Object<'_>) -> Instruction {
         [prompt.is_some(), blocks.is_some(), call.is_some()].into_iter().filter(|given| *given).count();
     if given != 1 {
         let message =
-            if given == 0 { "the step does not say what to do" } else { "the step says twice what to do" };
-        let fix = "Give it exactly one of `prompt`, `promptBlocks` and `templateCall`.";
+            if given == 0 { "the step has no instruction" } else { "the step has more than one instruction" };
+        let fix = "Add exactly one of `prompt`, `promptBlocks` and `templateCall`.";
         reader.report(o.path(), Code::PromptChoice, message, fix);
     }
     let prompt = prompt.map(|found| Instruction::Prompt(prompt_text(reader, found)));
@@ -151,12 +151,12 @@ fn prompt_text(reader: &mut Reader, found: Found<'_>) -> String {
     let path = found.1.clone();
     let text = reader.text(found, 0..=*names::PROMPT.end());
     if found_blank(&text, reader, &path) {
-        reader.report(&path, Code::EmptyPrompt, "the prompt says nothing", "Say what to do.");
+        reader.report(&path, Code::EmptyPrompt, "the prompt is empty", "Describe what to do.");
     }
     text
 }
 
-/// Whether a text is blank, and nothing else was wrong with it.
+/// Whether a text is blank without another reported problem.
 fn found_blank(text: &str, reader: &Reader, path: &str) -> bool {
     text.trim().is_empty() && reader.problems.last().is_none_or(|problem| problem.path != path)
 }
@@ -172,7 +172,7 @@ fn fragment(reader: &mut Reader, found: Found<'_>) -> Fragment {
     fragment
 }
 
-/// `true`, a condition, or an object that says who has to agree.
+/// `true`, a condition, or an object that says who must approve.
 pub(super) fn confirmation(reader: &mut Reader, o: &mut Object<'_>) -> Option<Confirmation> {
     const KINDS: [(&str, ConfirmationKind); 2] = [
         ("coordinator_eval", ConfirmationKind::CoordinatorEval),
@@ -194,7 +194,7 @@ pub(super) fn confirmation(reader: &mut Reader, o: &mut Object<'_>) -> Option<Co
     kind.map(|kind| Confirmation { kind, condition })
 }
 
-/// What only the user can give. A step that needs more than this is several steps.
+/// What only the user can give.
 fn user_dependencies(reader: &mut Reader, o: &mut Object<'_>) -> Vec<UserDependency> {
     let dependencies = o.list(reader, "userDependencies", 0..=MAX_USER_DEPENDENCIES, user_dependency);
     dependencies.into_iter().flatten().collect()
@@ -212,24 +212,24 @@ fn user_dependency(reader: &mut Reader, found: Found<'_>) -> Option<UserDependen
     let kinds = || NonAssumableChoiceKind::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     match (is_choice, o.has("choiceKind"), reason) {
         (true, false, _) => {
-            let message = "a choice is the user's only for a reason, and `choiceKind` does not say which";
+            let message = "`choiceKind` is required with the reason `needs_user_choice`";
             reader.report(&path, Code::MissingMember, message, format!("Add one of: {}.", kinds()));
         }
         (false, true, Some(_)) => {
-            let message = "`choiceKind` goes with the reason `needs_user_choice` alone";
+            let message = "`choiceKind` is only allowed with the reason `needs_user_choice`";
             reader.report(&path, Code::UnknownMember, message, "Remove it, or change the reason.");
         }
         _ => {}
     }
     if id == CONFIRMATION {
-        let message = format!("the id `{CONFIRMATION}` is taken by `requireConfirmation`");
-        reader.report(&o.path_of("id"), Code::DuplicateId, message, "Give it another id.");
+        let message = format!("the id `{CONFIRMATION}` is reserved for `requireConfirmation`");
+        reader.report(&o.path_of("id"), Code::DuplicateId, message, "Use a different id.");
     }
     reader.finish(&o);
     reason.map(|reason| UserDependency { id, reason, choice_kind, what, condition })
 }
 
-/// What the host checks. A demand that asks for nothing is a slip.
+/// What the host verifies. Rejects an empty demand, which is probably a mistake.
 fn evidence(reader: &mut Reader, o: &mut Object<'_>) -> Option<EvidenceDemand> {
     let found = o.get("evidence")?;
     let before = reader.problems.len();
@@ -239,13 +239,13 @@ fn evidence(reader: &mut Reader, o: &mut Object<'_>) -> Option<EvidenceDemand> {
     let citations = o.flag(reader, "citations").unwrap_or(false);
     for (index, name) in commands.iter().enumerate() {
         if commands[..index].contains(name) {
-            let message = format!("the command `{}` is named twice", quoted(name));
-            reader.report(&item(&o.path_of("commands"), index), Code::DuplicateId, message, "Name it once.");
+            let message = format!("the command `{}` is listed twice", quoted(name));
+            reader.report(&item(&o.path_of("commands"), index), Code::DuplicateId, message, "List it once.");
         }
     }
     if commands.is_empty() && !citations && reader.problems.len() == before {
-        let message = "`evidence` does not say what to check";
-        let fix = "Name `commands` that the operator allows, or set `citations` to true.";
+        let message = "`evidence` is empty";
+        let fix = "Add `commands` that the operator allows, or set `citations` to true.";
         reader.report(o.path(), Code::MissingMember, message, fix);
     }
     reader.finish(&o);
@@ -258,8 +258,8 @@ fn function_reference(reader: &mut Reader, found: Found<'_>) -> String {
     let text = reader.text(found, 3..=66);
     let name = text.strip_suffix("()").unwrap_or_default();
     if reader.problems.len() == before && !names::is_variable(name) {
-        let message = format!("{:?} does not cite a function", quoted(&text));
-        reader.report(&path, Code::InvalidName, message, "Write its name and `()`.");
+        let message = format!("{:?} is not a function reference", quoted(&text));
+        reader.report(&path, Code::InvalidName, message, "Write the function's name and `()`.");
     }
     name.to_owned()
 }
@@ -322,7 +322,7 @@ fn parallel(reader: &mut Reader, o: &mut Object<'_>) -> ParallelStep {
     }
 }
 
-/// Stands for a step of which not even the type is known.
+/// Replaces a step whose type is unknown.
 fn placeholder(reader: &mut Reader, o: &mut Object<'_>) -> ParallelStep {
     ParallelStep {
         id: id(reader, o),

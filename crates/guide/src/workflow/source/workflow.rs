@@ -120,7 +120,7 @@ fn version(reader: &mut Reader, object: &mut Object<'_>) -> String {
     let before = reader.problems.len();
     let version = object.need_text(reader, "version", 1..=64);
     if reader.problems.len() == before && !version.is_empty() && !is_semantic(&version) {
-        let message = format!("{version:?} is no semantic version");
+        let message = format!("{version:?} is not a semantic version");
         reader.report(
             &object.path_of("version"),
             Code::InvalidVersion,

@@ -1,4 +1,4 @@
-//! A session to bundle: made by hand, so that it does not change when the engine does.
+//! A session to bundle, built by hand so that changes of the engine do not affect it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use guide::record::*;
 use guide::workflow::compiled::CompiledWorkflow;
 use serde_json::{Value, json};
 
-/// A session under construction: events and manifest grow by one append at a time.
+/// A session in progress: events and manifest grow one append at a time.
 struct Writer {
     session: BundledSession,
     pending: Vec<(Scope, DedupeKey, EventData)>,
@@ -99,7 +99,7 @@ fn workflow() -> CompiledWorkflow {
     .unwrap()
 }
 
-/// The state in which a step is pending.
+/// A state with a pending step.
 pub(super) fn running(step: &str) -> EngineState {
     EngineState::Running(Running {
         pending: Pending::Some {
@@ -109,7 +109,7 @@ pub(super) fn running(step: &str) -> EngineState {
     })
 }
 
-/// A session of one run: a start, a checkpoint, `advances` advances, the last of which completes it.
+/// A session of one run: a start, a checkpoint, and `advances` advances, the last of which completes it.
 pub(super) fn session(advances: usize) -> BundledSession {
     let session_id = derive::session_id(&[5; 16]);
     let workflow = workflow();

@@ -41,7 +41,7 @@ fn nested_loops(depth: usize) -> Value {
     })
 }
 
-/// What is wrong, the workflow, and the code and the path of each problem that it makes.
+/// A name, the workflow, and the code and path of each expected problem.
 type Case = (&'static str, Value, Vec<(Code, &'static str)>);
 
 fn cases() -> Vec<Case> {
@@ -63,19 +63,19 @@ fn cases() -> Vec<Case> {
     let forever = json!({"type": "for", "count": 2, "maxIterations": 2});
     let slot = json!({"slotId": "who", "purpose": "p", "default": "wr.someone"});
     vec![
-        ("no object", json!([]), vec![(Code::WrongType, "")]),
+        ("not an object", json!([]), vec![(Code::WrongType, "")]),
         (
-            "nothing in it",
+            "an empty object",
             json!({}),
             ["description", "id", "name", "steps", "version"].map(|name| (Code::MissingMember, name)).into(),
         ),
         (
-            "a slip is one problem",
+            "a typo is one problem",
             with(workflow(json!([{"id": "one", "titel": "t", "prompt": "p"}])), json!({})),
             vec![(Code::UnknownMember, "steps[0].titel")],
         ),
         (
-            "an unknown member",
+            "an unknown field",
             with(workflow(json!([step("one")])), json!({"wholly": 1})),
             vec![(Code::UnknownMember, "wholly")],
         ),
@@ -86,7 +86,7 @@ fn cases() -> Vec<Case> {
             vec![(Code::LengthOutOfRange, "steps[0].agentRole")],
         ),
         (
-            "evidence of nothing, and commands that cannot be named so",
+            "empty evidence, and invalid command names",
             workflow(json!([
                 with(step("one"), json!({"evidence": {}})),
                 with(
@@ -102,18 +102,18 @@ fn cases() -> Vec<Case> {
             ],
         ),
         (
-            "a choice that does not say why it is the user's",
+            "a choice without its kind",
             steps(json!({"userDependencies": [{"id": "a", "reason": "needs_user_choice", "what": "w"}]})),
             vec![(Code::MissingMember, "steps[0].userDependencies[0].choiceKind")],
         ),
         (
-            "a kind of choice where there is none",
+            "a kind of choice without a choice",
             steps(json!({"userDependencies": [
                 {"id": "a", "reason": "needs_user_approval", "what": "w", "choiceKind": "scope_boundary"}]})),
             vec![(Code::UnknownMember, "steps[0].userDependencies[0].choiceKind")],
         ),
         (
-            "a dependency that is no one of the six, and one without anything",
+            "an unknown dependency, and an empty one",
             steps(json!({"userDependencies": [{"id": "a", "reason": "needs_user", "what": "w"}, {}]})),
             vec![
                 (Code::UnknownValue, "steps[0].userDependencies[0].reason"),
@@ -123,13 +123,13 @@ fn cases() -> Vec<Case> {
             ],
         ),
         (
-            "a choice of no known kind",
+            "an unknown kind of choice",
             steps(json!({"userDependencies": [
                 {"id": "a", "reason": "needs_user_choice", "what": "w", "choiceKind": "whim"}]})),
             vec![(Code::UnknownValue, "steps[0].userDependencies[0].choiceKind")],
         ),
         (
-            "two dependencies of one id, and one of a reserved id",
+            "a duplicate and a reserved dependency id",
             steps(json!({"userDependencies": [
                 {"id": "a", "reason": "needs_user_artifact", "what": "w"},
                 {"id": "a", "reason": "needs_user_artifact", "what": "w"},
@@ -140,26 +140,26 @@ fn cases() -> Vec<Case> {
             ],
         ),
         (
-            "a dependency with a condition of no known name",
+            "a dependency with an unknown condition",
             steps(json!({"userDependencies": [{"id": "a", "reason": "needs_user_artifact", "what": "w",
-                "condition": {"kind": "condition_ref", "conditionId": "nobody"}}]})),
+                "condition": {"kind": "condition_ref", "conditionId": "unknown"}}]})),
             vec![(Code::UnknownCondition, "steps[0].userDependencies[0].condition")],
         ),
         (
-            "more dependencies than a step can have",
+            "too many dependencies",
             steps(json!({"userDependencies": (0..9).map(|number| json!(
                 {"id": format!("a{number}"), "reason": "needs_user_artifact", "what": "w"})).collect::<Vec<_>>()})),
             vec![(Code::LengthOutOfRange, "steps[0].userDependencies")],
         ),
         (
-            "a token of the program's in what is asked for",
+            "a reserved token in a dependency",
             steps(
                 json!({"userDependencies": [{"id": "a", "reason": "needs_user_artifact", "what": "{{wr.secret}}"}]}),
             ),
             vec![(Code::ReservedToken, "steps[0].userDependencies")],
         ),
         (
-            "a dependency of a call, which would be lost",
+            "a dependency next to a template call",
             workflow(
                 json!([{"id": "one", "title": "t", "templateCall": {"templateId": "wr.templates.routine.ideation"},
                 "userDependencies": [{"id": "a", "reason": "needs_user_artifact", "what": "w"}]}]),
@@ -216,7 +216,7 @@ fn cases() -> Vec<Case> {
             vec![(Code::NumberOutOfRange, "steps[0].functionCalls[0].args.depth")],
         ),
         (
-            "too many rounds",
+            "too many iterations",
             looped(json!({"type": "for", "count": 1, "maxIterations": 1001}), json!([step("one")])),
             vec![(Code::NumberOutOfRange, "steps[0].loop.maxIterations")],
         ),
@@ -226,7 +226,7 @@ fn cases() -> Vec<Case> {
             vec![(Code::DuplicateId, "steps[1].id")],
         ),
         (
-            "a virtual id that is taken",
+            "a generated id that is already used",
             workflow(json!([with(step("one"), json!({"audit": {}})), step("one__audit")])),
             vec![(Code::DuplicateId, "steps[1].id")],
         ),
@@ -354,7 +354,7 @@ fn cases() -> Vec<Case> {
             vec![(Code::UnknownLevel, "steps[0].assessmentConsequences[0].when.anyEqualsLevel")],
         ),
         (
-            "a consequence of nothing",
+            "a consequence without an assessment",
             assessed(json!({"assessmentConsequences": [consequence("low", None)]})),
             vec![(Code::InvalidConsequence, "steps[0].assessmentConsequences[0]")],
         ),
@@ -408,7 +408,7 @@ fn cases() -> Vec<Case> {
             vec![(Code::InvalidFunctionCall, "steps[0].functionCalls[0]")],
         ),
         (
-            "a loop that nothing decides",
+            "a loop without control",
             looped(json!({"type": "while", "maxIterations": 2}), json!([step("one")])),
             vec![(Code::InvalidLoop, "steps[0].loop")],
         ),
@@ -418,7 +418,7 @@ fn cases() -> Vec<Case> {
             vec![(Code::InvalidLoop, "steps[0].loop")],
         ),
         (
-            "a loop with what does not belong",
+            "a loop with fields of another type",
             looped(
                 json!({"type": "for", "count": 1, "items": "x", "maxIterations": 2}),
                 json!([step("one")]),
@@ -460,7 +460,7 @@ fn cases() -> Vec<Case> {
             vec![(Code::LengthOutOfRange, "steps[0].body")],
         ),
         (
-            "a body that is not there",
+            "an unknown body",
             looped(forever.clone(), json!("two")),
             vec![(Code::InvalidBody, "steps[0].body")],
         ),
@@ -517,7 +517,7 @@ fn cases() -> Vec<Case> {
             vec![(Code::InvalidJump, "steps[2].jumpIf")],
         ),
         (
-            "a condition on a key that nobody declares",
+            "a condition on an undeclared key",
             workflow(json!([
                 with(step("one"), json!({"producesContext": {"fixDecision": {"enum": ["fix", "report"]}}})),
                 with(step("two"), json!({"runCondition": {"var": "fixDecison", "equals": "fix"}})),
@@ -526,7 +526,7 @@ fn cases() -> Vec<Case> {
             vec![(Code::UndeclaredContextKey, "steps[1].runCondition")],
         ),
         (
-            "a key of two types",
+            "a key with two types",
             workflow(json!([
                 with(step("one"), json!({"producesContext": {"size": {"type": "number"}}})),
                 with(step("two"), json!({"requiresContext": {"size": {"enum": ["small", "large"]}}})),
@@ -534,7 +534,7 @@ fn cases() -> Vec<Case> {
             vec![(Code::ContextKeyConflict, "steps[1].requiresContext.size")],
         ),
         (
-            "declarations that are none",
+            "invalid declarations",
             steps(json!({"producesContext": {
                 "a b": {"type": "string"}, "goal": {"type": "string"}, "list": {"type": "array"},
                 "both": {"type": "string", "enum": ["a"]}, "none": {}, "empty": {"enum": []}, "numbers": {"enum": [1]}}})),
@@ -549,7 +549,7 @@ fn cases() -> Vec<Case> {
             ],
         ),
         (
-            "what a template call would lose of the context",
+            "context declarations next to a template call",
             with(
                 call("wr.templates.routine.ideation", json!({})),
                 json!({"steps": [{"id": "one", "title": "t", "templateCall": {"templateId": "wr.templates.routine.ideation"},
@@ -559,12 +559,12 @@ fn cases() -> Vec<Case> {
         ),
         ("never", steps(json!({"runCondition": {"or": []}})), vec![(Code::NotStartable, "steps")]),
         (
-            "a loop of no rounds",
+            "a loop without iterations",
             looped(json!({"type": "for", "count": 0, "maxIterations": 2}), json!([step("one")])),
             vec![(Code::NotStartable, "steps")],
         ),
         (
-            "two causes in two places",
+            "two independent causes",
             workflow(json!([
                 with(step("one"), json!({"agentRole": 1, "outputContract": {"contractRef": "x"}})),
                 with(step("two"), json!({"functionReferences": ["no()"]}))
@@ -578,12 +578,12 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Registries with a routine that calls itself, a broken one, and a feature that says too much.
+/// Registries with a routine that calls itself, an invalid one, and a feature with too much text.
 struct Strange;
 
 static LOUD: Feature = Feature {
     id: "wr.features.loud",
-    summary: "Says too much.",
+    summary: "Too much text.",
     constraints: &[FeatureItem::Ref("wr.refs.long")],
     procedure: &[],
     verify: &[],
@@ -641,7 +641,7 @@ fn every_problem_has_its_code_and_its_path() {
     }
     let strange = [
         ("a circle", call("circle", json!({})), Code::TemplateRecursion),
-        ("a broken template", call("broken", json!({})), Code::InvalidTemplate),
+        ("an invalid template", call("broken", json!({})), Code::InvalidTemplate),
         (
             "too much text",
             with(blocks(json!({"goal": "g"})), json!({"features": ["wr.features.loud"]})),
@@ -665,11 +665,11 @@ fn every_problem_has_its_code_and_its_path() {
         seen.insert(code);
     }
     let missing: Vec<&Code> = Code::ALL.iter().filter(|code| !seen.contains(code)).collect();
-    assert!(missing.is_empty(), "no case makes {missing:?}");
+    assert!(missing.is_empty(), "no case has {missing:?}");
 }
 
 #[test]
-fn bindings_for_slots_that_are_not_there_are_problems() {
+fn bindings_for_unknown_slots_are_problems() {
     let source = source::parse(workflow(json!([step("one")])).to_string().as_bytes(), Format::Json).unwrap();
     let bindings = Bindings([("who".to_owned(), "wr.someone".to_owned())].into());
     let problems = compile::compile(&source, &bindings).unwrap_err();
@@ -677,7 +677,7 @@ fn bindings_for_slots_that_are_not_there_are_problems() {
 }
 
 #[test]
-fn a_flood_of_problems_ends_soon_and_says_how_many_there_are() {
+fn many_problems_are_limited_and_counted() {
     let members: serde_json::Map<String, Value> =
         (0..50_000).map(|index| (format!("m{index}"), Value::Null)).collect();
     let problems = validate(&with(workflow(json!([step("one")])), Value::Object(members)));

@@ -1,4 +1,4 @@
-//! What follows from the levels of an assessment.
+//! The work that levels of an assessment require.
 
 use super::Assessed;
 use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, BLOCKERS, SUGGESTED_FIX_BYTES};
@@ -6,23 +6,26 @@ use crate::record::{Blocker, BlockerCode, Pointer};
 use crate::workflow::compiled::AssessmentConsequence;
 use crate::workflow::contract::issues::fit;
 
-/// A consequence that applies, and the level that made it.
+/// A consequence that applies, with the level that triggered it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fired {
+pub struct TriggeredConsequence {
     pub assessment_id: String,
     pub dimension_id: String,
     pub level: String,
-    /// What to do.
+    /// The required work.
     pub guidance: String,
 }
 
-/// The consequences that apply, in the author's order, each with every dimension that makes it apply.
+/// The consequences that apply, in the author's order, one for each dimension that triggers it.
 ///
-/// At most as many as a report has blockers: a caller who mends ten dimensions may be shown the next.
-pub fn fired(consequences: &[AssessmentConsequence], assessments: &[Assessed]) -> Vec<Fired> {
-    // The compiler accepts a level in another case than the dimension's, so it has to be found here too.
+/// At most as many as a report can contain. After a fix, the next attempt shows the rest.
+pub fn triggered_consequences(
+    consequences: &[AssessmentConsequence],
+    assessments: &[Assessed],
+) -> Vec<TriggeredConsequence> {
+    // The compiler accepts a level in a different case than the dimension's, so compare accordingly.
     let alike = |level: &str| level.trim().to_lowercase();
-    let mut fired = Vec::new();
+    let mut triggered = Vec::new();
     for consequence in consequences {
         let level = alike(&consequence.any_equals_level);
         let looks_at = |assessed: &&Assessed| {
@@ -30,8 +33,8 @@ pub fn fired(consequences: &[AssessmentConsequence], assessments: &[Assessed]) -
         };
         for assessed in assessments.iter().filter(looks_at) {
             for dimension in &assessed.dimensions {
-                if fired.len() < BLOCKERS && alike(&dimension.level) == level {
-                    fired.push(Fired {
+                if triggered.len() < BLOCKERS && alike(&dimension.level) == level {
+                    triggered.push(TriggeredConsequence {
                         assessment_id: assessed.assessment_id.clone(),
                         dimension_id: dimension.dimension_id.clone(),
                         level: dimension.level.clone(),
@@ -41,24 +44,24 @@ pub fn fired(consequences: &[AssessmentConsequence], assessments: &[Assessed]) -
             }
         }
     }
-    fired
+    triggered
 }
 
 /// The blocker of a consequence that applies.
-pub fn followup_blocker(fired: &Fired) -> Blocker {
+pub fn followup_blocker(triggered: &TriggeredConsequence) -> Blocker {
     let message = format!(
-        "The assessment `{}` gives `{}` the level `{}`, which asks for more work before the step is done.",
-        fit(&fired.assessment_id, 96),
-        fit(&fired.dimension_id, 96),
-        fit(&fired.level, 96)
+        "The assessment `{}` rates `{}` as `{}`, which requires more work before the step is accepted.",
+        fit(&triggered.assessment_id, 96),
+        fit(&triggered.dimension_id, 96),
+        fit(&triggered.level, 96)
     );
-    let ending = " Then assess again, and call as `nextCall` of this reply says.";
-    let guidance = fit(&fired.guidance, SUGGESTED_FIX_BYTES - ending.len());
+    let ending = " Then assess again and make the call in `nextCall`.";
+    let guidance = fit(&triggered.guidance, SUGGESTED_FIX_BYTES - ending.len());
     Blocker {
         code: BlockerCode::AssessmentFollowupRequired,
         pointer: Pointer::AssessmentDimension {
-            assessment_id: fired.assessment_id.clone(),
-            dimension_id: fired.dimension_id.clone(),
+            assessment_id: triggered.assessment_id.clone(),
+            dimension_id: triggered.dimension_id.clone(),
         },
         message: fit(&message, BLOCKER_MESSAGE_BYTES),
         suggested_fix: Some(format!("{guidance}{ending}")),
@@ -92,7 +95,7 @@ mod tests {
         AssessmentConsequence {
             any_equals_level: level.to_owned(),
             for_assessment: for_assessment.map(str::to_owned),
-            guidance: format!("Mend what is {level}."),
+            guidance: format!("Improve what is {level}."),
         }
     }
 
@@ -114,9 +117,9 @@ mod tests {
             ),
         ];
         for (name, consequences, expected) in cases {
-            let found: Vec<String> = fired(&consequences, &given)
+            let found: Vec<String> = triggered_consequences(&consequences, &given)
                 .iter()
-                .map(|fired| format!("{}.{}", fired.assessment_id, fired.dimension_id))
+                .map(|triggered| format!("{}.{}", triggered.assessment_id, triggered.dimension_id))
                 .collect();
             assert_eq!(found, expected, "{name}");
         }
@@ -129,7 +132,7 @@ mod tests {
             dimensions.iter().map(|dimension| (dimension.as_str(), "low")).collect();
         let mut consequence = consequence("low", None);
         consequence.guidance = "g".repeat(5000);
-        let fired = fired(&[consequence], &[assessed("a", &levels)]);
-        BlockerReport::new(fired.iter().map(followup_blocker).collect()).unwrap();
+        let triggered = triggered_consequences(&[consequence], &[assessed("a", &levels)]);
+        BlockerReport::new(triggered.iter().map(followup_blocker).collect()).unwrap();
     }
 }

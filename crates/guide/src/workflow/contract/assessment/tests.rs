@@ -32,7 +32,7 @@ fn risk() -> Assessment {
 }
 
 #[test]
-fn levels_are_read_whatever_their_case_and_spacing() {
+fn levels_ignore_case_and_spacing() {
     let plain = dimension("d", &["Very High", "low"], true);
     let picky = dimension("d", &["A b", "a-B"], true);
     let cases = [
@@ -68,7 +68,7 @@ fn an_assessment_is_read_with_its_corrections() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_issue() {
+fn invalid_assessments_have_issues() {
     let kind = "wr.assessment";
     let cases = [
         (
@@ -77,28 +77,28 @@ fn what_does_not_fit_is_an_issue() {
         ),
         (
             json!({"kind": kind, "dimensions": []}),
-            vec!["artifacts[0].dimensions: has to be an object, and is a list"],
+            vec!["artifacts[0].dimensions: must be an object, not a list"],
         ),
         (
             json!({"kind": kind, "dimensions": {"evidence": "so-so"}}),
-            vec![r#"artifacts[0].dimensions.evidence: has to be one of "Very High", "low", and is "so-so""#],
+            vec![r#"artifacts[0].dimensions.evidence: must be one of "Very High", "low", not "so-so""#],
         ),
         (
             json!({"kind": kind, "mood": 1, "dimensions": {"evidence": {"level": "low", "why": 1}, "styles": "good"}}),
             vec![
-                "artifacts[0].dimensions.evidence.why: is not a member that the contract knows",
-                "artifacts[0].dimensions.styles: is not a dimension of `readiness`; `style` is near",
-                "artifacts[0].mood: is not a member that the contract knows",
+                "artifacts[0].dimensions.evidence.why: is an unknown field",
+                "artifacts[0].dimensions.styles: is not a dimension of `readiness`; did you mean `style`?",
+                "artifacts[0].mood: is an unknown field",
             ],
         ),
         (
             json!({"kind": kind, "dimensions": {"evidence": {"level": "low", "rationale": "x".repeat(513)}}}),
-            vec!["artifacts[0].dimensions.evidence.rationale: may have at most 512 characters, and has 513"],
+            vec!["artifacts[0].dimensions.evidence.rationale: has 513 characters; the limit is 512"],
         ),
         (
             json!({"kind": kind, "assessmentId": "readyness", "dimensions": {"evidence": "low"}}),
             vec![
-                r#"artifacts[0].assessmentId: "readyness" is not asked for here; the step asks for `readiness`"#,
+                r#"artifacts[0].assessmentId: "readyness" is not an assessment of this step; use `readiness`"#,
             ],
         ),
     ];
@@ -112,7 +112,7 @@ fn what_does_not_fit_is_an_issue() {
 }
 
 #[test]
-fn several_assessments_are_told_apart_by_id_or_by_dimensions() {
+fn assessments_are_identified_by_id_or_by_dimensions() {
     let (readiness, risk) = (readiness(), risk());
     let artifacts = [
         json!({"kind": "wr.assessment", "dimensions": {"blast-radius": "wide"}}),
@@ -135,16 +135,16 @@ fn several_assessments_are_told_apart_by_id_or_by_dimensions() {
     else {
         panic!("it belongs to neither")
     };
-    assert_eq!(*issues, ["artifacts[0].assessmentId: is missing, and the step asks for `readiness`, `risk`"]);
+    assert_eq!(*issues, ["artifacts[0].assessmentId: is missing; use one of `readiness`, `risk`"]);
 }
 
 #[test]
-fn the_example_of_an_assessment_is_in_the_blocker_and_leaves_the_judgement_open() {
+fn the_blocker_has_an_example_without_a_level() {
     for definition in [readiness(), risk()] {
         let pack = pack_of(&definition);
         assert!(
             matches!(read(&[&definition], std::slice::from_ref(&pack.example))[0], Reading::Invalid { .. }),
-            "nobody's judgement is made by pasting"
+            "copying the example chooses no level"
         );
         let mut judged = pack.example.clone();
         for dimension in &definition.dimensions {

@@ -1,4 +1,4 @@
-//! Gaps that are closed and notes that are corrected: by linkage, and never by change.
+//! Gaps are closed and notes are corrected by new records; recorded events never change.
 #![expect(clippy::disallowed_methods, reason = "the ban on files is for the crate, not for its tests")]
 
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ fn noted(id: &str) -> Value {
     json!({"id": id, "title": id, "prompt": "Do it."})
 }
 
-/// A run that has gone on without the notes of its first step, and a user's yes to the second.
+/// A run that continued without the notes of its first step and without the user's approval of the second.
 fn with_two_gaps() -> (Harness, NodeId) {
     let confirmed = json!({"id": "two", "title": "Two", "prompt": "Do it.", "notesOptional": true,
         "requireConfirmation": true});
@@ -62,7 +62,7 @@ fn completed_with(run: &Harness) -> u32 {
 }
 
 #[test]
-fn a_run_is_complete_when_all_its_gaps_are_closed_and_else_complete_with_gaps() {
+fn a_run_is_complete_only_if_all_gaps_are_closed() {
     for (closed, expected) in
         [(0, RunStatus::CompleteWithGaps), (1, RunStatus::CompleteWithGaps), (2, RunStatus::Complete)]
     {
@@ -71,14 +71,14 @@ fn a_run_is_complete_when_all_its_gaps_are_closed_and_else_complete_with_gaps() 
         let done = run.advance(&third, Call { artifacts, ..Call::nothing() });
         assert!(run.snapshot(&done).is_complete());
         assert_eq!(status(&run), expected, "{closed} closed");
-        assert_eq!(completed_with(&run) as usize, 2 - closed, "and the record of the end says so");
+        assert_eq!(completed_with(&run) as usize, 2 - closed, "run_completed has the number of open gaps");
         let again = SessionState::fold(run.state.session_id().clone(), &run.events).unwrap();
-        assert_eq!(again, run.state, "the log alone gives the state");
+        assert_eq!(again, run.state, "the state follows from the log");
     }
 }
 
 #[test]
-fn a_run_that_ended_with_gaps_is_complete_once_they_are_closed_from_its_last_step() {
+fn closing_gaps_from_the_last_step_completes_a_run() {
     let (mut run, third) = with_two_gaps();
     run.advance(&third, Call::nothing());
     assert_eq!(status(&run), RunStatus::CompleteWithGaps);
@@ -88,7 +88,7 @@ fn a_run_that_ended_with_gaps_is_complete_once_they_are_closed_from_its_last_ste
 }
 
 #[test]
-fn a_resolution_is_a_gap_record_that_names_the_other_and_its_evidence() {
+fn a_resolution_refers_to_the_gap_and_its_evidence() {
     let (mut run, third) = with_two_gaps();
     let gap = opened(&run)[0].clone();
     let from = run.events.len();
@@ -112,14 +112,14 @@ fn a_resolution_is_a_gap_record_that_names_the_other_and_its_evidence() {
     };
     assert_eq!(evidence_refs.len(), 2);
     assert!(evidence_refs.iter().all(known), "{evidence_refs:?}");
-    // Closing it again, from another branch, says nothing new.
+    // Closing it again, from another branch, records nothing.
     let from = run.events.len();
     run.advance(&third, Call::artifact(closes(&gap)));
     assert!(!run.kinds_since(from).contains(&"gap_recorded"));
 }
 
 #[test]
-fn what_cannot_be_closed_is_refused_and_nothing_is_recorded() {
+fn invalid_resolutions_are_rejected_and_record_nothing() {
     let (mut run, third) = with_two_gaps();
     let [notes, approval] = <[GapId; 2]>::try_from(opened(&run)).unwrap();
     let with = |mut artifact: Value, name: &str, member: Value| {
@@ -129,10 +129,10 @@ fn what_cannot_be_closed_is_refused_and_nothing_is_recorded() {
     let mut unsigned = closes(&approval);
     unsigned.as_object_mut().unwrap().remove("answeredBy");
     let cases = [
-        ("an unknown gap", with(closes(&notes), "gapId", json!("gap_nobody")), "no gap of this run"),
-        ("no gap at all", with(closes(&notes), "gapId", json!("…")), "no gap of this run"),
-        ("no words", with(closes(&notes), "summary", json!(" ")), "does not say how"),
-        ("a member too many", with(closes(&notes), "because", json!("x")), "unknown field"),
+        ("an unknown gap", with(closes(&notes), "gapId", json!("gap_unknown")), "no gap with the id"),
+        ("no gap at all", with(closes(&notes), "gapId", json!("…")), "no gap with the id"),
+        ("no summary", with(closes(&notes), "summary", json!(" ")), "is empty or still the placeholder"),
+        ("an unknown field", with(closes(&notes), "because", json!("x")), "unknown field"),
         ("what only the user can close", unsigned, "only the user can close"),
         (
             "an answer of the caller's own",
@@ -153,7 +153,11 @@ fn what_cannot_be_closed_is_refused_and_nothing_is_recorded() {
     let unsigned =
         json!({"kind": "wr.gap_resolution", "gapId": notes, "summary": "They are in the archive."});
     run.advance(&third, Call::artifact(unsigned));
-    assert_eq!(run.state.runs()[0].open_critical_gaps, 1, "what anybody can mend, anybody can close");
+    assert_eq!(
+        run.state.runs()[0].open_critical_gaps,
+        1,
+        "the caller may close gaps that do not need the user"
+    );
 }
 
 #[test]
@@ -173,12 +177,12 @@ fn a_blocked_attempt_closes_and_corrects_nothing() {
     assert_eq!(run.state.runs()[0].open_critical_gaps, 1);
     assert_eq!(recap(&run, &block), ["first"]);
     let next = run.advance(&block, Call { artifacts, ..Call::notes("second") });
-    assert_eq!(run.state.runs()[0].open_critical_gaps, 0, "the retry says it again");
+    assert_eq!(run.state.runs()[0].open_critical_gaps, 0, "the retry sends it again");
     assert_eq!(recap(&run, &next), ["second", "better"]);
 }
 
 #[test]
-fn the_gap_of_a_loop_limit_names_loop_iteration_and_maximum() {
+fn the_gap_of_a_loop_limit_has_loop_iteration_and_maximum() {
     let steps = json!([
         {"id": "passes", "type": "loop", "title": "Passes", "loop": {"type": "while", "maxIterations": 2,
             "conditionSource": {"kind": "artifact_contract", "contractRef": "wr.contracts.loop_control"}},
@@ -199,7 +203,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn closing_some_gaps_in_any_order_leaves_exactly_the_others_open(
+    fn closing_gaps_in_any_order_leaves_the_others_open(
         steps in 1..=8_usize,
         order in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..=12),
     ) {
@@ -216,7 +220,7 @@ proptest! {
             let gap = index.get(&gaps);
             open.remove(gap);
             let next = run.advance(&node, Call::artifact(closes(gap)));
-            // What is closed is closed for the run, whichever branch goes on.
+            // A gap is closed for the whole run, regardless of the branch.
             node = if forks { node } else { next };
             let found: BTreeSet<GapId> =
                 open_gaps(&run.state, &run.state.runs()[0]).map(|gap| gap.id.clone()).collect();
@@ -236,7 +240,7 @@ fn corrects(notes: &str) -> Value {
 }
 
 #[test]
-fn corrected_notes_stand_for_those_of_the_step_before_and_the_history_stays() {
+fn corrected_notes_replace_those_of_the_previous_step_and_the_history_is_kept() {
     let steps = json!([noted("one"), noted("two"), noted("three"), plain("end")]);
     let mut run = Harness::start(workflow(steps), json!({}), None);
     let root = run.root.clone();
@@ -244,7 +248,7 @@ fn corrected_notes_stand_for_those_of_the_step_before_and_the_history_stays() {
     let bookmark = run.checkpoint(&second, Some("here"));
     let block = run.advance(&bookmark, Call::nothing());
     let third = run.advance(&block, Call { artifacts: vec![corrects("one, right")], ..Call::notes("two") });
-    assert_eq!(recap(&run, &third), ["two", "here", "one, right"], "past a bookmark and a block");
+    assert_eq!(recap(&run, &third), ["two", "here", "one, right"], "across a checkpoint and a block");
     let other = run.advance(&second, Call { artifacts: vec![corrects("one, better")], ..Call::notes("two") });
     assert_eq!(recap(&run, &other), ["two", "one, better"], "and again, from another branch");
     let supersedes: Vec<bool> = run
@@ -258,24 +262,24 @@ fn corrected_notes_stand_for_those_of_the_step_before_and_the_history_stays() {
         })
         .collect();
     assert_eq!(supersedes.iter().filter(|it| **it).count(), 2);
-    let standing: Vec<String> = run
+    let notes: Vec<String> = run
         .events
         .iter()
         .filter(|event| event.scope.node_id() == Some(&second) && event.data.kind() == "node_output_appended")
         .map(|event| serde_json::to_value(event).unwrap()["data"]["payload"]["notesMarkdown"].to_string())
         .collect();
-    assert_eq!(standing, ["\"one, wrong\"", "\"one, right\"", "\"one, better\""], "on the same node");
+    assert_eq!(notes, ["\"one, wrong\"", "\"one, right\"", "\"one, better\""], "on the same node");
 }
 
 #[test]
-fn notes_that_cannot_be_corrected_are_refused() {
+fn invalid_corrections_are_rejected() {
     let mut run = Harness::start(workflow(json!([plain("one"), plain("two")])), json!({}), None);
     let root = run.root.clone();
     let second = run.advance(&root, Call::nothing());
     for (name, node, artifact, expected) in [
-        ("at the beginning", &root, corrects("x"), "left no notes"),
-        ("where there are none", &second, corrects("x"), "left no notes"),
-        ("with nothing", &second, corrects(" "), "is empty, or still the placeholder"),
+        ("at the beginning", &root, corrects("x"), "has no notes to correct"),
+        ("where there are none", &second, corrects("x"), "has no notes to correct"),
+        ("with nothing", &second, corrects(" "), "is empty or still the placeholder"),
         ("with the placeholder", &second, corrects(guide::placeholder::CORRECTION), "still the placeholder"),
         ("without notes", &second, json!({"kind": "wr.notes_correction"}), "missing field"),
     ] {
@@ -286,9 +290,9 @@ fn notes_that_cannot_be_corrected_are_refused() {
     }
 }
 
-/// Every line that this format has had since gaps have pointers and are closed, and notes are corrected.
+/// A log with every event that has gaps with pointers, resolutions of gaps, and corrected notes.
 #[test]
-fn the_golden_log_is_still_written_and_still_read() {
+fn the_golden_log_is_still_written_and_read() {
     let members = json!({"id": "deploy", "title": "Deploy", "prompt": "Deploy.", "requireConfirmation": true,
         "userDependencies": [{"id": "when", "reason": "needs_user_choice", "choiceKind": "external_side_effect",
             "what": "Today or tomorrow?"}]});
@@ -311,7 +315,7 @@ fn the_golden_log_is_still_written_and_still_read() {
         std::fs::write(&path, &text).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == text, "the log has changed; if that is meant, run again with UPDATE_GOLDEN=1");
+    assert!(kept == text, "the log has changed; if that is intended, run again with UPDATE_GOLDEN=1");
     for (line, event) in text.lines().zip(&run.events) {
         assert_eq!(&Event::decode(line.as_bytes()).unwrap(), event);
     }

@@ -1,9 +1,8 @@
-//! What a caller mends of what is recorded: gaps that are closed, notes that were wrong.
+//! Artifacts that amend the record: they close gaps or correct notes.
 //!
-//! Nothing is ever changed. A gap that closes another and an output that stands for an earlier one
-//! are facts of their own, and both come as artifacts: `wr.gap_resolution` and `wr.notes_correction`.
-//! What cannot be mended is refused before anything is recorded: somebody who believes that a gap
-//! is closed must not be wrong about it.
+//! Recorded events never change. The resolution of a gap and the correction of an output are new events, sent
+//! as the artifacts `wr.gap_resolution` and `wr.notes_correction`. An invalid amendment is rejected before
+//! anything is recorded, so that a caller does not wrongly assume that a gap is closed.
 
 use std::collections::BTreeSet;
 
@@ -26,30 +25,30 @@ use crate::workflow::compiled::CompiledWorkflow;
 
 /// The kind of an artifact that closes a gap.
 pub(super) const RESOLUTION_KIND: &str = "wr.gap_resolution";
-/// The kind of an artifact that corrects the notes of the step before.
+/// The kind of an artifact that corrects the notes of the previous step.
 pub(super) const CORRECTION_KIND: &str = "wr.notes_correction";
-/// A resolution, for pasting. `answeredBy` is only for what the user alone could give.
+/// An example of a resolution. `answeredBy` is required only for gaps that only the user can close.
 const RESOLUTION_EXAMPLE: &str = r#"{"kind":"wr.gap_resolution","gapId":"gap_…","summary":"<how the gap was closed>","answeredBy":"user"}"#;
-/// A correction, for pasting.
+/// An example of a correction.
 const CORRECTION_EXAMPLE: &str =
     r#"{"kind":"wr.notes_correction","notesMarkdown":"<the notes of the step before, corrected>"}"#;
-/// How much of a caller's text an error repeats, in characters.
+/// How many characters of a caller's text an error repeats.
 const QUOTED: usize = 160;
-/// How many open gaps an error names.
+/// How many open gaps an error lists.
 const NAMED_GAPS: usize = 10;
 
-/// A gap that is closed.
+/// A gap to close.
 pub(super) struct Resolution {
     pub(super) resolves: GapId,
     pub(super) severity: GapSeverity,
     pub(super) reason: GapReason,
     pub(super) pointer: Option<Pointer>,
     pub(super) summary: String,
-    /// Which artifact says so, by its place in the call.
+    /// The index of the artifact in the call.
     pub(super) artifact: usize,
 }
 
-/// Notes that stand for earlier ones.
+/// Notes that replace earlier ones.
 pub(super) struct Correction {
     pub(super) node_id: NodeId,
     pub(super) supersedes: OutputId,
@@ -75,7 +74,7 @@ struct SentCorrection {
     notes_markdown: String,
 }
 
-/// The gaps that a call closes, each once. One that is closed already stays as it is.
+/// The gaps that a call closes, without duplicates. Gaps that are already closed are ignored.
 pub(super) fn resolutions(
     state: &SessionState,
     run: &Run,
@@ -85,11 +84,12 @@ pub(super) fn resolutions(
     let mut closed = Vec::new();
     let mut seen = BTreeSet::new();
     for (index, artifact) in of_kind(artifacts, RESOLUTION_KIND) {
-        let fault = |reason: String| EngineError::CannotMend { index, reason, example: RESOLUTION_EXAMPLE };
+        let fault =
+            |reason: String| EngineError::InvalidAmendment { index, reason, example: RESOLUTION_EXAMPLE };
         let sent: SentResolution = read(artifact).map_err(fault)?;
         let words = sent.summary.trim();
         if words.is_empty() || is_placeholder(words) {
-            return Err(fault("its `summary` does not say how the gap was closed".to_owned()));
+            return Err(fault("its `summary` is empty or still the placeholder".to_owned()));
         }
         let gap = GapId::parse(&sent.gap_id).ok().and_then(|id| state.gap(&id));
         let Some(gap) = gap.filter(|gap| gap.run_id == run.id && !closes_another(gap)) else {
@@ -102,7 +102,7 @@ pub(super) fn resolutions(
         }
         if needs_a_person(workflow, gap) {
             return Err(fault(
-                "this gap needs the answer of a person, which a caller cannot send; go back to the step with a token of it, \
+                "this gap needs a person's answer, which a caller cannot send; rehydrate the step with one of its tokens \
                  and advance it again with `autonomy` \"guided\", so that the person is asked"
                     .to_owned(),
             ));
@@ -110,7 +110,7 @@ pub(super) fn resolutions(
         let by_user = sent.answered_by == Some(AnsweredBy::User);
         if matches!(gap.reason, GapReason::UserOnlyDependency(_)) && !by_user {
             return Err(fault(
-                "only the user can close this gap; ask, and send `answeredBy` with what the user said as `summary`"
+                "only the user can close this gap; ask the user, then send `answeredBy` and the user's answer as `summary`"
                     .to_owned(),
             ));
         }
@@ -127,23 +127,24 @@ pub(super) fn resolutions(
     Ok(closed)
 }
 
-/// The notes of the step before, in new words; the last correction of a call counts.
+/// The corrected notes of the previous step; the last correction of a call counts.
 pub(super) fn correction(
     state: &SessionState,
     node: &Node,
     artifacts: &[Value],
 ) -> Result<Option<Correction>, EngineError> {
     let Some((index, artifact)) = of_kind(artifacts, CORRECTION_KIND).last() else { return Ok(None) };
-    let fault = |reason: String| EngineError::CannotMend { index, reason, example: CORRECTION_EXAMPLE };
+    let fault = |reason: String| EngineError::InvalidAmendment { index, reason, example: CORRECTION_EXAMPLE };
     let sent: SentCorrection = read(artifact).map_err(fault)?;
     let Some(notes) = KeptNotes::of(&sent.notes_markdown) else {
-        return Err(fault("its `notesMarkdown` is empty, or still the placeholder".to_owned()));
+        return Err(fault("its `notesMarkdown` is empty or still the placeholder".to_owned()));
     };
-    // Notes stand on the node that they led to. Blocked attempts and bookmarks lead nowhere.
+    // Notes are recorded on the node that they led to. Blocked attempts and checkpoints have no notes of
+    // their own.
     let led_to = state.lineage(node).find(|node| node.kind == NodeKind::Step);
     let earlier = led_to.and_then(|node| current_output(state, node, OutputChannel::Recap));
     let Some(earlier) = earlier else {
-        return Err(fault("the step before this one left no notes that could be corrected".to_owned()));
+        return Err(fault("the previous step has no notes to correct".to_owned()));
     };
     Ok(Some(Correction {
         node_id: earlier.node_id.clone(),
@@ -152,7 +153,7 @@ pub(super) fn correction(
     }))
 }
 
-/// Whether a gap is that of a step which takes answers from people only.
+/// Whether a gap belongs to a step that accepts answers only from people.
 fn needs_a_person(workflow: &CompiledWorkflow, gap: &Gap) -> bool {
     let Some(Pointer::WorkflowStep { step_id }) = &gap.pointer else { return false };
     matches!(gap.reason, GapReason::UserOnlyDependency(_))
@@ -160,14 +161,14 @@ fn needs_a_person(workflow: &CompiledWorkflow, gap: &Gap) -> bool {
         && workflow.step(step_id).is_some_and(|step| step.require_person)
 }
 
-/// A record that only says that another gap is closed is nothing that could be closed.
+/// Whether a gap record only closes another gap. Such a record cannot be closed itself.
 const fn closes_another(gap: &Gap) -> bool {
     matches!(gap.resolution, crate::record::GapResolution::Resolves { .. })
 }
 
 fn read<T: DeserializeOwned>(artifact: &Value) -> Result<T, String> {
     serde_json::from_value(artifact.clone()).map_err(|cause| {
-        format!("it cannot be read: {}", cause.to_string().chars().take(QUOTED).collect::<String>())
+        format!("it is invalid: {}", cause.to_string().chars().take(QUOTED).collect::<String>())
     })
 }
 

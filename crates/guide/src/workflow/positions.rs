@@ -1,4 +1,4 @@
-//! Where the steps of a workflow are, so that a run of thousands does not search for each.
+//! Positions of steps in a workflow, so that lookups need no search.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,26 +7,26 @@ use std::sync::OnceLock;
 use super::compiled::{CompiledWorkflow, SequenceItem};
 use super::context_keys::ContextKeys;
 
-/// Places in a workflow, found at the first question.
+/// Positions in a workflow, computed on first use.
 ///
-/// They follow from the workflow and are no part of it: they are not written, hashed or compared,
-/// and a copy, which may be about to become another workflow, finds its own.
+/// They are derived from the workflow and not part of it: they are not serialized, hashed or compared. A
+/// clone, which may be modified, computes its own.
 #[derive(Default)]
-pub(crate) struct Places(OnceLock<Table>);
+pub(crate) struct PositionIndex(OnceLock<Table>);
 
 pub(super) struct Table {
-    /// Of each step, where it is among the steps.
+    /// The index of each step.
     pub(super) steps: BTreeMap<String, usize>,
-    /// Of each item of the top level, where it is in the sequence.
+    /// The index of each top-level item in the sequence.
     pub(super) sequence: BTreeMap<String, usize>,
-    /// The items of the top level that have a run condition, in order.
+    /// The indexes of the top-level items with a run condition, in order.
     pub(super) conditional: Vec<usize>,
-    /// The declared keys of the context. The compiler lets nobody declare one twice with two types.
+    /// All declared context keys. The compiler rejects a key that is declared with two types.
     pub(super) declared: ContextKeys,
 }
 
-impl Places {
-    pub(super) fn of(&self, workflow: &CompiledWorkflow) -> &Table {
+impl PositionIndex {
+    pub(super) fn get(&self, workflow: &CompiledWorkflow) -> &Table {
         self.0.get_or_init(|| Table::new(workflow))
     }
 }
@@ -34,15 +34,15 @@ impl Places {
 impl Table {
     fn new(workflow: &CompiledWorkflow) -> Self {
         let mut steps = BTreeMap::new();
-        for (place, step) in workflow.steps.iter().enumerate() {
-            steps.entry(step.step_id.as_str().to_owned()).or_insert(place);
+        for (index, step) in workflow.steps.iter().enumerate() {
+            steps.entry(step.step_id.as_str().to_owned()).or_insert(index);
         }
         let mut sequence = BTreeMap::new();
         let mut conditional = Vec::new();
-        for (place, item) in workflow.sequence.iter().enumerate() {
+        for (index, item) in workflow.sequence.iter().enumerate() {
             let (id, has_condition) = match item {
                 SequenceItem::Step { step_id } => {
-                    let step = steps.get(step_id.as_str()).map(|place| &workflow.steps[*place]);
+                    let step = steps.get(step_id.as_str()).map(|index| &workflow.steps[*index]);
                     (step_id.as_str(), step.is_some_and(|step| step.run_condition.is_some()))
                 }
                 SequenceItem::Loop { loop_id } => {
@@ -50,9 +50,9 @@ impl Table {
                     (loop_id.as_str(), definition.is_some_and(|found| found.run_condition.is_some()))
                 }
             };
-            sequence.entry(id.to_owned()).or_insert(place);
+            sequence.entry(id.to_owned()).or_insert(index);
             if has_condition {
-                conditional.push(place);
+                conditional.push(index);
             }
         }
         let of_steps =
@@ -67,20 +67,20 @@ impl Table {
     }
 }
 
-impl Clone for Places {
+impl Clone for PositionIndex {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-impl PartialEq for Places {
+impl PartialEq for PositionIndex {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl fmt::Debug for Places {
+impl fmt::Debug for PositionIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Places")
+        f.write_str("PositionIndex")
     }
 }
