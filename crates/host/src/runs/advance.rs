@@ -11,7 +11,7 @@ use flow::id::{RunId, Tenant};
 use flow::run::RunStatus;
 use flow::snapshot::Snapshot;
 use flow::state::RunState;
-use ports::runs::{Bytes, Change, CommitError, StoredAppend};
+use ports::runs::{Bytes, Change, CommitError, ReadError, StoredAppend};
 use tokio::sync::OwnedMutexGuard;
 use tracing::{Instrument as _, debug_span};
 
@@ -25,12 +25,17 @@ use super::new_children::NamedChildren;
 use super::timers::timer_key;
 use super::webhooks::Subscriptions;
 use super::{ApiCode, Refusal, Respond, Runs, guide};
+use crate::backoff::{Backoff, millis};
+use crate::causes;
 
 /// How often a decision is made again because another writer was faster.
 const ATTEMPTS: u32 = 8;
 
 /// The longest pause after the first conflict; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
+
+/// How often the log is looked up after a commit whose outcome is unknown.
+const LOOKUPS: usize = 5;
 
 /// How many copied events are one row, so that no read of a page has to take all of them.
 const COPIED_AT_ONCE: usize = 500;
@@ -275,13 +280,13 @@ impl Runs {
     ) -> Result<(), CommitError> {
         if cell.is_none() && outcome.is_all() {
             // Nothing follows that has to: a caller who leaves meanwhile takes a count and a trace along, and the run stays.
-            self.commit(changes).await?;
+            self.commit_outcome(changes, &outcome).await?;
             self.after(outcome);
             return Ok(());
         }
         let runs = self.clone();
         let work = async move {
-            runs.commit(changes).await?;
+            runs.commit_outcome(changes, &outcome).await?;
             if let Some(mut cell) = cell {
                 runs.put_back(&outcome.run_id, &mut cell, loaded);
             }
@@ -290,6 +295,42 @@ impl Runs {
         };
         let task = tokio::spawn(work.in_current_span());
         task.await.unwrap_or(Err(CommitError::Closed))
+    }
+
+    /// Commits the changes of a decision. If it is unknown whether they took effect, the log of the run is looked up: what follows from
+    /// a commit must happen if it did.
+    async fn commit_outcome(&self, changes: Vec<Change>, outcome: &Outcome) -> Result<(), CommitError> {
+        let cause = match self.commit(changes).await {
+            Err(CommitError::OutcomeUnknown(cause)) => cause,
+            known => return known,
+        };
+        let mut backoff = Backoff::new();
+        for _ in 0..LOOKUPS {
+            match self.is_recorded(outcome).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => break,
+                Err(error) => {
+                    let (attempt, pause) = backoff.failed();
+                    tracing::warn!(
+                        run.id = outcome.run_id.as_str(),
+                        attempt,
+                        retry_in_ms = millis(pause),
+                        cause = causes(&error),
+                        "the log of a run could not be read after a commit in doubt; retrying",
+                    );
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        }
+        // It may still take effect. The log refuses to record the same events twice.
+        Err(CommitError::OutcomeUnknown(cause))
+    }
+
+    /// Whether the events of a decision are in the log.
+    async fn is_recorded(&self, outcome: &Outcome) -> Result<bool, ReadError> {
+        let Some((append, _)) = &outcome.append else { return Ok(false) };
+        let stored = self.store().appends(&outcome.run_id, append.first, 1, 1).await?;
+        Ok(stored.first() == Some(append))
     }
 
     /// [`Runs::make_durable`] for a run that is new. One that did not come to be is not kept in memory either.

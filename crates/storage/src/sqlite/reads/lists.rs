@@ -38,17 +38,21 @@ pub(in crate::sqlite) fn runs(
     before: i64,
     limit: usize,
 ) -> Result<RunPage> {
-    // One statement per combination of what is asked for, so that each has the index that fits it.
+    // One statement per combination of conditions, so that each uses the index that fits.
     let is_waiting = filter.waiting || filter.status.is_some_and(RunStatus::is_waiting);
     let from = if is_waiting { "waiting_runs CROSS JOIN runs USING (place)" } else { "runs" };
     let key = if is_waiting { "waiting_runs" } else { "runs" };
-    let mut sql =
-        format!("SELECT runs.place, snapshot FROM {from} WHERE {key}.tenant = ?1 AND {key}.place < ?2");
+    let mut sql = String::with_capacity(256);
+    for part in
+        ["SELECT runs.place, snapshot FROM ", from, " WHERE ", key, ".tenant = ?1 AND ", key, ".place < ?2"]
+    {
+        sql.push_str(part);
+    }
     let max = at_most(limit);
     let (tenant, workflow_id) = (tenant.as_str(), filter.workflow_id.as_ref().map(WorkflowId::as_str));
     let mut values: Vec<&dyn ToSql> = vec![&tenant, &before, &max];
     if let Some(status) = filter.status {
-        // Written out, because an index of some states is used only where the state is not a parameter.
+        // A literal, because SQLite uses a partial index only if the status is not a parameter.
         sql.push_str(&format!(" AND status = '{status}'"));
         if !status.is_terminal() {
             sql.push_str(" AND open = 1");
@@ -65,7 +69,9 @@ pub(in crate::sqlite) fn runs(
             values.len()
         ));
     }
-    sql.push_str(&format!(" ORDER BY {key}.place DESC LIMIT ?3"));
+    for part in [" ORDER BY ", key, ".place DESC LIMIT ?3"] {
+        sql.push_str(part);
+    }
     let mut last = None;
     let runs = many(connection, &sql, &values, |row| {
         last = Some(row.get(0)?);
