@@ -140,7 +140,7 @@ async fn unavailable_plugins_show_fallbacks() {
     site.signed_in(READER).await.get("/modules").await.shows(&[OWNER, "readOnly"]);
     std::fs::write(site.packs().join(PACK).join("1.0.0/index.html"), "<p>changed").unwrap();
     let page = browser.get("/modules").await;
-    page.shows(&[OWNER, "not what was installed"]);
+    page.shows(&[OWNER, "have changed since the install"]);
     browser.get(&format!("/plugins/{OWNER}/board")).await.hides(&["<iframe"]);
     let refused = call(&browser, &page, "board", "", &asked("host.toast", json!({"message": "x"}))).await;
     assert_eq!(refused.status, 404, "unverified plugins get no responses");

@@ -223,7 +223,7 @@ fn queued_jobs_share_a_transaction() {
             vec![1, 1, 0],
         ),
         (
-            "a failed COMMIT fails the batch with its own error",
+            "a failed COMMIT fails the batch and is told apart from other failures",
             vec![Change::Add(1), Change::BreakCommit],
             vec![refused("commit: FOREIGN KEY constraint failed"); 2],
             vec![],

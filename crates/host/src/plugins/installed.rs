@@ -310,7 +310,9 @@ fn check(plugin: &UiPlugin, record: &InstalledRecord) -> Result<(), String> {
     }
     let size = record.files.iter().find(|file| file.path == *entry).map_or(u64::MAX, |file| file.size);
     if size > MAX_ENTRY_BYTES as u64 {
-        return Err(format!("Its entry `{entry}` has {size} bytes; the limit is {MAX_ENTRY_BYTES}."));
+        return Err(format!(
+            "Its entry `{entry}` is larger than {MAX_ENTRY_BYTES} bytes, so it is not loaded."
+        ));
     }
     match plugin.connect_src.iter().find(|source| !frame::is_source(source)) {
         Some(_) => Err(format!(
