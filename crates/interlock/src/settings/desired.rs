@@ -49,7 +49,7 @@ impl Row {
 }
 
 /// All settings in a fixed order.
-fn rows(settings: &Settings) -> [Row; 17] {
+fn rows(settings: &Settings) -> [Row; 18] {
     let secrets = settings.secrets.value.iter().map(|(name, reference)| {
         // If a secret was written in place of a reference, do not show it.
         let shown = match reference.split_once(':') {
@@ -76,6 +76,7 @@ fn rows(settings: &Settings) -> [Row; 17] {
             settings.plugins_listen.value.iter().map(ToString::to_string).collect(),
             &settings.plugins_listen,
         ),
+        row("egress.private", settings.private_networks.value.lines(), &settings.private_networks),
         row("secrets", secrets.collect(), &settings.secrets),
         row("models", sections(settings, &settings.models.value), &settings.models),
         row("envelopes", sections(settings, &settings.envelopes.value), &settings.envelopes),
