@@ -10,7 +10,7 @@
 //! * `exchange` takes every request through the same checks in the same order. A handler cannot forget one, because it
 //!   is only called after them.
 //! * `handlers` translate and nothing else.
-//! * `visitors` is who may send a browser here.
+//! * `origin_policy` decides which web pages may send requests.
 //!
 //! # Invariants
 //! * A refusal is `{error, message, details?}`, whoever makes it: handler, check or router.
@@ -44,7 +44,9 @@ mod table;
 mod test_log;
 mod timed;
 mod trace;
+mod unserved;
 mod unversioned;
+mod version;
 mod write_timeout;
 
 pub use self::discovery::capability_names;

@@ -34,7 +34,7 @@ pub(super) async fn read(
 ) -> Result<Value, Refusal> {
     let limit = match kind {
         Body::None | Body::Message | Body::Archive | Body::Object => return Ok(Value::Null),
-        Body::Optional | Body::Required => settings.max_body_bytes,
+        Body::Optional | Body::Required | Body::TokenAnswer => settings.max_body_bytes,
         Body::Workflow => settings.max_workflow_bytes,
     };
     let bytes = within_time(headers, stream, limit, settings.body_timeout).await?;

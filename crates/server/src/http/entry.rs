@@ -14,6 +14,7 @@ use tracing::{Instrument as _, Level, event};
 use super::exchange::{self, Answering, Peer};
 use super::state::Service;
 use super::trace::{MAX_TRACESTATE_BYTES, TRACEPARENT, TRACESTATE, TraceContext};
+use super::{unserved, version};
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,7 @@ pub(super) async fn enter(state: Service, peer: Option<Peer>, request: Request) 
     let started = Instant::now();
     let trace = TraceContext::of(request.headers(), &state.span_ids);
     let method = request.method().clone();
+    let path = request.uri().path().to_owned();
     let vendors =
         request.headers().get(TRACESTATE).filter(|value| value.len() <= MAX_TRACESTATE_BYTES).cloned();
     let in_flight = state.metrics.begin();
@@ -42,6 +44,7 @@ pub(super) async fn enter(state: Service, peer: Option<Peer>, request: Request) 
         response = without_body(response);
     }
     let headers = response.headers_mut();
+    version::add_version(&path, headers);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.extend(trace.header().map(|value| (TRACEPARENT, value)));
     headers.extend(vendors.map(|value| (TRACESTATE, value)));
@@ -49,6 +52,13 @@ pub(super) async fn enter(state: Service, peer: Option<Peer>, request: Request) 
 }
 
 async fn answer(state: &Service, came: Arrived, request: Request) -> (Response, Answering) {
+    if let Some(refusal) = version::mismatch(request.uri().path(), request.headers()) {
+        let method = request.method().clone();
+        return exchange::refuse(state, came, &method, refusal).await;
+    }
+    if let Some(refusal) = unserved::refusal(request.method(), request.uri().path()) {
+        return exchange::refuse_path(state, came, request, refusal).await;
+    }
     let Ok(found) = state.table.find(request.uri().path()) else {
         return exchange::answer_bad_path(state, came, request).await;
     };

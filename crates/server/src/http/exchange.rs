@@ -209,7 +209,7 @@ pub(super) async fn answer_other_method(
         if parts.method == HttpMethod::OPTIONS {
             return Ok(no_content());
         }
-        let message = "the path is known, the method is not; see the header Allow";
+        let message = "Method not allowed. See the `Allow` header.";
         Err(Refusal::new(ApiCode::MethodNotAllowed, message).detail("allowed", allowed.clone()))
     });
     let was_admitted = !matches!(&answered, Err(refusal) if refusal.code != ApiCode::MethodNotAllowed);
@@ -230,7 +230,10 @@ fn no_content() -> Response {
 /// Who may ask for a path: whoever may for its strictest route.
 fn access_of(path: &str) -> Access {
     let mut found = routes::of(path).map(|route| route.access);
-    let strict = |access: &Access| matches!(access, Access::Key(_) | Access::Guided | Access::Offered);
+    let strict = |access: &Access| match access {
+        Access::Key(_) | Access::Either(..) | Access::Guided | Access::Offered => true,
+        Access::Public | Access::Token => false,
+    };
     found.find(strict).unwrap_or(Access::Public)
 }
 
@@ -255,6 +258,16 @@ pub(super) async fn answer_unknown(
     finish(state, came, "", &parts.method, nobody(), Err(refusal)).await
 }
 
+/// Refuses a request, whoever sends it.
+pub(super) async fn refuse(
+    state: &Service,
+    came: Arrived,
+    method: &HttpMethod,
+    refusal: Refusal,
+) -> (Response, Answering) {
+    finish(state, came, "", method, nobody(), Err(refusal)).await
+}
+
 /// Answers a path that no route could have.
 pub(super) async fn answer_bad_path(
     state: &Service,
@@ -266,8 +279,8 @@ pub(super) async fn answer_bad_path(
     refuse_path(state, came, request, Refusal::new(ApiCode::ValidationError, message)).await
 }
 
-/// Says what is wrong with a path to those who have a key.
-async fn refuse_path(
+/// Refuses a path. Callers without a key are not told why.
+pub(super) async fn refuse_path(
     state: &Service,
     came: Arrived,
     request: Request,
@@ -296,7 +309,7 @@ async fn admit(
     let key = bearer(headers).unwrap_or_default();
     let known = match access.settled(state.settings.open_registry, headers.contains_key(AUTHORIZATION)) {
         Access::Public | Access::Token => None,
-        Access::Key(_) | Access::Offered => {
+        Access::Key(_) | Access::Either(..) | Access::Offered => {
             Some(state.runs.authenticate(key).await.map(|caller| GuidedCaller { caller, session: None }))
         }
         Access::Guided => Some(state.runs.authenticate_guided(key).await),
@@ -364,7 +377,9 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 /// What the key that is presented is kept under, on routes where something may stay open. What MCP for guided sessions answers is one
 /// document, and some of its keys are signed and not kept.
 fn kept_under(access: Access, headers: &HeaderMap) -> Option<Digest> {
-    bearer(headers).filter(|_| matches!(access, Access::Key(_) | Access::Offered)).map(keys::hash)
+    bearer(headers)
+        .filter(|_| matches!(access, Access::Key(_) | Access::Either(..) | Access::Offered))
+        .map(keys::hash)
 }
 
 async fn checked(
@@ -379,10 +394,18 @@ async fn checked(
     let session = admit(state, came, route.path, &parts.headers, route.access, caller).await?;
     let access =
         route.access.settled(state.settings.open_registry, parts.headers.contains_key(AUTHORIZATION));
-    if let Access::Key(scopes) = access
-        && let Some(missing) = scopes.iter().find(|scope| !caller.may(**scope))
-    {
-        return Err(Refusal::scope(*missing));
+    match access {
+        Access::Key(scopes) => {
+            if let Some(missing) = scopes.iter().find(|scope| !caller.may(**scope)) {
+                return Err(Refusal::scope(*missing));
+            }
+        }
+        Access::Either(one, other) => {
+            if !caller.may(one) && !caller.may(other) {
+                return Err(Refusal::scope(one));
+            }
+        }
+        Access::Public | Access::Token | Access::Guided | Access::Offered => {}
     }
     // The place is held until the handler has ended: as long as the upload is in memory.
     let (body, message, _place) = match route.body {
@@ -391,6 +414,12 @@ async fn checked(
             let place = registry::place_for_archive(state)?;
             let archive = body::archive(&parts.headers, stream, &state.settings).await?;
             (Value::Null, archive, Some(place))
+        }
+        // An unknown token is 404, whatever comes with it.
+        Body::TokenAnswer => {
+            let token = params.iter().find(|(name, _)| *name == "token").map_or("", |(_, token)| token);
+            state.runs.check_token_signature(token)?;
+            (body::read(route.body, &parts.headers, stream, &state.settings).await?, Bytes::new(), None)
         }
         // Nobody but the holder of an address makes the host receive an object.
         Body::Object => match surfaces::room_for_object(state, &params)? {
@@ -447,7 +476,7 @@ fn keyed(
     // Operations and not paths, so that both spellings of one request are one. A token is a secret, so its digest stands here.
     let endpoint = match route.access {
         Access::Token => format!("{} {}", route.operation, Digest::of_bytes(of.concat().as_bytes())),
-        Access::Public | Access::Key(_) | Access::Guided | Access::Offered => {
+        Access::Public | Access::Key(_) | Access::Either(..) | Access::Guided | Access::Offered => {
             format!("{} {}", route.operation, of.join("/"))
         }
     };

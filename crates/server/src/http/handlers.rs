@@ -17,6 +17,7 @@ pub(super) mod poll;
 pub(super) mod prompts;
 pub(super) mod registry;
 pub(super) mod runs;
+pub(super) mod sample_workflows;
 pub(super) mod sandboxed;
 pub(super) mod seams;
 pub(super) mod service;

@@ -55,6 +55,9 @@ fn operation(route: &Route) -> Value {
         Access::Public | Access::Token => operation["security"] = json!([]),
         Access::Guided => operation["security"] = json!([{"bearer": []}]),
         Access::Offered => operation["security"] = json!([{"bearer": [Scope::ManifestRead.as_str()]}]),
+        Access::Either(one, other) => {
+            operation["security"] = json!([{"bearer": [one.as_str()]}, {"bearer": [other.as_str()]}]);
+        }
         Access::Key(scopes) => {
             let scopes: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
             operation["security"] = json!([{"bearer": scopes}]);

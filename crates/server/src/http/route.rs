@@ -40,8 +40,10 @@ pub(super) enum Access {
     Public,
     /// Whoever holds the token that is part of the path.
     Token,
-    /// Who has a key with all of these rights.
+    /// Callers whose key has all of these scopes.
     Key(&'static [Scope]),
+    /// Callers whose key has one of these scopes. The first is the one that an error names.
+    Either(Scope, Scope),
     /// Who has a key for guided sessions, or for one of them. Each tool has its own rights.
     Guided,
     /// Who has a key that may read manifests; anybody without one, where the settings open the registry.
@@ -68,6 +70,8 @@ pub(super) enum Body {
     Optional,
     /// JSON.
     Required,
+    /// JSON, read only if this host signed the token in the path.
+    TokenAnswer,
     /// The document of a workflow, which may be larger.
     Workflow,
     /// A message of another protocol, which the handler reads.

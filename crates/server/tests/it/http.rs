@@ -35,6 +35,7 @@ mod published;
 mod rates;
 mod registry;
 mod seams;
+mod served;
 mod service;
 mod streams;
 mod surfaces;

@@ -332,10 +332,13 @@ struct CancelResult {
     status: Option<RunStatus>,
 }
 
+/// Why one run of many was not cancelled. The text of the protocol names the code `code`, its OpenAPI document and its clients read the
+/// members of an error envelope, so both are sent.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 struct CancelError {
     code: String,
+    error: String,
     message: String,
 }
 
@@ -375,7 +378,8 @@ impl CancelResult {
     }
 
     fn refused(run_id: Option<String>, code: &str, message: &str) -> Self {
-        let error = CancelError { code: code.to_owned(), message: message.to_owned() };
+        let error =
+            CancelError { code: code.to_owned(), error: code.to_owned(), message: message.to_owned() };
         Self { error: Some(error), ok: false, run_id, status: None }
     }
 }
@@ -519,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_many_runs_has_its_result_in_its_place() {
+    fn bulk_cancel_items_have_an_error_envelope_each_in_its_place() {
         const SECRET: &str = "sk-proj-abcdefghijklmnop1234";
         let items =
             read::<CancelRuns>(json!({"runIds": ["slow", "none", "done", 7, SECRET]})).unwrap().items();
@@ -530,7 +534,7 @@ mod tests {
             Err(Refusal::unavailable("the host is being stopped", 5)),
         ];
         let shown = serde_json::to_value(Results::of(&items, results)).unwrap();
-        let refused = |run_id: Value, code: &str, message: &str| json!({"runId": run_id, "ok": false, "error": {"code": code, "message": message}});
+        let refused = |run_id: Value, code: &str, message: &str| json!({"runId": run_id, "ok": false, "error": {"code": code, "error": code, "message": message}});
         let expected = json!([
             {"runId": "slow", "ok": true, "status": "cancelled"},
             refused(json!("none"), "not_found", "there is no such run"),

@@ -66,12 +66,13 @@ async fn manifest(
     name: &str,
     version: &str,
 ) -> Result<Result<Option<Manifest>, PackError>, host::runs::Refusal> {
-    if name == SAMPLE {
+    let built_in = || {
         let manifest = sample();
         let is_asked = version.is_empty() || version == manifest.common.version.to_string();
-        return Ok(Ok(is_asked.then(|| manifest.clone())));
-    }
-    let Some(installed) = call.state.shelves.installed().cloned() else { return Ok(Ok(None)) };
+        (name == SAMPLE && is_asked).then(|| manifest.clone())
+    };
+    let built_in = built_in();
+    let Some(installed) = call.state.shelves.installed().cloned() else { return Ok(Ok(built_in)) };
     let Ok(name) = PackName::parse(name) else { return Ok(Ok(None)) };
     let version = match version {
         "" => None,
@@ -82,7 +83,8 @@ async fn manifest(
     };
     on_a_thread(move || match installed.load_verified(&name, version.as_ref(), &[]) {
         Ok(pack) => Ok(Some(pack.manifest)),
-        Err(error) if error.code() == PackErrorCode::NotFound => Ok(None),
+        // The suite's own pack of that name counts, if it is installed.
+        Err(error) if error.code() == PackErrorCode::NotFound => Ok(built_in),
         Err(error) => Err(error),
     })
     .await
@@ -95,11 +97,12 @@ fn sample() -> &'static Manifest {
 }
 
 fn document() -> Value {
-    let length = json!({"type": "integer", "minimum": 1, "maximum": 2000, "default": 100});
+    // In words, or as a phrase such as `one-sentence`.
+    let length = json!({"type": ["integer", "string"], "minimum": 1, "maximum": 2000, "maxLength": 64, "default": "one-paragraph"});
     let prompt = |text: &str| {
         json!({
             "systemPrompt": "You sum up texts. You add nothing that is not in them.",
-            "userPrompt": format!("Sum up in at most {{{{params.targetLength}}}} words: {text}"),
+            "userPrompt": format!("Sum up. Target length: {{{{params.targetLength}}}}. Text: {text}"),
         })
     };
     let mut summarize = prompt("{{params.sourceText}}");
@@ -159,7 +162,7 @@ mod tests {
         for (name, parameters, nodes, capability) in [
             (
                 "summarize-text",
-                json!({"sourceText": "Long.", "targetLength": 5, "tone": "formal"}),
+                json!({"sourceText": "Long.", "targetLength": "one-sentence", "tone": "formal"}),
                 1,
                 "cacheable",
             ),

@@ -38,6 +38,11 @@ const WAITING_FRAMES: usize = 16;
 const RUNNING: [&str; 5] =
     ["tools/call", "resources/read", "prompts/get", "elicitation/create", "sampling/createMessage"];
 
+/// The editions of MCP that are served, newest first.
+pub(in super::super) fn editions() -> Vec<&'static str> {
+    std::iter::once(newest::NEWEST).chain(EDITIONS).collect()
+}
+
 pub(in super::super) async fn answer(call: Call) -> Answered {
     check_served(&call)?;
     let message = read(&call)?;

@@ -1,6 +1,6 @@
-//! `GET /v1/tools`: what can be used here, each with what it needs and what it may do.
+//! `GET /v1/tools`: the tools of a tenant, each with what it needs and what it may do.
 //!
-//! A tool is a workflow, begun with `POST /v1/runs`, or what a workflow exposes to clients of MCP. Only the caller's own are there.
+//! A tool is a workflow, started with `POST /v1/runs`, or what a workflow exposes to MCP clients.
 
 use flow::definition::{CalledType, Definition, ExposedType, Family, NodeType, Surface, VariableKind};
 use flow::id::WorkflowId;
@@ -33,14 +33,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
             return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "source"));
         }
     };
-    let compact = match call.query.text("view") {
-        None | Some("full") => false,
-        Some("compact") => true,
-        Some(_) => {
-            let message = "`view` is `compact`, or left out";
-            return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "view"));
-        }
-    };
+    let compact = is_compact(&call)?;
     let after = call.query.text("cursor").unwrap_or_default();
     let reach = Reach::of(&call.state);
     let mut tools: Vec<Value> = Vec::new();
@@ -79,6 +72,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
 pub(in super::super) async fn read(call: Call) -> Answered {
     let none =
         || Refusal::new(ApiCode::NotFound, "there is no tool of this id; list them with GET /v1/tools");
+    let compact = is_compact(&call)?;
     let reach = Reach::of(&call.state);
     let tool = match call.param("toolId").split_once(':') {
         Some(("mcp", name)) if reach.mount => {
@@ -91,7 +85,20 @@ pub(in super::super) async fn read(call: Call) -> Answered {
         }
         _ => None,
     };
-    Ok(response::json(200, &tool.ok_or_else(none)?))
+    let tool = tool.ok_or_else(none)?;
+    Ok(response::json(200, &if compact { compacted(&tool) } else { tool }))
+}
+
+/// Whether the compact view is asked for. `full` is what earlier versions called the standard view.
+fn is_compact(call: &Call) -> Result<bool, Refusal> {
+    match call.query.text("view") {
+        None | Some("standard" | "full") => Ok(false),
+        Some("compact") => Ok(true),
+        Some(_) => {
+            let message = "`view` must be `standard` or `compact`";
+            Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "view"))
+        }
+    }
 }
 
 fn mcp_id(name: &str) -> String {

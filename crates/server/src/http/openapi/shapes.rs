@@ -8,7 +8,9 @@ use super::super::bodies::runs::{
     Assigned, Because, CancelRuns, Cancelled, CreateRun, Created, ForkRun, Forked, PauseRun, Paused, Results,
     Resumed, RunReference, SetVariables,
 };
-use super::super::bodies::webhooks::{Subscribe, Subscribed, Webhooks};
+use super::super::bodies::webhooks::{
+    DeadLetters, Requeued, Rotate, Rotated, Subscribe, Subscribed, Webhooks,
+};
 use super::super::bodies::workflows::{Registered, Workflows};
 use super::super::route::{Access, Body, Method, Route};
 use super::source::Source;
@@ -47,7 +49,9 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
     };
     let document = |name: &'static str| Some(Source::Document(name));
     Some(match operation {
-        "discover" => Shape { also: &[304], headers: &["If-None-Match"], ..shape("", "Capabilities", &[]) },
+        "discover" => {
+            Shape { also: &[304], headers: &["If-None-Match"], ..shape("", "Capabilities", &[406]) }
+        }
         "readHealth" => shape("", "Health", &[]),
         "readReadiness" => shape("", "Health", &[503]),
         "readMetrics" => shape("", "", &[]),
@@ -92,6 +96,11 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "registerWebhook" => {
             typed(Some(Source::of::<Subscribe>()), Some(Source::of::<Subscribed<'_>>()), &[409])
         }
+        "rotateWebhookSecret" => {
+            typed(Some(Source::of::<Rotate>()), Some(Source::of::<Rotated>()), &[404, 409])
+        }
+        "listDeadLetters" => typed(None, Some(Source::of::<DeadLetters>()), &[404]),
+        "redeliver" => typed(Some(Source::of::<Nothing>()), Some(Source::of::<Requeued<'_>>()), &[404, 409]),
         "verifyAuditLog" => typed(None, Some(Source::of::<Verified>()), &[]),
         "callMount" | "callSampleMount" => Shape {
             also: &[202],
@@ -116,7 +125,7 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "readOpenApi" | "discoverRegistry" | "readRegistryIndex" | "searchPacks" | "findPacksByType"
         | "exportPacks" => shape("", "Document", &[]),
         "listPacks" => shape("", "Packs", &[]),
-        "listAgents" => shape("", "Agents", &[]),
+        "listAgents" => shape("", "Agents", &[404]),
         "readAgent" => shape("", "Agent", &[404]),
         "readPack" | "readTestPack" => shape("", "Pack", &[404]),
         "readPackManifest" | "readTestPackManifest" => shape("", "PackManifest", &[404]),
@@ -182,10 +191,11 @@ impl Shape {
     pub(super) fn refusals(&self, route: &Route) -> Vec<u16> {
         let mut statuses = vec![429, 500];
         statuses.extend(self.refusals);
-        if matches!(route.access, Access::Key(_) | Access::Guided | Access::Offered) {
+        if !matches!(route.access, Access::Public | Access::Token) {
             statuses.extend([401, 403]);
         }
-        if route.path.contains('{') || !route.query.is_empty() || !self.headers.is_empty() {
+        // Below `/v1`, `OpenWOP-Version` may name another version.
+        if route.path.starts_with("/v1/") || !self.headers.is_empty() || route.path.contains('{') {
             statuses.push(400);
         }
         if route.body != Body::None {
