@@ -122,7 +122,7 @@ fn audited(host: &Host, action: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_ten_deliver_arrives_once_and_who_repeats_it_with_a_key_gets_the_same_response() {
+async fn concurrent_deliveries_of_one_event_are_recorded_once_and_a_token_is_used_up() {
     let host = Host::start().await;
     for round in 1..=5 {
         let (run_id, token) = expecting(&host).await;
