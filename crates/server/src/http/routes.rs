@@ -1,4 +1,4 @@
-//! Every route, in one table. Routes of one path stand together.
+//! All routes in one table. Routes of one path are adjacent.
 
 use host::runs::Scope;
 
@@ -183,7 +183,7 @@ static ALL: &[Route] = &[
         optional("fromSeq", "integer", "The first entry; 0 where it is left out."),
         optional("toSeq", "integer", "The last entry; the newest where it is left out."),
     ]),
-    // Packs: a registry, and what is installed.
+    // Packs: the registry, and installed packs.
     route!(Get "/.well-known/openwop-registry", Access::Public, None, 200 JSON,
         "discoverRegistry", "What the registry of this host takes.", registry::well_known),
     route!(Get "/.well-known/openwop-registry.json", Access::Public, None, 200 JSON,
@@ -234,7 +234,7 @@ static ALL: &[Route] = &[
         "readAgent", "An agent, without its prompt.", packs::agent),
 ];
 
-/// The catalogue of packs for tests: the same operations, and nothing of it is seen in the other.
+/// The pack catalogue for tests: the same operations on a separate catalogue.
 static TEST_PACKS: &[Route] = &[
     route!(Get "/v1/packs-test/{name}", MANIFEST_READ, None, 200 JSON,
         "readTestPack", "Everything about a pack for tests.", registry::tests_of::metadata),
@@ -264,7 +264,7 @@ static TEST_PACKS: &[Route] = &[
         "resetTestPacks", "Forgets every pack for tests.", registry::tests_of::reset),
 ];
 
-/// What is there besides when the host was started for tests.
+/// The seams, which exist only if the host was started for conformance suites.
 static SEAMS: &[Route] = &[
     route!(Post "/v1/host/sample/workflows", MANIFEST_WRITE, Workflow, 201 JSON,
         "seedWorkflow", "Registers a workflow, in full or in the short form of suites.", sample_workflows::register),
@@ -334,12 +334,12 @@ static SEAMS: &[Route] = &[
         "expandChain", "The nodes and edges of a chain.", chains::expand),
 ];
 
-/// Which routes are there besides those that always are.
+/// Which optional routes are served.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gates {
-    /// Those for conformance suites.
+    /// The seams for conformance suites.
     pub(super) seams: bool,
-    /// The catalogue of packs for tests.
+    /// The pack catalogue for tests.
     pub(super) test_packs: bool,
 }
 
@@ -359,7 +359,7 @@ pub(super) fn of(path: &str) -> impl Iterator<Item = &'static Route> {
     served(Gates::ALL).filter(move |route| route.path == path)
 }
 
-/// The actions that are written behind a colon.
+/// The actions after a colon.
 pub(super) fn actions() -> impl Iterator<Item = &'static str> {
     served(Gates::ALL).filter_map(|route| route.path.rsplit_once(':').map(|(_, action)| action))
 }

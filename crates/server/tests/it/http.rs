@@ -4,6 +4,7 @@ mod access;
 mod agent_tools;
 mod agents;
 mod answers;
+mod artifacts;
 mod asks;
 mod canaries;
 mod chains;

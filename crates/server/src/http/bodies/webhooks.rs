@@ -16,7 +16,7 @@ use super::fields::{Field, List, Text, inline_schema};
 use super::problem::Problem;
 use super::{body, check_tenant};
 
-/// How long a secret of the caller's own may be, in bytes.
+/// The length of a secret that the caller chose, in bytes.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 16..=256;
 
 /// A secret that the caller chose. An empty string means none.
@@ -51,10 +51,10 @@ body! {
     /// A subscription to create.
     #[schemars(rename = "WebhookRequest")]
     open Subscribe {
-        /// Where deliveries are posted to.
+        /// The URL that deliveries are posted to.
         #[schemars(extend("format" = "uri", "maxLength" = 2048))]
         url = "url": Text,
-        /// The kinds of events, such as `run.completed`.
+        /// Event types, such as `run.completed`.
         events = "events": List<Text<1, 256>, 1, 200>; "name kinds of events, such as run.completed",
         /// Only events of runs with one of these tags.
         tags = "tags": Option<List<Text<1, 256>, 0, 200>>,

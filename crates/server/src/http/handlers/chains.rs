@@ -1,4 +1,4 @@
-//! Chains of packs, expanded for conformance suites: those of a sample pack, which is built in, and of the packs that are installed.
+//! Expands chains for conformance suites: those of installed packs, and of a built-in sample pack.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use super::super::response;
 use super::super::route::Answered;
 use super::errors::{self, flat, on_a_thread};
 
-/// The pack that suites ask for.
+/// The name of the sample pack.
 const SAMPLE: &str = "vendor.openwop.workflow-chain-sample";
 
 /// `POST /v1/host/sample/workflow-chain:expand`
@@ -51,7 +51,7 @@ pub(in super::super) async fn expand(call: Call) -> Answered {
     }
 }
 
-/// Whether workflows here may have nodes of that type.
+/// Whether workflows on this host may have nodes of this type.
 fn is_served(type_id: &str, capabilities: &Capabilities) -> bool {
     match NodeType::parse(type_id) {
         Some(kind) => kind.missing_capability(capabilities).is_none(),
@@ -59,8 +59,8 @@ fn is_served(type_id: &str, capabilities: &Capabilities) -> bool {
     }
 }
 
-/// The manifest of a pack, of a version or of the highest, once its signature was verified as it is stored. No other pack is looked at,
-/// so one that is damaged does not keep this one from being used.
+/// The manifest of a version of a pack, or of the highest one, after its stored signature was verified. Other packs are not read, so a
+/// damaged one does not matter.
 async fn manifest(
     call: &Call,
     name: &str,
@@ -90,7 +90,7 @@ async fn manifest(
     .await
 }
 
-/// Two chains: a text is summed up, or a page is looked up first.
+/// Two chains: summarize a text, or look up a page first.
 fn sample() -> &'static Manifest {
     static READ: OnceLock<Manifest> = OnceLock::new();
     READ.get_or_init(|| Manifest::from_value(&document()).expect("the document below is a manifest"))

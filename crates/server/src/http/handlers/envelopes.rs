@@ -1,7 +1,7 @@
-//! What comes of an envelope, asked without a run. The judgement is that of the crate of models; nothing is decided here.
+//! Accepts an envelope without a run. The `ai` crate decides.
 //!
-//! With `projectTo` the events that follow are kept beside the logs of runs, where seams read them. With `persistedDedup` that log says
-//! what came before, as it would in a process that remembers nothing.
+//! With `projectTo` the resulting events are stored beside the logs of runs, where other seams read them. With `persistedDedup` that log,
+//! and the outcomes that were remembered for the run, determine what came before.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -32,14 +32,14 @@ use super::toggles::AI_ENVELOPE;
 /// How many envelopes are remembered.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// What came of the envelopes so far, by tenant and correlation id. The oldest are forgotten first, whosever they are.
+/// The outcomes of envelopes, by tenant and correlation id. The oldest are dropped first, for all tenants together.
 #[derive(Default)]
 pub(in super::super) struct Correlations(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
     priors: BTreeMap<(String, String), Prior>,
-    /// The keys, in the order in which they came.
+    /// The keys in the order of insertion.
     order: VecDeque<(String, String)>,
 }
 
@@ -219,7 +219,7 @@ fn run_id(given: &Value) -> Result<&str, &'static str> {
     id.ok_or("`runId` is a text of 1 to 256 bytes")
 }
 
-/// Where the events of an envelope go.
+/// Where the events of an envelope are stored.
 struct Projected<'b> {
     run_id: &'b str,
     node_id: &'b str,
@@ -239,7 +239,7 @@ impl<'b> Projected<'b> {
         Ok(Some(Self { run_id: run_id(given)?, node_id: text("nodeId").unwrap_or("node"), refusal_mode }))
     }
 
-    /// Records what follows, and says so in the outcome.
+    /// Stores the events, and adds their ids to the outcome.
     fn record(&self, call: &Call, verdict: &mut Verdict, kinds: &Kinds) {
         let (log, tenant) = (&call.state.test_log, call.caller.tenant.as_str());
         let projection = project(verdict, self.node_id, self.refusal_mode);
@@ -265,7 +265,7 @@ impl<'b> Projected<'b> {
     }
 }
 
-/// The events of a run, and those that were projected to it.
+/// The events of a run, including projected ones.
 async fn logged(call: &Call, run_id: &str) -> Vec<Value> {
     let recorded = seams::recorded(call, &RunId::new(run_id)).await;
     let mut events = recorded.map(|(events, _)| events).unwrap_or_default();
@@ -273,7 +273,7 @@ async fn logged(call: &Call, run_id: &str) -> Vec<Value> {
     events
 }
 
-/// What came of an envelope, read off the events that it caused. Where it was refused there is nothing: it may come again.
+/// The outcome of an envelope, from the events that it caused. A refused envelope caused none and may be sent again.
 fn from_log(log: &[Value], correlation_id: &str) -> Option<Prior> {
     let caused: Vec<&Value> = log.iter().filter(|event| event["causationId"] == correlation_id).collect();
     let (envelope_type, envelope_id) = caused.iter().find_map(|event| {
@@ -306,7 +306,7 @@ mod tests {
         };
         keep("z", 0);
         keep("a", 0);
-        // What is kept again takes no second place.
+        // A key that is stored again is counted once.
         keep("a", 0);
         for id in 1..MAX_REMEMBERED {
             keep("z", id);

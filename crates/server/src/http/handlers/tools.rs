@@ -14,9 +14,9 @@ use super::super::response;
 use super::super::route::Answered;
 use super::super::state::Service;
 
-/// How many tools one answer has at most.
+/// The maximum number of tools in one reply.
 const MAX_LISTED: usize = 200;
-/// What composes schemas. A compact view has none of it.
+/// Keywords that compose schemas. The compact view omits them.
 const COMPOSING: [&str; 10] =
     ["$ref", "$dynamicRef", "$defs", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
 
@@ -26,7 +26,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         None => (true, true),
         Some("workflow") => (true, false),
         Some("mcp") => (false, true),
-        // Known to the protocol, and nothing of it is here.
+        // Sources of the protocol that this host does not have.
         Some("node-pack" | "connector" | "host-extension") => (false, false),
         Some(_) => {
             let message = "`source` is one of node-pack, workflow, mcp, connector, host-extension";
@@ -42,7 +42,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         let rest = all.tools.iter().filter(|(name, _)| mcp_id(name).as_str() > after);
         tools.extend(rest.take(MAX_LISTED + 1).map(|(name, tool)| of_exposed(name, tool, reach)));
     }
-    // Sorted by id: those of MCP come first.
+    // Sorted by id: `mcp:` comes first.
     let mut last = after.strip_prefix("workflow:").map(WorkflowId::new);
     while workflows && tools.len() <= MAX_LISTED {
         let page = call.state.runs.workflow_page(&call.caller, last.as_ref(), MAX_LISTED).await?;
@@ -134,7 +134,7 @@ fn of_workflow(workflow: &Definition, reach: Reach) -> Value {
     shown
 }
 
-/// What a run of a workflow needs, and what it may do: the most that one of its nodes does.
+/// What a run of a workflow needs and may do: the maximum over its nodes.
 fn described(workflow: &Definition, reach: Reach) -> Value {
     let nodes = || workflow.nodes.iter().filter(|node| !node.disabled).map(|node| node.kind);
     let tier = nodes().map(tier).max().unwrap_or(Tier::Pure);
@@ -148,9 +148,9 @@ fn described(workflow: &Definition, reach: Reach) -> Value {
             Egress::Mediated => "host-mediated",
             Egress::Owned => "host-owned",
         },
-        // Whether a gate is reached depends on the way that a run takes.
+        // Whether a gate is reached depends on the path that a run takes.
         "approval": if nodes().any(asks) { "conditional" } else { "never" },
-        // What had an effect is recorded under its identity, and never made again in a replay.
+        // Effects are recorded under their identity and never repeated in a replay.
         "replayPolicy": if tier == Tier::Pure { "deterministic" } else { "idempotent" },
         "safetyTier": match tier {
             Tier::Pure => "pure",
@@ -160,7 +160,7 @@ fn described(workflow: &Definition, reach: Reach) -> Value {
     })
 }
 
-/// Which stores of this host are other machines, and whether clients of MCP are served.
+/// Which stores are on other machines, and whether MCP clients are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reach {
     sql: bool,
@@ -184,7 +184,7 @@ impl Reach {
     }
 }
 
-/// Whether the work of a node leaves this machine, and who answers for it.
+/// Whether a node sends data to other machines, and who is responsible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Egress {
     None,
@@ -200,18 +200,18 @@ fn egress(kind: NodeType, reach: Reach) -> Egress {
             Family::Surface { surface: Surface::QueueBus, .. } if reach.queue => Egress::Mediated,
             Family::Surface { .. } | Family::Host => Egress::None,
         },
-        // Children may be any workflow; whoever asks for a model gets one.
+        // Children may be any workflow, and sampling calls a model.
         NodeType::SubWorkflow | NodeType::Dispatch | NodeType::Exposed(ExposedType::Sampling) => {
             Egress::Mediated
         }
-        // An agent works where it is, and not here.
+        // An agent runs on its own machine.
         NodeType::Guided => Egress::Owned,
-        // What a pack brings is closed in: no call of the sandbox reaches a network.
+        // Pack nodes are sandboxed without network access.
         _ => Egress::None,
     }
 }
 
-/// What a node may do to what is outside of its run.
+/// What a node may change outside of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Tier {
     Pure,
@@ -249,7 +249,7 @@ fn tier(kind: NodeType) -> Tier {
         )
         | NodeType::Exposed(ExposedType::Sampling)
         | NodeType::SecretEcho => Tier::Read,
-        // Children and packs may do anything, and so may an agent.
+        // Children, packs and agents may do anything.
         NodeType::Called(_)
         | NodeType::Pack
         | NodeType::SubWorkflow
@@ -270,7 +270,7 @@ const fn kind(kind: VariableKind) -> &'static str {
     }
 }
 
-/// What is needed to choose a tool and to call it, and nothing else.
+/// The members that are needed to choose and call a tool.
 fn compacted(tool: &Value) -> Value {
     let kept = ["toolId", "source", "safetyTier", "title", "description", "inputSchema"];
     let mut shown: Map<String, Value> =
@@ -281,9 +281,9 @@ fn compacted(tool: &Value) -> Value {
     Value::Object(shown)
 }
 
-/// Takes out of a schema what composes it. Documents are bounded in depth, so this is.
+/// Removes the composing keywords from a schema. Documents are limited in depth, so the recursion is too.
 ///
-/// Members of `properties` are names of the caller's, whatever they are called, and what a constant holds is no schema.
+/// Members of `properties` are names that the author chose, and a constant contains no schema, so both are kept.
 fn plain(schema: &mut Value) {
     match schema {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! What each operation takes and gives, besides what its row in the table of routes says.
+//! The bodies and statuses of each operation, which its row in the route table does not have.
 
 use super::super::bodies::annotations::{Annotate, Annotation, Annotations};
 use super::super::bodies::history::{Ancestry, Difference, Verified};
@@ -18,23 +18,23 @@ use super::source::Source;
 /// The bodies of an operation, and its statuses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shape {
-    /// What is sent.
+    /// The request body.
     pub(super) request: Option<Source>,
-    /// What is answered, where it is JSON.
+    /// The body of a reply, if it is JSON.
     pub(super) answer: Option<Source>,
-    /// Whether the answer may be a stream of events instead.
+    /// Whether the reply may be an event stream instead.
     pub(super) streams: bool,
-    /// Further statuses of success.
+    /// Further success statuses.
     pub(super) also: &'static [u16],
-    /// The statuses of refusals that are its own.
+    /// Its own error statuses.
     refusals: &'static [u16],
-    /// The schema of its refusals, where it is another one than that of the protocol.
+    /// The schema of its errors, if it is not the error envelope of the protocol.
     pub(super) trouble: Option<Source>,
     /// The headers that it reads, by name.
     pub(super) headers: &'static [&'static str],
 }
 
-/// The shape of an operation; nothing for one that is not in the table.
+/// The shape of an operation; `None` if it is unknown.
 pub(super) fn of(operation: &str) -> Option<Shape> {
     let typed = |request: Option<Source>, answer: Option<Source>, refusals: &'static [u16]| Shape {
         request,
@@ -42,7 +42,7 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         refusals,
         ..Shape::default()
     };
-    // By the names of documents, or nothing.
+    // By the names of documents; empty means none.
     let shape = |request: &'static str, answer: &'static str, refusals: &'static [u16]| {
         let named = |name: &'static str| (!name.is_empty()).then_some(Source::Document(name));
         typed(named(request), named(answer), refusals)
@@ -187,7 +187,7 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
 }
 
 impl Shape {
-    /// Every status of a refusal, in order: those of the operation, and those that all operations of its kind have.
+    /// All error statuses, sorted: those of the operation, and those that all operations of its kind have.
     pub(super) fn refusals(&self, route: &Route) -> Vec<u16> {
         let mut statuses = vec![429, 500];
         statuses.extend(self.refusals);
@@ -202,7 +202,7 @@ impl Shape {
             statuses.extend([400, 408, 413, 415]);
         }
         if route.method != Method::Get {
-            // The disk may be full, and the host may have as much to do as it takes.
+            // The disk may be full, and the host may be busy.
             statuses.extend([503, 507]);
         }
         statuses.sort_unstable();
