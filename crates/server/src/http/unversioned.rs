@@ -27,8 +27,17 @@ pub(super) fn is_of_a_program(parts: &Parts) -> bool {
     let is_of_console = headers.contains_key(COOKIE)
         || headers.contains_key(SEC_FETCH_MODE)
         || matches!(media.as_str(), "application/x-www-form-urlencoded" | "multipart/form-data")
-        || is_public_page(parts.uri.path());
+        || (is_public_page(parts.uri.path()) && !accepts_api_types(headers));
     !is_of_console && (media == "application/json" || accepts_no_html(headers))
+}
+
+/// Whether a client names a media type that only the API sends. Tools that request a page send `*/*`.
+fn accepts_api_types(headers: &HeaderMap) -> bool {
+    let types = ["application/json", "text/event-stream"];
+    let named = |value: &http::HeaderValue| {
+        value.to_str().is_ok_and(|value| types.iter().any(|known| value.contains(known)))
+    };
+    headers.get_all(ACCEPT).iter().any(named)
 }
 
 /// Pages that need no session: health checks and tools request the first, browsers its parts.
@@ -100,12 +109,14 @@ mod tests {
     #[test]
     fn programs_and_browsers_are_told_apart() {
         const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
-        let program: [(&str, &[(&str, &str)]); 8] = [
+        let program: [(&str, &[(&str, &str)]); 10] = [
             ("/runs", &[("authorization", "Bearer k")]),
             ("/runs", &[("authorization", "bearer k"), ("accept", BROWSER)]),
             ("/", &[("authorization", "Bearer k")]),
             ("/runs", &[("openwop-version", "2.0")]),
             ("/runs", &[("accept", "application/json")]),
+            ("/", &[("accept", "application/json")]),
+            ("/sign-in", &[("accept", "application/json, text/event-stream")]),
             ("/runs", &[("accept", "*/*")]),
             ("/runs/x/events", &[("accept", "text/event-stream")]),
             ("/runs", &[("content-type", "application/json; charset=utf-8")]),

@@ -64,7 +64,7 @@ async fn programs_outside_of_v1_are_told_which_path_to_use_and_browsers_see_page
     let host = Host::start_with_pages(Settings::default(), pages).await;
     let bearer = format!("Bearer {KEY}");
     let (key, json) = (("authorization", bearer.as_str()), ("accept", "application/json"));
-    let cases: [Case<'_>; 9] = [
+    let cases: [Case<'_>; 10] = [
         ("GET", "/runs", &[key, json], 400, "validation_error", Some("/v1/runs")),
         ("GET", "/runs", &[json], 400, "validation_error", Some("/v1/runs")),
         ("GET", "/runs/run_1", &[key], 400, "validation_error", Some("/v1/runs/{runId}")),
@@ -79,6 +79,7 @@ async fn programs_outside_of_v1_are_told_which_path_to_use_and_browsers_see_page
         ("GET", "/v2/runs", &[key, json], 400, "validation_error", Some("/v1/runs")),
         ("GET", "/openapi.json", &[json], 400, "validation_error", Some("/v1/openapi.json")),
         ("GET", "/foo", &[("accept", "*/*")], 400, "validation_error", None),
+        ("GET", "/", &[json], 400, "validation_error", None),
         (
             "GET",
             "/runs",
