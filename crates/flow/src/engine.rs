@@ -17,6 +17,7 @@
 //! caps     limits of a run    bounds  sizes of values    ports  inputs of nodes    ids  derived, never random
 //! ```
 
+mod artifact;
 mod ask;
 pub mod bounds;
 mod budget;

@@ -185,6 +185,16 @@ impl Executors {
         let mut found =
             models.map(|models| models.problems_of_defaults(&definition.document)).unwrap_or_default();
         found.extend(models.map(|models| models.contract_problems(definition)).unwrap_or_default());
+        let is_installed = |agent_id: &str| {
+            self.options.agents.as_ref().is_some_and(|agents| agents.get(agent_id).is_some())
+        };
+        if let Some(agent_id) = definition.required_agent.as_deref().filter(|id| !is_installed(id)) {
+            let message = format!("the agent `{agent_id}` is not installed; install a pack that has it");
+            found.push(Problem {
+                required_capability: Some("agents.manifestRuntime"),
+                ..Problem::at("/metadata/requiresAgentId", message)
+            });
+        }
         let has_servers = self.options.mcp.as_ref().is_some_and(|servers| !servers.is_empty());
         for (index, node) in definition.nodes.iter().enumerate() {
             if !has_servers

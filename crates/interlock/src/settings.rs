@@ -39,6 +39,9 @@
 //! [registry]
 //! public = false                          # whether published packs can be read without a key
 //!
+//! [egress]                                # private address ranges that callers may make the host call; default: none
+//! private = { "10.0.0.0/8" = ["webhooks"] }
+//!
 //! [otlp]
 //! endpoint = "http://127.0.0.1:4318"      # traces are sent to /v1/traces as Protobuf
 //!
@@ -80,7 +83,9 @@ use crate::arguments::Globals;
 use crate::failure::Failure;
 
 use file::FileSettings;
-pub(crate) use values::{ByteSize, GuideAgent, GuideCommand, Limit, McpServer, Sections, Span};
+pub(crate) use values::{
+    ByteSize, EgressUse, GuideAgent, GuideCommand, Limit, McpServer, PrivateNetworks, Sections, Span,
+};
 
 pub(crate) const HOME_VARIABLE: &str = "INTERLOCK_HOME";
 const FILE_NAME: &str = "config.toml";
@@ -104,6 +109,8 @@ pub(crate) struct Settings {
     pub(crate) public_url: Setting<Option<String>>,
     /// Web origins that may use MCP on `serve`.
     pub(crate) allowed_origins: Setting<Vec<String>>,
+    /// Private address ranges that callers may make the host call.
+    pub(crate) private_networks: Setting<PrivateNetworks>,
     /// Model providers by name.
     pub(crate) models: Setting<Sections>,
     /// Databases for workflows, by name.
@@ -230,6 +237,7 @@ impl Settings {
             guide_agents: or_default(file.guide_agents),
             public_url: optional(file.public_url),
             allowed_origins: or_default(file.allowed_origins),
+            private_networks: or_default(file.private_networks),
             secrets: or_default(file.secrets),
             models: or_default(file.models),
             datasources: or_default(file.datasources),

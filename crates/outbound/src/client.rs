@@ -82,7 +82,7 @@ impl Client {
     /// # Errors
     /// It must not be called.
     pub fn check(&self, url: &str) -> Result<Target, TargetError> {
-        Target::parse(url, self.connector.reach)
+        Target::parse(url, &self.connector.reach)
     }
 
     /// Sends a request and returns the reply as soon as its head has arrived, whatever its status.

@@ -31,7 +31,7 @@ pub enum ConnectError {
     Target(#[from] TargetError),
     #[error("cannot resolve the host name")]
     Name(#[source] io::Error),
-    #[error("the host name resolves to an address that is not public")]
+    #[error("the host name resolves to an address that may not be called, or not without TLS")]
     Forbidden,
     #[error("cannot connect")]
     Unreachable(#[source] io::Error),
@@ -72,7 +72,7 @@ impl Service<Uri> for Connector {
 
 impl Connector {
     async fn open(&self, uri: &Uri) -> Result<Stream, ConnectError> {
-        let origin = Origin::of(uri, self.reach)?;
+        let origin = Origin::of(uri, &self.reach)?;
         let intercept = self.proxy.as_ref().and_then(|proxy| proxy.intercept(uri));
         let stream = match intercept {
             Some(intercept) => intercept.open(self, uri, &origin).await?,
@@ -113,7 +113,8 @@ impl Connector {
             let nothing = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
             return Err(ConnectError::Name(nothing));
         }
-        let allowed = |found: &SocketAddr| found.port() == origin.port && self.reach.allows(found.ip());
+        let allowed =
+            |found: &SocketAddr| found.port() == origin.port && self.reach.allows(found.ip(), origin.tls);
         if found.iter().all(allowed) { Ok(found) } else { Err(ConnectError::Forbidden) }
     }
 }

@@ -25,6 +25,7 @@ mod client;
 mod connect;
 mod error;
 mod names;
+mod network;
 mod proxy;
 mod reply;
 mod stream;
@@ -36,5 +37,6 @@ pub use self::client::{Client, IDLE_TIMEOUT, MAX_HEAD_BYTES, MAX_IDLE_PER_ORIGIN
 pub use self::connect::{CONNECT_TIMEOUT, ConnectError};
 pub use self::error::CallError;
 pub use self::names::{Lookup, Names, SystemNames};
+pub use self::network::{Network, NetworkError};
 pub use self::reply::Reply;
 pub use self::target::{MAX_URL_BYTES, Reach, Target, TargetError};

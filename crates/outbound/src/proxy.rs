@@ -69,7 +69,7 @@ impl tower_service::Service<Uri> for ToProxy {
     fn call(&mut self, uri: Uri) -> Self::Future {
         let connector = self.0.clone();
         Box::pin(async move {
-            let origin = Origin::of(&uri, Reach::Anywhere)?;
+            let origin = Origin::of(&uri, &Reach::Anywhere)?;
             let stream = Stream::new(connector.dial(&origin).await?);
             let stream = if origin.tls { connector.tls.secure(&origin.host, stream).await? } else { stream };
             Ok(TokioIo::new(stream))

@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use http::{HeaderValue, Uri};
 
+use crate::Network;
 use crate::address::{is_loopback, is_public};
 
 /// The maximum length of a URL, in bytes.
@@ -21,15 +23,20 @@ pub enum TargetError {
     Malformed,
     #[error("the address must start with https://")]
     NotHttps,
-    #[error("the address belongs to this machine or a private network; use a public address")]
+    #[error(
+        "the address belongs to this machine or a private network; use a public address, or have the operator allow its range in \
+         `egress.private`"
+    )]
     Private,
 }
 
 /// Which addresses may be called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Public addresses with TLS: for caller-provided URLs.
     Public,
+    /// Also private addresses in these ranges, and those without TLS: for caller-provided URLs, if the operator allows it.
+    PublicAnd(Arc<[Network]>),
     /// Also this machine, and without TLS: for tests.
     Loopback,
     /// All addresses: for operator-provided URLs.
@@ -37,10 +44,19 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// Whether a connection to this address is allowed.
-    pub(crate) fn allows(self, address: IpAddr) -> bool {
+    /// Public addresses, and private ones in these ranges.
+    pub fn public_and(networks: impl IntoIterator<Item = Network>) -> Self {
+        let networks: Arc<[Network]> = networks.into_iter().collect();
+        if networks.is_empty() { Self::Public } else { Self::PublicAnd(networks) }
+    }
+
+    /// Whether a connection to this address is allowed, with or without TLS. For [`Self::Loopback`] the URL decides whether TLS is needed.
+    pub(crate) fn allows(&self, address: IpAddr, tls: bool) -> bool {
         match self {
             Self::Public => is_public(address),
+            Self::PublicAnd(networks) => {
+                (tls && is_public(address)) || networks.iter().any(|network| network.has_private(address))
+            }
             Self::Loopback => is_public(address) || is_loopback(address),
             Self::Anywhere => true,
         }
@@ -71,7 +87,7 @@ pub(crate) enum Host {
 }
 
 impl Target {
-    pub(crate) fn parse(url: &str, reach: Reach) -> Result<Self, TargetError> {
+    pub(crate) fn parse(url: &str, reach: &Reach) -> Result<Self, TargetError> {
         if url.len() > MAX_URL_BYTES {
             return Err(TargetError::Malformed);
         }
@@ -103,7 +119,7 @@ impl Target {
 impl Origin {
     /// Checks a URI. The connector repeats this: a target checked by another client does not widen the reach of this
     /// one.
-    pub(crate) fn of(uri: &Uri, reach: Reach) -> Result<Self, TargetError> {
+    pub(crate) fn of(uri: &Uri, reach: &Reach) -> Result<Self, TargetError> {
         let tls = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
@@ -119,8 +135,13 @@ impl Origin {
             Host::Address(address) => is_loopback(*address),
             Host::Name(name) => name == "localhost",
         };
+        // Whether the rules for public URLs do not apply. The addresses of a name are only known, and checked, when it is resolved.
         let is_free = match reach {
             Reach::Public => false,
+            Reach::PublicAnd(networks) => match &host {
+                Host::Address(address) => networks.iter().any(|network| network.has_private(*address)),
+                Host::Name(_) => true,
+            },
             Reach::Loopback => is_local,
             Reach::Anywhere => true,
         };
@@ -225,10 +246,10 @@ mod tests {
             ("https://example.0x7f/", E::Malformed),
         ];
         for (url, expected) in cases {
-            assert_eq!(Target::parse(url, Reach::Public), Err(expected), "{url}");
+            assert_eq!(Target::parse(url, &Reach::Public), Err(expected), "{url}");
         }
         assert_eq!(
-            Target::parse(&format!("https://example.com/{}", "a".repeat(2048)), Reach::Public),
+            Target::parse(&format!("https://example.com/{}", "a".repeat(2048)), &Reach::Public),
             Err(E::Malformed)
         );
     }
@@ -241,14 +262,14 @@ mod tests {
             "https://8.8.8.8/",
             "https://a.b-c.de/x",
         ] {
-            assert!(Target::parse(url, Reach::Public).is_ok(), "{url}");
+            assert!(Target::parse(url, &Reach::Public).is_ok(), "{url}");
         }
         for url in ["http://127.0.0.1:1/", "http://localhost:1/", "http://[::1]:1/x", "https://127.0.0.1/"] {
-            assert!(Target::parse(url, Reach::Loopback).is_ok(), "{url}");
+            assert!(Target::parse(url, &Reach::Loopback).is_ok(), "{url}");
         }
         for url in ["http://example.com/", "http://10.0.0.1/", "https://10.0.0.1/", "https://intranet/"] {
             assert!(
-                Target::parse(url, Reach::Loopback).is_err(),
+                Target::parse(url, &Reach::Loopback).is_err(),
                 "{url}: the exception is for this \
                 machine only"
             );
@@ -256,8 +277,32 @@ mod tests {
         for url in
             ["http://10.0.0.1:4318/", "https://intranet/", "http://collector:4318", "http://127.0.0.1/"]
         {
-            assert!(Target::parse(url, Reach::Anywhere).is_ok(), "{url}: the operator allows it");
+            assert!(Target::parse(url, &Reach::Anywhere).is_ok(), "{url}: the operator allows it");
         }
+    }
+
+    #[test]
+    fn private_ranges_are_allowed_only_for_their_addresses() {
+        let reach = Reach::public_and(["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()]);
+        for url in [
+            "http://10.1.2.3/",
+            "https://10.1.2.3/",
+            "http://[fd00::1]:8080/x",
+            "https://example.com/",
+            "http://intranet/",
+        ] {
+            assert!(Target::parse(url, &reach).is_ok(), "{url}");
+        }
+        for (url, expected) in [
+            ("http://192.168.0.1/", TargetError::NotHttps),
+            ("https://192.168.0.1/", TargetError::Private),
+            ("https://127.0.0.1/", TargetError::Private),
+            ("https://169.254.169.254/", TargetError::Private),
+            ("http://8.8.8.8/", TargetError::NotHttps),
+        ] {
+            assert_eq!(Target::parse(url, &reach), Err(expected), "{url}");
+        }
+        assert_eq!(Reach::public_and([]), Reach::Public, "off by default");
     }
 
     /// Equal origins have the same pool key in every spelling; the `Host` header is unchanged.
@@ -268,7 +313,7 @@ mod tests {
             ("https://Example.COM.:443/a", "https://example.com/a", "Example.COM.:443"),
             ("http://[0:0::1]:443/", "http://[::1]:443/", "[0:0::1]:443"),
         ] {
-            let target = Target::parse(url, Reach::Anywhere).unwrap();
+            let target = Target::parse(url, &Reach::Anywhere).unwrap();
             assert_eq!((&*target.uri.to_string(), target.authority.to_str().unwrap()), (uri, authority));
         }
     }

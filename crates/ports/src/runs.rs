@@ -14,7 +14,7 @@
 //! | [`replies`] | replies recorded for idempotency keys | `RecordReply`, `DeleteReplies` |
 //! | [`artifacts`] | artifacts | `PutArtifact`, `ReplaceArtifact` |
 //! | [`annotations`] | annotations | `PutAnnotation` |
-//! | [`webhooks`] | subscriptions and deliveries | `PutWebhook`, `DeleteWebhook`, `PutDelivery`, `DeleteDelivery`, `AbandonDelivery` |
+//! | [`webhooks`] | subscriptions and deliveries | `PutWebhook`, `DeleteWebhook`, `PutDelivery`, `DeleteDelivery`, `AbandonDelivery`, `RequeueDelivery` |
 //! | [`audit`] | the audit log and its checkpoints | `Audit`, `PutAuditCheckpoint` |
 //! | [`keys`] | API keys | `PutApiKey` |
 //! | [`listeners`] | triggers that read queues and streams | `SetListening`, `ClaimMessage`, `ForgetMessage`, `MoveListener` |

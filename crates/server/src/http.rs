@@ -1,22 +1,22 @@
 //! Runs over HTTP, the protocol of a workflow host, and MCP beside it.
 //!
 //! ```text
-//!  connection ─► door: trace, path ─► table ─► exchange: key ─ rate ─ scope ─ body ─► handler ─► host
+//!  connection ─► entry: trace, path ─► table ─► exchange: key ─ rate ─ scope ─ body ─► handler ─► host
 //!                  └── counted and logged on the way out ◄───── refusals become envelopes ◄──┘
 //! ```
 //!
-//! * `routes` is one table. What is found by a path, the OpenAPI document, the methods that a 405 lists and the labels of the metrics all
-//!   come from it, so none of them can say something else than another.
+//! * `routes` is one table. The router, the OpenAPI document, the methods that a 405 lists and the labels of the metrics are all
+//!   generated from it, so they cannot contradict each other.
 //! * `exchange` takes every request through the same checks in the same order. A handler cannot forget one, because it
 //!   is only called after them.
 //! * `handlers` translate and nothing else.
-//! * `visitors` is who may send a browser here.
+//! * `origin_policy` decides which web pages may send requests.
 //!
 //! # Invariants
-//! * A refusal is `{error, message, details?}`, whoever makes it: handler, check or router.
-//! * Whether something exists is said only to those who may know.
+//! * An error is always `{error, message, details?}`: of a handler, a check or the router.
+//! * Whether something exists is disclosed only to callers who may know it.
 //! * A key is neither logged nor sent back, and no body is logged.
-//! * Whatever is read from a connection has a limit in size and in time.
+//! * Everything that is read from a connection is limited in size and time.
 
 mod bodies;
 mod body;
@@ -44,7 +44,9 @@ mod table;
 mod test_log;
 mod timed;
 mod trace;
+mod unserved;
 mod unversioned;
+mod version;
 mod write_timeout;
 
 pub use self::discovery::capability_names;
@@ -53,7 +55,7 @@ pub use self::serve::{serve, serve_router};
 pub use self::state::{Fixtures, Guides, HttpState, Options, Settings};
 pub use self::status::status;
 
-/// Answers one request that came without a connection.
+/// Answers one request without a connection.
 pub async fn answer_one(
     HttpState(service): HttpState,
     request: http::Request<axum::body::Body>,

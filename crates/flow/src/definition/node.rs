@@ -36,6 +36,8 @@ pub struct Node {
     pub max_retries: Option<u32>,
     /// The outputs that are hidden from readers.
     pub sensitive_outputs: Vec<String>,
+    /// What kind of artifact its outputs are stored as when it completes; at a gate, what kind is reviewed.
+    pub artifact_type: Option<String>,
 }
 
 impl Node {

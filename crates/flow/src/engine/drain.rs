@@ -276,7 +276,12 @@ impl Turn<'_> {
         }
     }
 
-    fn complete(&mut self, node: NodeIndex, outputs: Map<String, Value>, cause: Option<u64>) {
+    fn complete(&mut self, node: NodeIndex, mut outputs: Map<String, Value>, cause: Option<u64>) {
+        self.store_outputs(node, &mut outputs, cause);
+        // A limit may have ended the run.
+        if self.state.status.is_terminal() {
+            return;
+        }
         let completed = NodeCompleted {
             duration_ms: self.node_duration(node),
             node_id: self.node_id(node),

@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use packs::PackError;
 use packs::agents::HandoffSchemas;
 use packs::manifest::AgentManifest;
 use serde_json::Value;
+
+/// Why nothing is handed to an agent that is not there: its schemas are unknown, so nothing could be validated.
+pub(crate) const NOT_INSTALLED: &str = "the agent is not installed";
 
 /// An agent of an installed pack.
 #[derive(Debug)]
@@ -49,9 +51,18 @@ impl Agents {
         Self { by_id: Arc::new(by_id) }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
     /// The agent with that id.
     pub fn get(&self, agent_id: &str) -> Option<&Agent> {
         self.by_id.get(agent_id)
+    }
+
+    /// Whether an agent of that pack is installed.
+    pub fn has_pack(&self, name: &str) -> bool {
+        self.by_id.values().any(|agent| agent.pack.split_once('@').is_some_and(|(pack, _)| pack == name))
     }
 
     /// The minimum confidence of an agent's decisions, if its pack defines one.
@@ -59,23 +70,21 @@ impl Agents {
         self.get(agent_id)?.manifest.confidence.default_threshold
     }
 
-    /// Validates the input of an agent. An agent that is not installed accepts anything.
+    /// Validates a task with the schema of its agent.
     ///
     /// # Errors
-    /// The location of the problem, without the value.
+    /// The task does not match, or no such agent is installed. The message never contains the task.
     pub fn check_task(&self, agent_id: &str, task: &Value) -> Result<(), String> {
-        message_of(self.get(agent_id).map(|agent| agent.schemas.check_task(task)))
+        let agent = self.get(agent_id).ok_or(NOT_INSTALLED)?;
+        agent.schemas.check_task(task).map_err(|error| error.to_string())
     }
 
-    /// Validates the output of an agent.
+    /// Validates what an agent returns with its schema.
     ///
     /// # Errors
-    /// The location of the problem, without the value.
+    /// The result does not match, or no such agent is installed. The message never contains the result.
     pub fn check_return(&self, agent_id: &str, returned: &Value) -> Result<(), String> {
-        message_of(self.get(agent_id).map(|agent| agent.schemas.check_return(returned)))
+        let agent = self.get(agent_id).ok_or(NOT_INSTALLED)?;
+        agent.schemas.check_return(returned).map_err(|error| error.to_string())
     }
-}
-
-fn message_of(checked: Option<Result<(), PackError>>) -> Result<(), String> {
-    checked.unwrap_or(Ok(())).map_err(|error| error.to_string())
 }

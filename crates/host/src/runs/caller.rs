@@ -36,6 +36,8 @@ scopes! {
     RunsCreate => "runs:create",
     /// Reading runs.
     RunsRead => "runs:read",
+    /// Adding notes to runs.
+    RunsAnnotate => "runs:annotate",
     /// Ending, halting and continuing runs.
     RunsCancel => "runs:cancel",
     /// Reading artifacts.

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{Refusal, Runs};
 use crate::executors::Executors;
-use crate::executors::agents::Agents;
+use crate::executors::agents::{Agents, NOT_INSTALLED};
 
 /// The answers for one decision.
 pub(super) struct EngineContext {
@@ -135,10 +135,10 @@ impl Children for EngineContext {
     }
 
     fn check_task(&self, agent_id: &str, task: &Value) -> Result<(), String> {
-        self.agents().map_or(Ok(()), |agents| agents.check_task(agent_id, task))
+        self.agents().ok_or(NOT_INSTALLED)?.check_task(agent_id, task)
     }
 
     fn check_return(&self, agent_id: &str, returned: &Value) -> Result<(), String> {
-        self.agents().map_or(Ok(()), |agents| agents.check_return(agent_id, returned))
+        self.agents().ok_or(NOT_INSTALLED)?.check_return(agent_id, returned)
     }
 }

@@ -4,7 +4,7 @@ use canon::digest::Digest;
 use canon::time::Timestamp;
 use flow::engine::{DrainPolicy, Input};
 use flow::id::{InterruptId, NodeId, Principal, RunId};
-use flow::interrupt::{ANONYMOUS, Via, answerable_by_token, takes_tokens};
+use flow::interrupt::{ANONYMOUS, Via, answerable_by_token};
 use flow::run::RunStatus;
 use flow::state::{Interrupt, RunState};
 use flow::token::{Intent, InterruptToken, LIFETIME_MS, TokenError};
@@ -145,8 +145,9 @@ impl Runs {
         let audit = self.audited(caller, "interrupt.resolve", &json!({"runId": run_id, "nodeId": node_id}));
         let result = |state: &RunState| asked.answered(state.status);
         match self.advance(run_id, input, vec![audit], respond, result).await {
-            // Another answer was quicker, perhaps with the same event: a sender that repeats one gets the response to the first.
-            Err(refusal) if refusal.code == ApiCode::InterruptAlreadyResolved => {
+            // A sender with a key that repeats an external event gets the response to the first delivery. A token is used up: its
+            // holder repeats a request with an `Idempotency-Key`.
+            Err(refusal) if refusal.code == ApiCode::InterruptAlreadyResolved && via == Via::Key => {
                 let loaded = self.load(run_id).await?;
                 let again = self.delivered_again(&loaded, asked, &resume_value, respond).await?;
                 again.ok_or(refusal)
@@ -155,7 +156,7 @@ impl Runs {
         }
     }
 
-    /// The answer to an event from outside that was delivered before, to the same interrupt: nothing is recorded of it but its key.
+    /// The response to an external event that was delivered before to the same interrupt. Only the key of the request is recorded.
     async fn delivered_again<R: Respond<AnsweredInterrupt>>(
         &self,
         loaded: &Loaded,
@@ -163,11 +164,7 @@ impl Runs {
         event: &Value,
         respond: &R,
     ) -> Result<Option<R::Response>, Refusal> {
-        let Loaded { definition, state } = loaded;
-        let Some(place) = state.node_index(asked.node_id) else { return Ok(None) };
-        if asked.via == Via::Token && !takes_tokens(&definition.nodes[place]) {
-            return Ok(None);
-        }
+        let state = &loaded.state;
         let same = |event: &Value| state.was_delivered(asked.node_id, asked.interrupt_id, event);
         // The log has the event without the secrets that are known.
         let is_known = same(event) || {
@@ -196,6 +193,17 @@ impl Runs {
             ));
         };
         Ok(TokenInterrupt { interrupt, expires_at: Timestamp(token.expires_at) })
+    }
+
+    /// Checks that this host signed a token. Callers do this before they read a body, so that an unknown token is 404 whatever comes with it.
+    ///
+    /// # Errors
+    /// When no secret of this host signed the token. One that has expired passes: its request may have a recorded response.
+    pub fn check_token_signature(&self, token: &str) -> Result<(), Refusal> {
+        match InterruptToken::verify(token, &self.inner.options.token_secrets, self.now()) {
+            Ok(_) | Err(TokenError::Expired) => Ok(()),
+            Err(TokenError::Unknown) => Err(unknown_token()),
+        }
     }
 
     /// Answers the interrupt that a token refers to.
@@ -236,8 +244,7 @@ impl Runs {
         let pending =
             state.interrupts.get(&token.node_id).is_some_and(|interrupt| interrupt.id == token.interrupt_id);
         if !pending {
-            let again = self.delivered_again(&loaded, asked, &resume_value, &respond).await?;
-            return again.ok_or_else(gone);
+            return Err(gone());
         }
         let tenant = &state.genesis.tenant;
         if let Some(holder) = &token.holder
@@ -263,9 +270,7 @@ impl Runs {
         let token =
             InterruptToken::verify(text, &self.inner.options.token_secrets, self.now()).map_err(|error| {
                 match error {
-                    TokenError::Unknown => {
-                        Refusal::new(ApiCode::InterruptNotFound, "the token is not one of this host")
-                    }
+                    TokenError::Unknown => unknown_token(),
                     TokenError::Expired => Refusal::new(
                         ApiCode::InterruptExpired,
                         "the token has expired; read the run for a new one",
@@ -401,4 +406,8 @@ impl Runs {
         let resumed_at = self.now();
         self.advance(run_id, Input::Resume { reason }, vec![audit], &respond, |_| resumed_at).await
     }
+}
+
+fn unknown_token() -> Refusal {
+    Refusal::new(ApiCode::InterruptNotFound, "the token is not one of this host")
 }

@@ -96,10 +96,14 @@ codes! {
     UnsupportedMockProvider => "unsupported_mock_provider" Invalid,
     /// The address may not be called.
     WebhookUrlRejected => "webhook_url_rejected" Invalid,
+    /// The endpoint of a subscription did not repeat a challenge.
+    WebhookEndpointUnverified => "webhook_endpoint_unverified" Invalid,
     /// There is no such subscription.
     SubscriptionNotFound => "subscription_not_found" NotFound,
     /// The way of asking is unknown here.
     MethodNotAllowed => "method_not_allowed" MethodNotAllowed,
+    /// `OpenWOP-Version` names another major version than the path.
+    ProtocolVersionMismatch => "protocol_version_mismatch" Invalid,
     /// The client speaks a version of the protocol that is not served.
     ProtocolVersionUnsupported => "protocol_version_unsupported" UnsupportedVersion,
     /// The request did not arrive in time.
@@ -110,6 +114,8 @@ codes! {
     UnsupportedMediaType => "unsupported_media_type" UnsupportedMedia,
     /// The host does not do this.
     NotImplemented => "not_implemented" NotImplemented,
+    /// The operation belongs to a capability that this host does not have.
+    CapabilityNotProvided => "capability_not_provided" NotImplemented,
     /// The disk is full.
     InsufficientStorage => "service_unavailable" StorageFull,
     /// The host failed.

@@ -1,11 +1,14 @@
-//! Subscriptions: somebody elsewhere is told what happens in the runs of a tenant.
+//! Webhooks: events of a tenant's runs, delivered to a subscriber.
 //!
-//! What is to be told is written into a queue in the commit of the events themselves, so that nothing is told that did not
-//! happen, and nothing that happened is forgotten. [`Runs::keep_delivering`] empties the queue; no run waits for it.
+//! Deliveries are queued in the commit of the events themselves, so nothing is delivered that did not happen, and nothing that
+//! happened is forgotten. [`Runs::keep_delivering`] empties the queue; no run waits for it.
 
 pub mod breaker;
+pub mod dead_letters;
 mod deliver;
 mod queue;
+pub mod rotate;
+pub mod standard;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,11 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use canon::digest::Digest;
 use canon::time::Timestamp;
 use flow::id::{Principal, SubscriptionId, Tenant};
-use ports::runs::Change;
+use ports::runs::{Change, CommitError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::breaker::Breaker;
+pub use self::standard::SignatureAlgorithm;
 use super::{ApiCode, Caller, Refusal, Respond, Runs};
 
 /// The most subscriptions of a tenant: each event is matched with all of them.
@@ -31,8 +35,10 @@ pub struct NewWebhook {
     pub events: Vec<String>,
     /// Only events of runs with one of these tags; of all runs where there are none.
     pub tags: Vec<String>,
-    /// What deliveries are signed with. Without one the host makes it.
+    /// What deliveries are signed with. The host generates one if there is none.
     pub secret: Option<String>,
+    /// How deliveries are signed, if the caller says so. It always contains `v1`.
+    pub algorithms: Option<Vec<SignatureAlgorithm>>,
 }
 
 /// A new subscription, with its secret.
@@ -40,9 +46,12 @@ pub struct RegisteredWebhook {
     pub id: SubscriptionId,
     pub url: String,
     pub events: Vec<String>,
-    pub secret: String,
+    /// Not if it is a secret for Standard Webhooks: the caller has it, and the protocol never sends it back.
+    pub secret: Option<String>,
     pub fingerprint: String,
     pub created_at: Timestamp,
+    /// How deliveries are signed, if the caller said so.
+    pub algorithms: Option<Vec<SignatureAlgorithm>>,
 }
 
 // Without the secret, which is never logged.
@@ -60,8 +69,9 @@ pub struct WebhookView {
     pub events: Vec<String>,
     pub tags: Vec<String>,
     pub fingerprint: String,
-    /// Whether deliveries failed so often that it was given up.
+    /// Whether deliveries failed so often that it was disabled.
     pub failed: bool,
+    pub algorithms: &'static [SignatureAlgorithm],
 }
 
 /// A subscription, as it is kept.
@@ -76,9 +86,34 @@ pub(super) struct Webhook {
     secret: String,
     created_by: Principal,
     created_at: u64,
-    /// Whether it was given up.
+    /// Whether it was disabled after too many failures.
     #[serde(default)]
     failed: bool,
+    /// Whether deliveries are signed with Standard Webhooks as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    standard: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous: Option<PreviousSecret>,
+}
+
+/// The secret before the last rotation.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PreviousSecret {
+    secret: String,
+    /// When it stops signing, in milliseconds.
+    expires_at: u64,
+}
+
+impl Webhook {
+    /// The secrets that sign at this moment, newest first. The signature of the protocol stays on the last one until that expires.
+    fn secrets_at(&self, now: Timestamp) -> Vec<&str> {
+        let previous = self.previous.as_ref().filter(|previous| now.0 < previous.expires_at);
+        std::iter::once(&self.secret)
+            .chain(previous.map(|previous| &previous.secret))
+            .map(String::as_str)
+            .collect()
+    }
 }
 
 /// The subscriptions of a tenant, with their ids.
@@ -134,10 +169,18 @@ impl Runs {
             let message = format!("there are {MAX_WEBHOOKS} subscriptions already; delete one first");
             return Err(Refusal::new(ApiCode::Conflict, message).detail("maxWebhooks", MAX_WEBHOOKS));
         }
+        let standard =
+            new.algorithms.as_ref().is_some_and(|all| all.contains(&SignatureAlgorithm::StandardWebhooks1));
+        if standard {
+            standard::check_secret(new.secret.as_deref())?;
+        }
         let secret = match new.secret {
             Some(secret) => secret,
             None => self.new_id("")? + &self.new_id("")?,
         };
+        if standard {
+            self.verify_endpoint(&new.url, &secret).await?;
+        }
         let webhook = Webhook {
             url: new.url,
             events: new.events,
@@ -146,6 +189,8 @@ impl Runs {
             created_by: caller.principal.clone(),
             created_at: self.now().0,
             failed: false,
+            standard,
+            previous: None,
         };
         let webhook_id = SubscriptionId::new(self.new_id("whk_")?);
         let changes = vec![
@@ -158,7 +203,8 @@ impl Runs {
             created_at: Timestamp(webhook.created_at),
             url: webhook.url,
             events: webhook.events,
-            secret: webhook.secret,
+            secret: Some(webhook.secret).filter(|_| !standard),
+            algorithms: new.algorithms,
         };
         let response = self.commit_response(changes, &respond, registered).await;
         self.inner.webhooks.forget(&caller.tenant);
@@ -200,8 +246,17 @@ impl Runs {
             tags: webhook.tags.clone(),
             fingerprint: fingerprint(webhook),
             failed: webhook.failed,
+            algorithms: SignatureAlgorithm::of(webhook.standard),
         };
         Ok(found.iter().map(view).collect())
+    }
+
+    /// A subscription of the caller's tenant.
+    async fn own_webhook(&self, caller: &Caller, webhook_id: &SubscriptionId) -> Result<Webhook, Refusal> {
+        let found = self.store().webhooks(&caller.tenant).await?;
+        let found = found.into_iter().find(|(id, _)| id == webhook_id);
+        let webhook = found.and_then(|(_, document)| serde_json::from_slice(&document).ok());
+        webhook.ok_or_else(|| Refusal::from(CommitError::NoSuchWebhook))
     }
 
     /// The subscriptions of a tenant, from the cache if possible.

@@ -24,6 +24,7 @@ mod retention;
 mod secrets;
 mod served;
 mod side_by_side;
+mod standard_webhooks;
 mod stored_before;
 mod surface_nodes;
 mod tenants;

@@ -119,6 +119,11 @@ fn lines(settings: &Settings) -> Vec<Line> {
             origin: settings.allowed_origins.origin.clone(),
         },
         Line {
+            name: "egress.private",
+            value: settings.private_networks.value.lines(),
+            origin: settings.private_networks.origin.clone(),
+        },
+        Line {
             name: "secrets",
             value: references(&settings.secrets.value),
             origin: settings.secrets.origin.clone(),

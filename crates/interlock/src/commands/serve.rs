@@ -37,8 +37,8 @@ use crate::client::{Client, until_ready};
 use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::log;
 use crate::service;
-use crate::settings::Settings;
 use crate::settings::desired::desired;
+use crate::settings::{EgressUse, Settings};
 
 pub(crate) use self::greeting::Greeting;
 pub(crate) use self::keys::{KEY_VARIABLE, LOCAL_KEY};
@@ -296,7 +296,7 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, F
         public_url: public_url.to_owned(),
         audit_key,
         secrets: Arc::clone(&secrets) as Arc<dyn Secrets>,
-        outbound: outbound::Client::new(outbound::Reach::Public),
+        outbound: outbound::Client::new(settings.private_networks.value.reach(EgressUse::Webhooks)),
     });
     runs.anchor_audit(anchors);
     runs.equip(executors::open(settings, &runs, secrets, has_seams())?);

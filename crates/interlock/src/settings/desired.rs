@@ -77,6 +77,7 @@ fn rows(settings: &Settings) -> [Row; 18] {
             settings.plugins_listen.value.iter().map(ToString::to_string).collect(),
             &settings.plugins_listen,
         ),
+        row("egress.private", settings.private_networks.value.lines(), &settings.private_networks),
         row("secrets", secrets.collect(), &settings.secrets),
         row("models", sections(settings, &settings.models.value), &settings.models),
         row("envelopes", sections(settings, &settings.envelopes.value), &settings.envelopes),

@@ -15,7 +15,9 @@ use canon::error::Envelope;
 use canon::nearest::nearest;
 use toml_edit::{Document, Item, TableLike, Value};
 
-use super::values::{ByteSize, GuideAgent, GuideCommand, McpServer, Sections, Span};
+use super::values::{
+    ByteSize, EgressUse, GuideAgent, GuideCommand, McpServer, PrivateNetworks, Sections, Span,
+};
 use super::{Origin, Setting};
 use crate::failure::{CommandErrorCode, Failure};
 
@@ -53,6 +55,7 @@ macro_rules! keys {
 keys! {
     "data_dir" => data_dir: PathBuf = path;
     "datasources" => datasources: Sections = datasources;
+    "egress.private" => private_networks: PrivateNetworks = private_networks;
     "envelopes" => envelopes: Sections = envelopes;
     "guide.agents" => guide_agents: BTreeMap<String, GuideAgent> = guide_agents;
     "guide.commands" => guide_commands: BTreeMap<String, GuideCommand> = guide_commands;
@@ -351,6 +354,30 @@ impl<'a> Entry<'a> {
         Ok(server)
     }
 
+    /// Private address ranges, each with what it may be called for.
+    fn private_networks(&self) -> Result<PrivateNetworks, Failure> {
+        let wanted =
+            "a table of address ranges and what each is for, such as `\"10.0.0.0/8\" = [\"webhooks\"]`";
+        let mut networks = Vec::new();
+        for (range, item) in self.wanted(wanted, Item::as_table_like)?.iter() {
+            let key = format!("{}.{range}", self.key);
+            let entry = Entry { key: &key, item, span: item.span(), ..*self };
+            let network = range.parse().map_err(|error: outbound::NetworkError| {
+                self.reader
+                    .invalid(
+                        CommandErrorCode::ConfigInvalid,
+                        entry.span.clone(),
+                        &format!("`{key}`: {error}"),
+                    )
+                    .detail("key", key.as_str())
+            })?;
+            let known: Vec<_> = EgressUse::ALL.iter().map(|known| format!("`{}`", known.as_str())).collect();
+            let uses = format!("a list of uses: {}", known.join(", "));
+            networks.push((network, entry.wanted(&uses, |item| list(item, EgressUse::parse))?));
+        }
+        Ok(PrivateNetworks(networks))
+    }
+
     /// Commands that the host may run to verify evidence, by name.
     fn guide_commands(&self) -> Result<BTreeMap<String, GuideCommand>, Failure> {
         self.named("a table for each command", "as steps name it", |entry| entry.guide_command())
@@ -647,6 +674,27 @@ mod tests {
                 "CONFIG_INVALID",
                 "`guide.commands.tests`",
                 "a table with `argv`",
+            ),
+            (
+                "a private range with host bits",
+                "[egress]\nprivate = { \"10.1.2.3/8\" = [\"webhooks\"] }",
+                "CONFIG_INVALID",
+                "line 2",
+                "use `10.0.0.0/8`",
+            ),
+            (
+                "a private range for something unknown",
+                "[egress.private]\n\"10.0.0.0/8\" = [\"everything\"]",
+                "CONFIG_INVALID",
+                "line 2",
+                "`webhooks`",
+            ),
+            (
+                "a private range without a use",
+                "[egress]\nprivate = [\"10.0.0.0/8\"]",
+                "CONFIG_INVALID",
+                "line 2",
+                "what each is for",
             ),
             (
                 "a command for days",

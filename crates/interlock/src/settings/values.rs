@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use outbound::{Network, Reach};
+
 /// An external MCP server for nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct McpServer {
@@ -11,6 +13,48 @@ pub(crate) struct McpServer {
     pub(crate) secret: Option<String>,
     /// The tenants that can use it; all if empty.
     pub(crate) tenants: Vec<String>,
+}
+
+/// What a private address range may be called for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EgressUse {
+    /// Deliveries to webhooks, and calls of a run's `callbackUrl`.
+    Webhooks,
+}
+
+impl EgressUse {
+    pub(crate) const ALL: [Self; 1] = [Self::Webhooks];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Webhooks => "webhooks",
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == text)
+    }
+}
+
+/// Private address ranges that callers may make the host call, with what for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PrivateNetworks(pub(crate) Vec<(Network, Vec<EgressUse>)>);
+
+impl PrivateNetworks {
+    /// The ranges for a use.
+    pub(crate) fn reach(&self, wanted: EgressUse) -> Reach {
+        let allowed = self.0.iter().filter(|(_, uses)| uses.contains(&wanted));
+        Reach::public_and(allowed.map(|(network, _)| *network))
+    }
+
+    /// One line for each range.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let line = |(network, uses): &(Network, Vec<EgressUse>)| {
+            let uses: Vec<_> = uses.iter().map(|one| one.as_str()).collect();
+            format!("{network}: {}", uses.join(", "))
+        };
+        self.0.iter().map(line).collect()
+    }
 }
 
 /// A command that the host may run to verify evidence.

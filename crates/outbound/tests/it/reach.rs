@@ -56,6 +56,33 @@ async fn one_private_address_rejects_the_name() {
     assert!(matches!(*refused, ConnectError::Forbidden), "{refused:?}");
 }
 
+/// Names are judged by their addresses: private ones must be in the range, and only those are called without TLS.
+#[tokio::test]
+async fn a_private_range_allows_its_addresses_and_no_others() {
+    let server = Server::answering(OK).await;
+    let allowed = || Client::new(Reach::public_and(["127.0.0.1/32".parse().unwrap()]));
+    assert_eq!(post(&allowed(), &server.url()).await.unwrap(), b"ok");
+    let named = |found: &[&str]| {
+        let found = found.iter().map(|address| format!("{address}:{}", server.port).parse().unwrap());
+        allowed().resolving(Arc::new(HostileNames(found.collect())))
+    };
+    let url = format!("http://receiver.internal:{}/", server.port);
+    assert_eq!(post(&named(&["127.0.0.1"]), &url).await.unwrap(), b"ok");
+    for found in [
+        &["127.0.0.2"][..],
+        &["10.0.0.1"],
+        &["93.184.216.34"],
+        &["127.0.0.1", "93.184.216.34"],
+        &["127.0.0.1", "10.0.0.1"],
+    ] {
+        let refused = refusal(post(&named(found), &url).await.unwrap_err());
+        assert!(matches!(*refused, ConnectError::Forbidden), "{found:?}: {refused:?}");
+    }
+    let refused = post(&Client::new(Reach::Public), &server.url()).await.unwrap_err();
+    assert!(matches!(refused, CallError::Target(_)), "off by default: {refused:?}");
+    assert_eq!(server.accepted(), 2);
+}
+
 /// A target carries no permission: the client that connects checks again.
 #[tokio::test]
 async fn targets_do_not_widen_the_reach() {

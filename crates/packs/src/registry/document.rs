@@ -47,7 +47,11 @@ impl<S: RegistryStore> Registry<S> {
         let packs = self.read();
         let shown_packs = packs.values().filter(|record| is_shown(&record.name));
         let entries: Vec<Value> = shown_packs.filter_map(entry).collect();
-        json!({"registryVersion": "1", "generatedAt": shown(now), "packCount": entries.len(), "packs": entries})
+        // The protocol's text has `generatedAt`, its client reads `generated`.
+        json!({
+            "registryVersion": "1", "generated": shown(now), "generatedAt": shown(now), "packCount": entries.len(),
+            "packs": entries,
+        })
     }
 
     /// The document of a pack: `GET /v1/packs/{name}`.
@@ -64,8 +68,9 @@ impl<S: RegistryStore> Registry<S> {
             .collect();
         let latest = record.latest().map(|latest| latest.version.to_string());
         Ok(json!({
-            "name": name, "kind": record.latest().map(|latest| latest.kind), "latest": latest,
-            "dist-tags": {"latest": latest}, "versions": versions,
+            "name": name, "kind": record.latest().map(|latest| latest.kind),
+            "description": record.latest().and_then(|latest| latest.manifest.get("description")),
+            "latest": latest, "latestVersion": latest, "dist-tags": {"latest": latest}, "versions": versions,
         }))
     }
 

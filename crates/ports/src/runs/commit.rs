@@ -144,6 +144,8 @@ pub enum Change {
     DeleteDelivery { delivery_id: String },
     /// Removes a failed delivery from the queue and keeps it for operators. No effect if it does not exist.
     AbandonDelivery { delivery_id: String, reason: String, at: Timestamp },
+    /// Queues an abandoned delivery again, with no attempts made. No effect if it does not exist.
+    RequeueDelivery { delivery_id: String, due: Timestamp },
     /// Appends an entry to the tenant's audit log. The store adds the sequence and the link to the previous entry: see
     /// [`AuditEntry`](super::AuditEntry).
     Audit {

@@ -1,4 +1,4 @@
-//! Bodies: bounded in size and in time, and read strictly.
+//! Request bodies: limited in size and time, and parsed strictly.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use tokio::time::{Instant, timeout_at};
 use super::route::Body;
 use super::state::Settings;
 
-/// How slow an upload may be, in bytes a second, beyond the time that any body has.
+/// The slowest accepted upload, in bytes per second, beyond the time that every body has.
 const SLOWEST_UPLOAD: usize = 256 << 10;
 
-/// Above this a body is read on another thread: it would hold up the requests that share this one.
+/// Larger bodies are parsed on another thread, because that would delay the requests that share this one.
 const WORTH_A_THREAD: usize = 256 << 10;
 
-/// The deepest nesting of a body: what a caller gives stands inside of records that are read to 128 levels.
+/// The maximum nesting of a body: it is stored inside records that are read to 128 levels.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// The body of a request, as a document.
+/// Parses the body of a request.
 pub(super) async fn read(
     kind: Body,
     headers: &HeaderMap,
@@ -34,7 +34,7 @@ pub(super) async fn read(
 ) -> Result<Value, Refusal> {
     let limit = match kind {
         Body::None | Body::Message | Body::Archive | Body::Object => return Ok(Value::Null),
-        Body::Optional | Body::Required => settings.max_body_bytes,
+        Body::Optional | Body::Required | Body::TokenAnswer => settings.max_body_bytes,
         Body::Workflow => settings.max_workflow_bytes,
     };
     let bytes = within_time(headers, stream, limit, settings.body_timeout).await?;
@@ -56,7 +56,7 @@ pub(super) async fn read(
     parsed.map_err(|error| refusal(&error))
 }
 
-/// The body of a request, as it came.
+/// The raw body of a request.
 pub(super) async fn message(
     headers: &HeaderMap,
     stream: Stream,
@@ -66,7 +66,7 @@ pub(super) async fn message(
     within_time(headers, stream, settings.max_message_bytes, settings.body_timeout).await
 }
 
-/// The archive of a pack, as it came. What it is, whoever unpacks it says.
+/// The raw archive of a pack. It is checked when it is unpacked.
 pub(super) async fn archive(
     headers: &HeaderMap,
     stream: Stream,
@@ -77,7 +77,7 @@ pub(super) async fn archive(
     within_time(headers, stream, limit, upload_time(headers, limit, settings)).await
 }
 
-/// The bytes of an object, as they came.
+/// The raw bytes of an object.
 pub(super) async fn object(
     headers: &HeaderMap,
     stream: Stream,
@@ -88,7 +88,7 @@ pub(super) async fn object(
     within_time(headers, stream, most, upload_time(headers, most, settings)).await
 }
 
-/// How long an upload may take: what any body may, and more for what it says that there is.
+/// How long an upload may take: the time of any body, and more for its announced size.
 fn upload_time(headers: &HeaderMap, limit: usize, settings: &Settings) -> Duration {
     let bytes = limit_of(headers).unwrap_or_default().min(limit);
     settings.body_timeout + Duration::from_secs((bytes / SLOWEST_UPLOAD) as u64)
@@ -117,7 +117,7 @@ fn too_large(limit: usize) -> Refusal {
 }
 
 async fn receive(headers: &HeaderMap, mut stream: Stream, limit: usize) -> Result<Bytes, Refusal> {
-    // Said before anything is read, where the client says how much there is.
+    // Before anything is read, if the client announces the size.
     if limit_of(headers).is_some_and(|length| length > limit) {
         return Err(too_large(limit));
     }
@@ -144,7 +144,7 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Without a type a body is taken for JSON, because nothing else is served.
+/// A body without a media type counts as JSON, because nothing else is accepted.
 fn check_media(headers: &HeaderMap) -> Result<(), Refusal> {
     check_encoding(headers)?;
     let Some(media) = headers.get(CONTENT_TYPE) else { return Ok(()) };
@@ -166,7 +166,7 @@ pub(super) fn refusal(error: &json::ReadError) -> Refusal {
         | ReadErrorCode::InexactNumber
         | ReadErrorCode::InvalidText => ApiCode::ValidationError,
     };
-    // The kind and the place, and nothing of the text itself: a name that stands twice may be a secret.
+    // The kind and the position, but nothing of the text: a duplicate name may be a secret.
     let message = format!("the body is not JSON as it is read here, at {}", error.position);
     Refusal::new(code, message)
         .detail("reason", error.code().as_str())

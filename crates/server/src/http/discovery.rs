@@ -1,6 +1,6 @@
-//! What this host says it can do: what it does, and nothing else.
+//! The discovery document. It advertises what this host serves, and nothing else; `tests/it/http/served.rs` compares the two.
 //!
-//! Families of capabilities stand at the root, and once more under `capabilities`, where older readers look.
+//! The families of capabilities are at the root, and once more under `capabilities`, where older readers look.
 
 mod parts;
 
@@ -13,30 +13,36 @@ use flow::definition::config::{FanOutPolicy, JoinMode, OnWorkerFailure};
 use flow::engine::bounds::MAX_REASONING_TOKENS;
 use flow::event::wire::LOG_SCHEMA_VERSION;
 use flow::options::MAX_MODEL_BYTES;
-use flow::trace::PROTOCOL_VERSION;
 use host::executors::Executors;
 use host::runs::Runs;
 use host::runs::audit::{CHECKPOINT_EVERY, CHECKPOINT_SECONDS};
 use host::runs::bulk::MAX_BULK;
 use host::runs::create::ENGINE_VERSIONS;
 use host::runs::keys::TEST_PREFIX;
+use host::runs::webhooks::SignatureAlgorithm;
+use host::runs::webhooks::rotate::OVERLAP_SECONDS;
 use serde_json::{Map, Value, json};
 
 use super::encoding::Encoding;
+use super::handlers::mount;
 use super::state::{Service, Settings};
+use super::version::{PREFERRED_VERSION, PROTOCOL_VERSIONS};
 
-/// What the families are read from.
+/// What the families are computed from.
 struct Said<'a> {
     runs: &'a Runs,
     ours: Capabilities,
     executors: Option<&'a Executors>,
     settings: &'a Settings,
     is_traced: bool,
-    /// The scopes of the catalogue for tests, where there is one.
+    /// Whether agents of packs are served.
+    agents: bool,
+    /// The scopes of the catalogue for tests, if there is one.
     tests: Option<Vec<&'static str>>,
 }
 
-/// What packs may ask for of a host that does not serve yet: they are loaded first.
+/// The capabilities that packs may require, before the packs are loaded. Agents count although none is installed yet: the pack that
+/// asks may bring the first.
 pub fn capability_names(
     runs: &Runs,
     executors: &Executors,
@@ -44,16 +50,18 @@ pub fn capability_names(
     is_traced: bool,
 ) -> BTreeSet<String> {
     let ours = executors.widen(&runs.capabilities());
-    let said = Said { runs, ours, executors: Some(executors), settings, is_traced, tests: None };
+    let agents = executors.agents().is_some();
+    let said = Said { runs, ours, executors: Some(executors), settings, is_traced, agents, tests: None };
     names(&families_of(&said))
 }
 
-/// What packs may ask for of this host.
+/// The capabilities that packs may require of this host.
 pub(super) fn given(state: &Service) -> BTreeSet<String> {
-    names(&families(state))
+    let agents = state.runs.executors().and_then(Executors::agents).is_some();
+    names(&families(state, agents))
 }
 
-/// The families that are not said to be off, and those of their parts that are said to be on, such as `mcp.serverMount`.
+/// The families that are not switched off, and their parts that are switched on, such as `mcp.serverMount`.
 fn names(families: &Map<String, Value>) -> BTreeSet<String> {
     let says = |value: &Value, on: bool| *value == json!(on) || value["supported"] == json!(on);
     let mut names = BTreeSet::new();
@@ -67,16 +75,18 @@ fn names(families: &Map<String, Value>) -> BTreeSet<String> {
     names
 }
 
-// One limit is advertised, so there is one: that of models, and of agents that pretend.
+// Models and mock agents have the same limit, because only one is advertised.
 const _: () = assert!(MAX_REASONING_TOKENS == DEFAULT_TOKEN_LIMIT);
 
 pub(super) fn document(state: &Service) -> Value {
-    let families = families(state);
+    let families = families(state, serves_agents(state));
     let versions: Map<String, Value> =
         parts::envelopes(state).into_iter().map(|(kind, version)| (kind, version.into())).collect();
     let envelopes: Vec<String> = parts::envelopes(state).into_iter().map(|(kind, _)| kind).collect();
     let mut document = json!({
-        "protocolVersion": PROTOCOL_VERSION,
+        "protocolVersion": PREFERRED_VERSION,
+        "protocolVersions": PROTOCOL_VERSIONS,
+        "preferredVersion": PREFERRED_VERSION,
         "implementation": {"name": "interlock", "version": env!("CARGO_PKG_VERSION"), "vendor": "interlock"},
         "engineVersion": ENGINE_VERSIONS.end(),
         "eventLogSchemaVersion": LOG_SCHEMA_VERSION,
@@ -101,7 +111,7 @@ fn limits(state: &Service) -> Value {
     let limits = state.runs.limits();
     json!({
         "clarificationRounds": limits.clarification_rounds,
-        // Where no model is called, nothing of a model is asked for again.
+        // 0 on a host without models.
         "schemaRounds": parts::schema_rounds(state),
         "envelopesPerTurn": parts::envelopes_per_turn(state),
         "maxNodeExecutions": limits.max_node_executions,
@@ -132,8 +142,13 @@ fn configurable(state: &Service) -> Value {
     keys
 }
 
+/// Whether an agent is installed. Without one there is nothing to list or to dispatch to, so agents are neither advertised nor listed.
+pub(super) fn serves_agents(state: &Service) -> bool {
+    state.runs.executors().and_then(Executors::agents).is_some_and(|agents| !agents.is_empty())
+}
+
 /// The families of capabilities.
-fn families(state: &Service) -> Map<String, Value> {
+fn families(state: &Service, agents: bool) -> Map<String, Value> {
     let scopes = || state.shelves.rules().scopes.iter().map(|scope| scope.as_str()).collect();
     families_of(&Said {
         runs: &state.runs,
@@ -141,6 +156,7 @@ fn families(state: &Service) -> Map<String, Value> {
         executors: state.runs.executors(),
         settings: &state.settings,
         is_traced: state.runs.is_traced(),
+        agents,
         tests: state.shelves.tests().map(|_| scopes()),
     })
 }
@@ -160,9 +176,14 @@ fn families_of(state: &Said<'_>) -> Map<String, Value> {
             "layer2RetentionSeconds": 1_209_600,
             "crossRegion": "single-region",
         },
-        "replay": {"supported": true, "modes": ["replay", "branch"]},
+        // A replay reads recorded results; a node without one fails with `replay_source_missing`.
+        "replay": {"supported": true, "modes": ["replay", "branch"], "sideEffectSuppression": "recorded-outcome"},
         "debugBundle": {"supported": true},
-        "webhooks": {"supported": true, "signatureAlgorithms": ["v1"]},
+        "webhooks": {
+            "supported": true,
+            "signatureAlgorithms": SignatureAlgorithm::ALL.map(SignatureAlgorithm::as_str),
+            "secretRotation": {"overlapSeconds": OVERLAP_SECONDS},
+        },
         "feedback": {
             "supported": true,
             "targets": ["run", "event", "node"],
@@ -183,13 +204,13 @@ fn families_of(state: &Said<'_>) -> Map<String, Value> {
         "conversationPrimitive": ours.conversation,
         "orchestrator": {"supported": ours.orchestrator},
         "dispatch": dispatch(state),
-        // Older readers look for the same here.
+        // The same for older readers.
         "agents": {
             "supported": true,
             "orchestrator": ours.orchestrator,
             "dispatch": ours.dispatch,
             "dispatchMapping": ours.dispatch_mapping,
-            // Those of models come as a whole; an agent that pretends tells its own in pieces.
+            // Models report their reasoning as a whole, mock agents in pieces.
             "reasoning": {"verbosity": "summary", "tokenLimit": MAX_REASONING_TOKENS, "streaming": true},
         },
         "multiAgent": {"executionModel": {
@@ -199,12 +220,14 @@ fn families_of(state: &Said<'_>) -> Map<String, Value> {
             "crossHostCausation": {"supported": false, "ancestryEndpointSupported": true},
         }},
     });
-    if state.executors.and_then(Executors::agents).is_some() {
+    if state.agents {
         families["agents"]["manifestRuntime"] =
             json!({"supported": true, "handoffValidation": true, "installScope": "host"});
     }
     let sources: &[&str] = if ours.mcp_mount { &["workflow", "mcp"] } else { &["workflow"] };
-    families["toolCatalog"] = json!({"supported": true, "sources": sources, "sessionLifecycle": false});
+    families["toolCatalog"] = json!({
+        "supported": true, "sources": sources, "compactView": true, "sessionLifecycle": false,
+    });
     if ours.mock_agent {
         families["conformance"] = json!({"mockAgent": true});
     }
@@ -218,6 +241,7 @@ fn families_of(state: &Said<'_>) -> Map<String, Value> {
             "samplingBridge": ours.mcp_sampling,
             "elicitationBridge": true,
         });
+        families["mcp"]["protocolVersions"] = json!(mount::editions());
         families["mcp"]["serverUrls"] = json!([format!("{}/v1/mcp", state.runs.public_url())]);
     }
     if state.runs.serves_secrets() {

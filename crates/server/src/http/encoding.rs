@@ -1,4 +1,4 @@
-//! Answers in fewer bytes, for those who ask.
+//! Compressed replies, for clients that accept them.
 
 use std::io::Write as _;
 
@@ -9,12 +9,12 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TY
 use http::{HeaderMap, HeaderValue};
 use hyper::body::Body as _;
 
-/// Below this the head of the answer is larger than what could be saved.
-const WORTH_IT: u64 = 1024;
-/// Above this the work would hold up the requests that share the thread.
+/// Smaller bodies are sent as they are. The snapshot of the smallest run is larger: what is advertised for snapshots holds for all of them.
+const WORTH_IT: u64 = 256;
+/// Larger bodies are compressed on another thread, because the work would delay the requests that share this one.
 const WORTH_A_THREAD: usize = 128 << 10;
 
-/// An encoding that this host writes.
+/// A supported encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Gzip,
@@ -45,7 +45,7 @@ impl Encoding {
     }
 }
 
-/// The encoding that a client likes best of those that are written here.
+/// The supported encoding that the client prefers.
 pub(super) fn accepted(headers: &HeaderMap) -> Option<Encoding> {
     let listed = headers.get_all(ACCEPT_ENCODING);
     let listed: Vec<(&str, f32)> = listed
@@ -67,7 +67,7 @@ pub(super) fn accepted(headers: &HeaderMap) -> Option<Encoding> {
     best.filter(|(_, weight)| *weight > 0.0).map(|(encoding, _)| encoding)
 }
 
-/// `gzip;q=0.5` as its parts.
+/// Splits `gzip;q=0.5` into the name and its weight.
 fn weighed(text: &str) -> (&str, f32) {
     let mut parts = text.split(';').map(str::trim);
     let name = parts.next().unwrap_or_default();
@@ -75,13 +75,13 @@ fn weighed(text: &str) -> (&str, f32) {
     (name, weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0)))
 }
 
-/// The kinds of answers that are texts of one piece.
+/// The media types that are worth compressing.
 fn is_text(kind: &HeaderValue) -> bool {
     let pages = ["text/html", "text/css", "text/javascript", "image/svg+xml"];
     *kind == super::response::JSON || pages.iter().any(|page| kind.as_bytes().starts_with(page.as_bytes()))
 }
 
-/// Encodes the answer to a read, where it is a text, large enough and asked for. Streams are left alone.
+/// Compresses the reply to a read if the client accepts it and the body is text of at least [`WORTH_IT`] bytes. Streams are sent as they are.
 pub(super) async fn encoded(mut response: Response, accepted: Option<Encoding>) -> Response {
     if !response.headers().get(CONTENT_TYPE).is_some_and(is_text) {
         return response;
@@ -92,15 +92,16 @@ pub(super) async fn encoded(mut response: Response, accepted: Option<Encoding>) 
         return response;
     };
     let (mut parts, body) = response.into_parts();
-    // The size is known, so the body is one piece that is there already.
+    // The size is known, so the body is in memory already.
     let Ok(plain) = to_bytes(body, usize::MAX).await else {
         return Response::from_parts(parts, Body::empty());
     };
-    let compressed = compress(encoding, plain.clone()).await;
+    let compressed =
+        compress(encoding, plain.clone()).await.filter(|compressed| compressed.len() < plain.len());
     let Some(compressed) = compressed else { return Response::from_parts(parts, Body::from(plain)) };
     parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding.as_str()));
     parts.headers.remove(CONTENT_LENGTH);
-    // A strong tag names bytes, and these are others.
+    // A strong tag identifies bytes, and these are different ones.
     if let Some(tag) = parts.headers.get(ETAG).and_then(|tag| tag.to_str().ok()) {
         let tag = format!("{}-{}\"", tag.trim_end_matches('"'), encoding.as_str());
         if let Ok(tag) = HeaderValue::from_str(&tag) {

@@ -14,6 +14,7 @@ use tracing::{Instrument as _, Level, event};
 use super::exchange::{self, Answering, Peer};
 use super::state::Service;
 use super::trace::{MAX_TRACESTATE_BYTES, TRACEPARENT, TRACESTATE, TraceContext};
+use super::{unserved, version};
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
@@ -22,15 +23,16 @@ pub(super) struct Arrived {
     pub(super) trace: TraceContext,
 }
 
-/// Takes a request in, and its answer out.
+/// Answers a request, counts it and logs it.
 pub(super) async fn enter(state: Service, peer: Option<Peer>, request: Request) -> Response {
     let started = Instant::now();
     let trace = TraceContext::of(request.headers(), &state.span_ids);
     let method = request.method().clone();
+    let path = request.uri().path().to_owned();
     let vendors =
         request.headers().get(TRACESTATE).filter(|value| value.len() <= MAX_TRACESTATE_BYTES).cloned();
     let in_flight = state.metrics.begin();
-    // Whatever is logged on the way is logged under the id that a client is given for a failure.
+    // Everything that is logged for this request has the id that a client gets with a failure.
     let span = tracing::info_span!("http.request", trace.id = trace.id());
     let (mut response, answering) = answer(&state, Arrived { peer, trace }, request).instrument(span).await;
     drop(in_flight);
@@ -42,6 +44,7 @@ pub(super) async fn enter(state: Service, peer: Option<Peer>, request: Request) 
         response = without_body(response);
     }
     let headers = response.headers_mut();
+    version::add_version(&path, headers);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.extend(trace.header().map(|value| (TRACEPARENT, value)));
     headers.extend(vendors.map(|value| (TRACESTATE, value)));
@@ -49,6 +52,13 @@ pub(super) async fn enter(state: Service, peer: Option<Peer>, request: Request) 
 }
 
 async fn answer(state: &Service, came: Arrived, request: Request) -> (Response, Answering) {
+    if let Some(refusal) = version::mismatch(request.uri().path(), request.headers()) {
+        let method = request.method().clone();
+        return exchange::refuse(state, came, &method, refusal).await;
+    }
+    if let Some(refusal) = unserved::refusal(request.method(), request.uri().path()) {
+        return exchange::refuse_path(state, came, request, refusal).await;
+    }
     let Ok(found) = state.table.find(request.uri().path()) else {
         return exchange::answer_bad_path(state, came, request).await;
     };
@@ -61,7 +71,7 @@ async fn answer(state: &Service, came: Arrived, request: Request) -> (Response, 
     }
 }
 
-/// What a reader would be sent, without it.
+/// The reply to HEAD: the headers of the reply to GET, without its body.
 fn without_body(response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     if let Some(length) = body.size_hint().exact() {
@@ -70,9 +80,9 @@ fn without_body(response: Response) -> Response {
     Response::from_parts(parts, Body::empty())
 }
 
-/// The line of a request. Reads that went well are most of all requests and change nothing: they are in the metrics, and in the log
-/// for those who ask for more of it. A failure of the host is an error with its causes, under the id that its client was given; a
-/// host that is busy, is being stopped or does not serve something has not failed.
+/// Logs a request. Successful reads are most requests and change nothing, so they are logged at `debug`; the metrics count them. A
+/// failure of the host is an error with its causes, under the id that its client got. A host that is busy, is stopping or does not
+/// serve something has not failed.
 fn tell(method: &Method, trace: TraceContext, answering: &Answering, status: u16, elapsed: Duration) {
     macro_rules! answered {
         ($level:expr) => {
@@ -94,7 +104,7 @@ fn tell(method: &Method, trace: TraceContext, answering: &Answering, status: u16
     }
     match status {
         500 | 507 if answering.cause.is_some() => answered!(Level::ERROR),
-        // A handler or a page that failed has logged why.
+        // The handler or page that failed has logged the cause.
         500.. => answered!(Level::WARN),
         ..400 if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) => answered!(Level::DEBUG),
         _ => answered!(Level::INFO),

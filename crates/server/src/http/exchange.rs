@@ -1,4 +1,4 @@
-//! The way of every request: how often, who, whether they may, what; then the handler.
+//! The checks that every request passes before its handler: rate limit, key, scopes, body.
 
 use std::net::IpAddr;
 use std::sync::LazyLock;
@@ -31,19 +31,19 @@ use super::status::status;
 use super::table::Params;
 use super::{bodies, body, encoding, pages, response, routes, unversioned};
 
-/// The caller's own key for a request.
+/// The header with which a caller makes a request idempotent.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The longest key that is looked up. Ours have 57 characters, those of settings may be longer.
+/// The maximum length of an API key. Generated keys have 57 characters; configured ones may be longer.
 const MAX_KEY_BYTES: usize = 1024;
 
-/// The longest id of a run that is logged.
+/// The maximum length of a run id that is logged.
 const MAX_RUN_ID_BYTES: usize = 128;
 
-/// Where a connection comes from.
+/// The address of the client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) IpAddr);
 
-/// What the log says of an answer.
+/// What is logged of a reply.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answering {
     pub(super) route: &'static str,
@@ -52,30 +52,30 @@ pub(super) struct Answering {
     pub(super) code: Option<&'static str>,
     /// The run that the path names.
     pub(super) run_id: Option<String>,
-    /// What made the host fail, down to what the disk said.
+    /// Why the host failed, with all causes.
     pub(super) cause: Option<String>,
 }
 
 /// A request that has passed every check.
 pub(super) struct Call {
     pub(super) state: Service,
-    /// Who asks. Nobody, with no rights, where no key is needed.
+    /// The caller. On routes without a key, an anonymous one without scopes.
     pub(super) caller: Caller,
     params: Params,
     pub(super) query: Query,
     pub(super) headers: HeaderMap,
     pub(super) body: Value,
-    /// The body as it came, where the handler reads it.
+    /// The raw body, for handlers that read it themselves.
     pub(super) message: Bytes,
     pub(super) keyed: Option<Keyed>,
-    /// The one guided session that the caller may work with, where it is only one.
+    /// The guided session that the caller's key is limited to, if it is.
     pub(super) session: Option<SessionId>,
-    /// What the caller's key is kept under, where there is one.
+    /// The digest of the caller's key, if there is one.
     key: Option<Digest>,
 }
 
 impl Call {
-    /// What stands in the path for a name of the route.
+    /// The value of a path parameter.
     pub(super) fn param(&self, name: &str) -> &str {
         self.params.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
     }
@@ -90,22 +90,22 @@ impl Call {
         NodeId::new(self.param("nodeId"))
     }
 
-    /// Waits until the caller's key is good no more, and says why: for whatever stays open after it was let in.
+    /// Waits until the caller's key is revoked or expires, and returns the reason. For replies that stay open.
     pub(super) async fn key_ended(&self) -> Refusal {
         key_ended(&self.state, self.key, &self.caller).await
     }
 
-    /// The body, as a type. It is taken out of the call.
+    /// Parses the body, and takes it out of the call.
     pub(super) fn read_body<B: bodies::Body>(&mut self) -> Result<B, Refusal> {
         bodies::read(std::mem::take(&mut self.body))
     }
 
-    /// The body, as a type, for a handler that only borrows the call.
+    /// Parses the body, for a handler that only borrows the call.
     pub(super) fn body_as<B: bodies::Body>(&self) -> Result<B, Refusal> {
         bodies::read(self.body.clone())
     }
 
-    /// How a result is written for this caller, and recorded where the request has a key.
+    /// How a result is written for this caller, and recorded if the request has an idempotency key.
     pub(super) fn respond<W>(&self, write: W) -> Written<'_, W> {
         Written { keyed: self.keyed.as_ref(), write }
     }
@@ -116,9 +116,9 @@ impl Call {
     }
 }
 
-/// Nobody: for routes that need no key.
+/// The caller of routes that need no key.
 fn nobody() -> Caller {
-    // Made once: every request begins with it.
+    // Created once, because every request starts with it.
     static NOBODY: LazyLock<Caller> = LazyLock::new(|| Caller {
         tenant: Tenant::new(""),
         principal: Principal::new("anonymous"),
@@ -128,7 +128,7 @@ fn nobody() -> Caller {
     NOBODY.clone()
 }
 
-/// Waits until a key is good no more. Where there is none, nothing ends.
+/// Waits until a key is revoked or expires; forever if there is none.
 async fn key_ended(state: &Service, key: Option<Digest>, caller: &Caller) -> Refusal {
     match key {
         Some(hash) => state.runs.key_ended(hash, caller).await,
@@ -136,7 +136,7 @@ async fn key_ended(state: &Service, key: Option<Digest>, caller: &Caller) -> Ref
     }
 }
 
-/// The answer, which ends with the caller's key where it is sent for longer than a moment.
+/// The reply. A stream ends when the caller's key is revoked or expires.
 fn while_key_is_good(state: &Service, key: Option<Digest>, caller: &Caller, response: Response) -> Response {
     if key.is_none() || response.body().size_hint().exact().is_some() {
         return response;
@@ -165,23 +165,23 @@ pub(super) async fn answer(
         Ok(response) if route.method == Method::Get => Ok(encoding::encoded(response, encoding).await),
         other => other,
     };
-    // Nobody has no key, whatever was presented.
+    // A key that was not accepted does not count.
     let key = key.filter(|_| !caller.tenant.as_str().is_empty());
     let answered = answered.map(|response| while_key_is_good(state, key, &caller, response));
     let (mut response, answering) = finish(state, came, route.path, &parts.method, caller, answered).await;
     state.visitors.share(origin.as_ref(), response.headers_mut());
-    // What a caller put into a path is logged for a failure alone, and only where it can be an id.
+    // Part of a path is logged only for a failure, and only if it can be an id.
     let run_id = run_id.filter(|run_id| answering.cause.is_some() && run_id.len() <= MAX_RUN_ID_BYTES);
     let run_id = run_id.map(|run_id| flow::redact::text(&run_id).into_owned());
     (response, Answering { run_id, ..answering })
 }
 
-/// The page that a request for guided sessions comes from. The other routes are not for pages of others.
+/// The origin of the web page that sent a request for guided sessions. Other routes are not for web pages.
 fn visiting(access: Access, parts: &Parts) -> Option<HeaderValue> {
     parts.headers.get(ORIGIN).filter(|_| access == Access::Guided).cloned()
 }
 
-/// Answers a method that a path does not have.
+/// Answers a method that the path does not support.
 pub(super) async fn answer_other_method(
     state: &Service,
     came: Arrived,
@@ -192,7 +192,7 @@ pub(super) async fn answer_other_method(
     let mut caller = nobody();
     let access = access_of(path);
     let origin = visiting(access, &parts);
-    // A browser asks before it sends a key, so this is answered without one.
+    // A browser sends a preflight request without a key.
     if access == Access::Guided && state.visitors.may_ask(&parts) {
         let (mut response, answering) =
             finish(state, came, path, &parts.method, caller, Ok(no_content())).await;
@@ -209,7 +209,7 @@ pub(super) async fn answer_other_method(
         if parts.method == HttpMethod::OPTIONS {
             return Ok(no_content());
         }
-        let message = "the path is known, the method is not; see the header Allow";
+        let message = "Method not allowed. See the `Allow` header.";
         Err(Refusal::new(ApiCode::MethodNotAllowed, message).detail("allowed", allowed.clone()))
     });
     let was_admitted = !matches!(&answered, Err(refusal) if refusal.code != ApiCode::MethodNotAllowed);
@@ -227,14 +227,17 @@ fn no_content() -> Response {
     response
 }
 
-/// Who may ask for a path: whoever may for its strictest route.
+/// The access of the strictest route of a path.
 fn access_of(path: &str) -> Access {
     let mut found = routes::of(path).map(|route| route.access);
-    let strict = |access: &Access| matches!(access, Access::Key(_) | Access::Guided | Access::Offered);
+    let strict = |access: &Access| match access {
+        Access::Key(_) | Access::Either(..) | Access::Guided | Access::Offered => true,
+        Access::Public | Access::Token => false,
+    };
     found.find(strict).unwrap_or(Access::Public)
 }
 
-/// Answers a path that no route has.
+/// Answers a path without a route.
 pub(super) async fn answer_unknown(
     state: &Service,
     came: Arrived,
@@ -255,7 +258,17 @@ pub(super) async fn answer_unknown(
     finish(state, came, "", &parts.method, nobody(), Err(refusal)).await
 }
 
-/// Answers a path that no route could have.
+/// Refuses a request without authenticating it.
+pub(super) async fn refuse(
+    state: &Service,
+    came: Arrived,
+    method: &HttpMethod,
+    refusal: Refusal,
+) -> (Response, Answering) {
+    finish(state, came, "", method, nobody(), Err(refusal)).await
+}
+
+/// Answers a malformed path.
 pub(super) async fn answer_bad_path(
     state: &Service,
     came: Arrived,
@@ -266,8 +279,8 @@ pub(super) async fn answer_bad_path(
     refuse_path(state, came, request, Refusal::new(ApiCode::ValidationError, message)).await
 }
 
-/// Says what is wrong with a path to those who have a key.
-async fn refuse_path(
+/// Refuses a path. Callers without a key are not told why.
+pub(super) async fn refuse_path(
     state: &Service,
     came: Arrived,
     request: Request,
@@ -279,7 +292,7 @@ async fn refuse_path(
     finish(state, came, "", &parts.method, caller, Err(admitted.err().unwrap_or(refusal))).await
 }
 
-/// How often, from where, and who. Gives the one session that the caller may work with, where it is only one.
+/// Checks the rate limit, the origin and the key. Returns the guided session that the key is limited to, if it is.
 async fn admit(
     state: &Service,
     came: Arrived,
@@ -296,15 +309,15 @@ async fn admit(
     let key = bearer(headers).unwrap_or_default();
     let known = match access.settled(state.settings.open_registry, headers.contains_key(AUTHORIZATION)) {
         Access::Public | Access::Token => None,
-        Access::Key(_) | Access::Offered => {
+        Access::Key(_) | Access::Either(..) | Access::Offered => {
             Some(state.runs.authenticate(key).await.map(|caller| GuidedCaller { caller, session: None }))
         }
         Access::Guided => Some(state.runs.authenticate_guided(key).await),
     };
     let named = known.as_ref().and_then(|known| known.as_ref().ok()).map(|known| &known.caller);
-    // Before the key has a say: whoever asks too often is told that, and not whether the key is good.
+    // Before the key is judged: a caller over the limit does not learn whether the key is valid.
     if state.rate_limiter.limits_anything() {
-        // Who is unknown is counted by where they are: a new key with every request does not help.
+        // Unknown callers are counted by address, so a new key with every request does not help.
         let who = match (named, came.peer) {
             (Some(named), _) => format!("key:{}", named.principal),
             (_, Some(Peer(address))) => format!("peer:{address}"),
@@ -323,7 +336,7 @@ async fn admit(
     Ok(known.session)
 }
 
-/// Whether a request needs no key: a message of MCP from this machine, where the operator allows it.
+/// Whether a request needs no key: an MCP message from this machine, if the operator allows it.
 fn is_keyless(state: &Service, came: Arrived, route: &str, headers: &HeaderMap) -> bool {
     state.settings.mcp_without_key
         && matches!(route, "/mcp" | "/v1/mcp")
@@ -331,8 +344,8 @@ fn is_keyless(state: &Service, came: Arrived, route: &str, headers: &HeaderMap) 
         && came.peer.is_some_and(|Peer(address)| address.is_loopback())
 }
 
-/// Who asks without a key: as much as agents and clients of workflows need. Over MCP, answering means clarifications: approvals are
-/// decided elsewhere, with a key.
+/// The caller of such a request, with the scopes that agents and MCP clients need. Over MCP they can answer clarifications; approvals
+/// need a key.
 fn keyless() -> Caller {
     Caller {
         tenant: Tenant::new(host::guided::DEFAULT_TENANT),
@@ -348,11 +361,11 @@ fn keyless() -> Caller {
     }
 }
 
-/// The key that is presented, where something is that could be one.
+/// The key of a request, if it has exactly one.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut presented = headers.get_all(AUTHORIZATION).into_iter();
     let (first, second) = (presented.next()?, presented.next());
-    // Of two keys nobody knows which is meant.
+    // With two keys it is unclear which one is meant.
     if second.is_some() {
         return None;
     }
@@ -361,10 +374,12 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && (1..=MAX_KEY_BYTES).contains(&key.len())).then_some(key)
 }
 
-/// What the key that is presented is kept under, on routes where something may stay open. What MCP for guided sessions answers is one
-/// document, and some of its keys are signed and not kept.
+/// The digest of the presented key, on routes whose replies may stay open. Replies of MCP for guided sessions are single documents,
+/// and some of its keys are signed and not stored.
 fn kept_under(access: Access, headers: &HeaderMap) -> Option<Digest> {
-    bearer(headers).filter(|_| matches!(access, Access::Key(_) | Access::Offered)).map(keys::hash)
+    bearer(headers)
+        .filter(|_| matches!(access, Access::Key(_) | Access::Either(..) | Access::Offered))
+        .map(keys::hash)
 }
 
 async fn checked(
@@ -379,12 +394,20 @@ async fn checked(
     let session = admit(state, came, route.path, &parts.headers, route.access, caller).await?;
     let access =
         route.access.settled(state.settings.open_registry, parts.headers.contains_key(AUTHORIZATION));
-    if let Access::Key(scopes) = access
-        && let Some(missing) = scopes.iter().find(|scope| !caller.may(**scope))
-    {
-        return Err(Refusal::scope(*missing));
+    match access {
+        Access::Key(scopes) => {
+            if let Some(missing) = scopes.iter().find(|scope| !caller.may(**scope)) {
+                return Err(Refusal::scope(*missing));
+            }
+        }
+        Access::Either(one, other) => {
+            if !caller.may(one) && !caller.may(other) {
+                return Err(Refusal::scope(one));
+            }
+        }
+        Access::Public | Access::Token | Access::Guided | Access::Offered => {}
     }
-    // The place is held until the handler has ended: as long as the upload is in memory.
+    // The permit is held until the handler has ended, as long as the upload is in memory.
     let (body, message, _place) = match route.body {
         Body::Message => (Value::Null, body::message(&parts.headers, stream, &state.settings).await?, None),
         Body::Archive => {
@@ -392,7 +415,13 @@ async fn checked(
             let archive = body::archive(&parts.headers, stream, &state.settings).await?;
             (Value::Null, archive, Some(place))
         }
-        // Nobody but the holder of an address makes the host receive an object.
+        // An unknown token is 404, whatever comes with it.
+        Body::TokenAnswer => {
+            let token = params.iter().find(|(name, _)| *name == "token").map_or("", |(_, token)| token);
+            state.runs.check_token_signature(token)?;
+            (body::read(route.body, &parts.headers, stream, &state.settings).await?, Bytes::new(), None)
+        }
+        // An object is received only at a valid signed address.
         Body::Object => match surfaces::room_for_object(state, &params)? {
             Ok(most) => {
                 let place = surfaces::place_for_object(state)?;
@@ -417,7 +446,7 @@ async fn checked(
         session,
     };
     let Some(keyed) = call.keyed.clone().filter(|_| !caller.tenant.as_str().is_empty()) else {
-        // Whoever comes with a token is unknown: nothing is kept of what they get wrong.
+        // The holder of a token is not authenticated, so its errors are not recorded.
         return (route.handler)(call).await;
     };
     match (route.handler)(call).await {
@@ -429,7 +458,7 @@ async fn checked(
     }
 }
 
-/// The request under the caller's key, where it has one and changes something.
+/// The idempotency key of a request, if it has one and changes something.
 fn keyed(
     route: &Route,
     params: &[(&str, String)],
@@ -444,10 +473,10 @@ fn keyed(
         Refusal::new(ApiCode::ValidationError, "an Idempotency-Key is made of visible characters")
     })?;
     let of: Vec<_> = params.iter().map(|(_, value)| value.as_str()).collect();
-    // Operations and not paths, so that both spellings of one request are one. A token is a secret, so its digest stands here.
+    // By operation and not by path, so that both spellings of a path are the same request. A token is a secret, so its digest is used.
     let endpoint = match route.access {
         Access::Token => format!("{} {}", route.operation, Digest::of_bytes(of.concat().as_bytes())),
-        Access::Public | Access::Key(_) | Access::Guided | Access::Offered => {
+        Access::Public | Access::Key(_) | Access::Either(..) | Access::Guided | Access::Offered => {
             format!("{} {}", route.operation, of.join("/"))
         }
     };
@@ -455,7 +484,7 @@ fn keyed(
     Keyed::new(caller, &endpoint, key, body).map(Some)
 }
 
-/// Makes the answer of a refusal, with an entry in the audit log where somebody was turned away.
+/// Turns an error into its reply, and records rejected callers in the audit log.
 async fn finish(
     state: &Service,
     came: Arrived,

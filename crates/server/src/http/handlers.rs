@@ -1,4 +1,4 @@
-//! One function for each operation: it translates, and the host does the work.
+//! One function for each operation. It translates; the host does the work.
 
 pub(super) mod chains;
 pub(super) mod control;
@@ -17,6 +17,7 @@ pub(super) mod poll;
 pub(super) mod prompts;
 pub(super) mod registry;
 pub(super) mod runs;
+pub(super) mod sample_workflows;
 pub(super) mod sandboxed;
 pub(super) mod seams;
 pub(super) mod service;
@@ -26,7 +27,7 @@ pub(super) mod tools;
 pub(super) mod webhooks;
 pub(super) mod workflows;
 
-/// Codes of refusals that the services of runs and the registry have not.
+/// Error codes that neither the services of runs nor the registry have.
 pub(super) const OWN_CODES: [&str; 6] = [
     "agent_not_found",
     "blob_presign_expired",

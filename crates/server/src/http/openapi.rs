@@ -1,4 +1,4 @@
-//! The OpenAPI document, out of the table of routes.
+//! The OpenAPI document, generated from the route table.
 
 mod schemas;
 mod shapes;
@@ -14,7 +14,7 @@ use self::source::Source;
 use super::route::{Access, Body, Method, Parameter, Route};
 use super::routes::{self, Gates};
 
-/// What may stand in a path, as the door has it: no slash, no control character, nothing that means a folder or an action.
+/// What a path parameter may be: no slash, no control character, no directory and no action.
 const NAME: &str = r"^(?!\.{1,2}$)(?!:)[^/\\\u0000-\u001f\u007f-\u009f]+$";
 
 /// The media type of the archive of a pack.
@@ -55,6 +55,9 @@ fn operation(route: &Route) -> Value {
         Access::Public | Access::Token => operation["security"] = json!([]),
         Access::Guided => operation["security"] = json!([{"bearer": []}]),
         Access::Offered => operation["security"] = json!([{"bearer": [Scope::ManifestRead.as_str()]}]),
+        Access::Either(one, other) => {
+            operation["security"] = json!([{"bearer": [one.as_str()]}, {"bearer": [other.as_str()]}]);
+        }
         Access::Key(scopes) => {
             let scopes: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
             operation["security"] = json!([{"bearer": scopes}]);
@@ -74,7 +77,7 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
-/// The name of an operation in the document, where each is there once: the second spelling of a path has one of its own.
+/// The operation id. Ids are unique in the document, so the second spelling of a path has its own.
 fn operation_id(route: &Route) -> String {
     let first = routes::served(Gates::ALL).find(|other| other.operation == route.operation);
     match first {
@@ -83,7 +86,7 @@ fn operation_id(route: &Route) -> String {
     }
 }
 
-/// Every answer that there can be. There is no other.
+/// Every possible reply. There is no other.
 fn responses(route: &Route, shape: &Shape) -> Value {
     let mut responses = json!({});
     for status in [route.success].iter().chain(shape.also) {
@@ -97,11 +100,11 @@ fn responses(route: &Route, shape: &Shape) -> Value {
             succeeded["content"][route.media] = schema.map_or(json!({}), |schema| json!({"schema": schema}));
         }
         if shape.streams && *status == route.success {
-            // Whoever is told or asked something before the answer finds all of it in a stream.
+            // A client that gets messages before the reply gets all of them in a stream.
             succeeded["content"]["text/event-stream"] = json!({});
         }
         if route.media == "text/event-stream" && shape.answer.is_some() {
-            // Whoever accepts JSON alone gets what was recorded so far.
+            // A client that accepts only JSON gets what was recorded so far.
             succeeded["content"]["application/json"] = json!({"schema": shape.answer.map(Source::refer)});
         }
         responses[status.to_string()] = succeeded;
@@ -115,7 +118,7 @@ fn responses(route: &Route, shape: &Shape) -> Value {
     responses
 }
 
-/// What a status of a refusal says, in a sentence.
+/// The description of an error status.
 const fn why(status: u16) -> &'static str {
     match status {
         400 => "The request is not as it has to be.",
@@ -157,7 +160,7 @@ fn parameters(route: &Route, shape: &Shape) -> Vec<Value> {
     in_path.chain(in_query).chain(in_header).collect()
 }
 
-/// The schema of a parameter after the question mark.
+/// The schema of a query parameter.
 fn bounds(parameter: &Parameter) -> Value {
     let within = |least: i64, most: i64| json!({"type": "integer", "minimum": least, "maximum": most});
     match (parameter.name, parameter.kind) {
@@ -178,7 +181,7 @@ fn bounds(parameter: &Parameter) -> Value {
     }
 }
 
-/// What a header is for, and its schema.
+/// The description and the schema of a header.
 fn header(name: &str) -> (&'static str, Value) {
     match name {
         "Idempotency-Key" => (
@@ -209,7 +212,7 @@ fn header(name: &str) -> (&'static str, Value) {
     }
 }
 
-/// The names in the braces of a path.
+/// The parameters of a path template.
 pub(super) fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('{').skip(1).filter_map(|rest| rest.split('}').next())
 }

@@ -1,4 +1,4 @@
-//! What a row of the table of routes says.
+//! One row of the route table.
 
 use std::pin::Pin;
 
@@ -7,10 +7,10 @@ use host::runs::{Refusal, Scope};
 
 use super::exchange::Call;
 
-/// What a handler comes to.
+/// The result of a handler.
 pub(super) type Answered = Result<Response, Refusal>;
 
-/// What answers a request that has passed every check.
+/// Answers a request that has passed all checks.
 pub(super) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = Answered> + Send>>;
 
 /// A method.
@@ -33,23 +33,25 @@ impl Method {
     }
 }
 
-/// Who may ask.
+/// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Anybody.
+    /// Everybody.
     Public,
-    /// Whoever holds the token that is part of the path.
+    /// The holder of the token in the path.
     Token,
-    /// Who has a key with all of these rights.
+    /// Callers whose key has all of these scopes.
     Key(&'static [Scope]),
-    /// Who has a key for guided sessions, or for one of them. Each tool has its own rights.
+    /// Callers whose key has one of these scopes. The first is the one that an error names.
+    Either(Scope, Scope),
+    /// Callers with a key for guided sessions, or for one of them. Each tool requires its own scopes.
     Guided,
-    /// Who has a key that may read manifests; anybody without one, where the settings open the registry.
+    /// Callers whose key can read manifests; everybody if the settings make the registry public.
     Offered,
 }
 
 impl Access {
-    /// What is asked of somebody for something that the registry offers.
+    /// The access of a registry route, given whether the registry is public and the request has a key.
     pub(super) fn settled(self, is_open: bool, has_key: bool) -> Self {
         match self {
             Self::Offered if is_open && !has_key => Self::Public,
@@ -59,26 +61,28 @@ impl Access {
     }
 }
 
-/// What a request carries.
+/// The body of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
-    /// Nothing that is looked at.
+    /// Ignored.
     None,
-    /// An object, or nothing.
+    /// An object, or empty.
     Optional,
     /// JSON.
     Required,
+    /// JSON, read only if this host signed the token in the path.
+    TokenAnswer,
     /// The document of a workflow, which may be larger.
     Workflow,
     /// A message of another protocol, which the handler reads.
     Message,
-    /// The archive of a pack, as it came.
+    /// The archive of a pack.
     Archive,
-    /// The bytes of an object, received only at a signed address that is good for it.
+    /// The bytes of an object, received only at a valid signed address.
     Object,
 }
 
-/// Something after the question mark.
+/// A query parameter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameter {
     pub(super) name: &'static str,
@@ -87,10 +91,10 @@ pub(super) struct Parameter {
     pub(super) about: &'static str,
 }
 
-/// A row of the table.
+/// A route.
 pub(super) struct Route {
     pub(super) method: Method,
-    /// As the protocol spells it, with the names of what varies in braces.
+    /// The path template, with parameters in braces.
     pub(super) path: &'static str,
     pub(super) access: Access,
     pub(super) body: Body,
@@ -98,7 +102,7 @@ pub(super) struct Route {
     /// The name of the operation, in OpenAPI and in logs.
     pub(super) operation: &'static str,
     pub(super) summary: &'static str,
-    /// The status of success, and the media type of the answer.
+    /// The status and the media type of a successful reply.
     pub(super) success: u16,
     pub(super) media: &'static str,
     pub(super) handler: Handler,

@@ -1,10 +1,11 @@
-//! Every route, in one table. Routes of one path stand together.
+//! All routes in one table. Routes of one path are adjacent.
 
 use host::runs::Scope;
 
 use super::handlers::{
     chains, control, envelopes, events, history, interrupts, listening, mcp, models, mount, packs, plugins,
-    poll, prompts, registry, runs, sandboxed, seams, service, surfaces, toggles, tools, webhooks, workflows,
+    poll, prompts, registry, runs, sample_workflows, sandboxed, seams, service, surfaces, toggles, tools,
+    webhooks, workflows,
 };
 use super::route::{Access, Body, Method, Parameter, Route};
 
@@ -20,6 +21,7 @@ const APPROVALS_RESPOND: Access = Access::Key(&[Scope::ApprovalsRespond]);
 const WEBHOOKS_MANAGE: Access = Access::Key(&[Scope::WebhooksManage]);
 const AUDIT_READ: Access = Access::Key(&[Scope::AuditRead]);
 const FORK: Access = Access::Key(&[Scope::RunsCreate, Scope::RunsRead]);
+const ANNOTATE: Access = Access::Either(Scope::RunsAnnotate, Scope::RunsCreate);
 const FAN_OUT: Access = Access::Key(&[Scope::ManifestWrite, Scope::RunsCreate]);
 const PACKS_PUBLISH: Access = Access::Key(&[Scope::PacksPublish]);
 const PACKS_YANK: Access = Access::Key(&[Scope::PacksYank]);
@@ -77,11 +79,13 @@ static ALL: &[Route] = &[
     route!(Get "/v1/tools", RUNS_READ, None, 200 JSON,
     "listTools", "What can be used here, in the order of the ids.", tools::list, [
         optional("source", "string", "Only tools that come from there: workflow or mcp."),
-        optional("view", "string", "`compact` for what is needed to choose one."),
+        optional("view", "string", "`compact` for what is needed to choose one; `standard` by default."),
         optional("cursor", "string", "The `nextCursor` of the page before."),
     ]),
     route!(Get "/v1/tools/{toolId}", RUNS_READ, None, 200 JSON,
-        "readTool", "A tool.", tools::read),
+    "readTool", "A tool.", tools::read, [
+        optional("view", "string", "`compact` for what is needed to choose it; `standard` by default."),
+    ]),
     route!(Get "/v1/workflows", MANIFEST_READ, None, 200 JSON,
     "listWorkflows", "The workflows of the tenant, in the order of their ids.", workflows::list, [
         optional("limit", "integer", "How many, from 1 to 200; 100 where it is left out."),
@@ -134,7 +138,7 @@ static ALL: &[Route] = &[
     ]),
     route!(Get "/v1/runs/{runId}/annotations", RUNS_READ, None, 200 JSON,
         "listAnnotations", "What was noted about a run.", history::annotations),
-    route!(Post "/v1/runs/{runId}/annotations", RUNS_CREATE, Required, 201 JSON,
+    route!(Post "/v1/runs/{runId}/annotations", ANNOTATE, Required, 201 JSON,
         "annotateRun", "Notes something about a run.", history::annotate),
     route!(Get "/v1/runs/{runId}/debug-bundle", RUNS_READ, None, 200 JSON,
     "readDebugBundle", "All that is known of a run, without secrets.", history::bundle, [
@@ -150,7 +154,7 @@ static ALL: &[Route] = &[
         "approve", "Answers what a node waits for, with the answer as the body.", interrupts::approve),
     route!(Get "/v1/interrupts/{token}", Access::Token, None, 200 JSON,
         "inspectToken", "What a token refers to.", interrupts::inspect_token),
-    route!(Post "/v1/interrupts/{token}", Access::Token, Required, 200 JSON,
+    route!(Post "/v1/interrupts/{token}", Access::Token, TokenAnswer, 200 JSON,
         "resolveToken", "Answers what a token refers to.", interrupts::resolve_token),
     route!(Get "/v1/webhooks", WEBHOOKS_MANAGE, None, 200 JSON,
         "listWebhooks", "The subscriptions of the tenant.", webhooks::list),
@@ -160,6 +164,16 @@ static ALL: &[Route] = &[
     "deleteWebhook", "Ends a subscription.", webhooks::delete, [
         optional("tenantId", "string", "The tenant of the key, for those who want to be sure."),
     ]),
+    route!(Post "/v1/webhooks/{webhookId}/rotate-secret", WEBHOOKS_MANAGE, Required, 200 JSON,
+    "rotateWebhookSecret", "Replaces the secret of a webhook that is signed with Standard Webhooks.", webhooks::rotate_secret, [
+        optional("tenantId", "string", "The tenant of the key, for those who want to be sure."),
+    ]),
+    route!(Get "/v1/webhooks/{webhookId}/dead-letters", WEBHOOKS_MANAGE, None, 200 JSON,
+    "listDeadLetters", "The deliveries of a webhook that were given up, newest first.", webhooks::dead_letters, [
+        optional("limit", "integer", "How many, from 1 to 1000; 100 by default."),
+    ]),
+    route!(Post "/v1/webhooks/{webhookId}/dead-letters/{deliveryId}:redeliver", WEBHOOKS_MANAGE, Optional, 202 JSON,
+        "redeliver", "Queues a delivery that was given up again.", webhooks::redeliver),
     route!(Get "/v1/blobs/{token}", Access::Token, None, 200 "application/octet-stream",
         "readBlob", "The object of a signed address.", surfaces::blob),
     route!(Put "/v1/blobs/{token}", Access::Token, Object, 200 JSON,
@@ -169,7 +183,7 @@ static ALL: &[Route] = &[
         optional("fromSeq", "integer", "The first entry; 0 where it is left out."),
         optional("toSeq", "integer", "The last entry; the newest where it is left out."),
     ]),
-    // Packs: a registry, and what is installed.
+    // Packs: the registry, and installed packs.
     route!(Get "/.well-known/openwop-registry", Access::Public, None, 200 JSON,
         "discoverRegistry", "What the registry of this host takes.", registry::well_known),
     route!(Get "/.well-known/openwop-registry.json", Access::Public, None, 200 JSON,
@@ -214,13 +228,13 @@ static ALL: &[Route] = &[
         "readPackKeys", "The keys that signed a pack, oldest first.", registry::keychain),
     route!(Post "/v1/packs/{name}/-/keychain/rotate", PACKS_PUBLISH, Required, 200 JSON,
         "rotatePackKey", "Lets another key follow, which the old one signed for.", registry::rotate),
-    route!(Get "/v1/agents", MANIFEST_READ, None, 200 JSON,
+    route!(Get "/v1/agents", RUNS_READ, None, 200 JSON,
         "listAgents", "The agents of the packs that are installed.", packs::agents),
-    route!(Get "/v1/agents/{agentId}", MANIFEST_READ, None, 200 JSON,
+    route!(Get "/v1/agents/{agentId}", RUNS_READ, None, 200 JSON,
         "readAgent", "An agent, without its prompt.", packs::agent),
 ];
 
-/// The catalogue of packs for tests: the same operations, and nothing of it is seen in the other.
+/// The pack catalogue for tests: the same operations on a separate catalogue.
 static TEST_PACKS: &[Route] = &[
     route!(Get "/v1/packs-test/{name}", MANIFEST_READ, None, 200 JSON,
         "readTestPack", "Everything about a pack for tests.", registry::tests_of::metadata),
@@ -250,10 +264,10 @@ static TEST_PACKS: &[Route] = &[
         "resetTestPacks", "Forgets every pack for tests.", registry::tests_of::reset),
 ];
 
-/// What is there besides when the host was started for tests.
+/// The seams, which exist only if the host was started for conformance suites.
 static SEAMS: &[Route] = &[
     route!(Post "/v1/host/sample/workflows", MANIFEST_WRITE, Workflow, 201 JSON,
-        "seedWorkflow", "Registers a workflow.", workflows::register),
+        "seedWorkflow", "Registers a workflow, in full or in the short form of suites.", sample_workflows::register),
     route!(Post "/v1/host/sample/mcp", RUNS_CREATE, Message, 200 JSON,
         "callSampleMount", "Another spelling of `/v1/mcp`.", mount::answer),
     route!(Get "/v1/host/sample/test/runs/{runId}/events", RUNS_READ, None, 200 JSON,
@@ -320,12 +334,12 @@ static SEAMS: &[Route] = &[
         "expandChain", "The nodes and edges of a chain.", chains::expand),
 ];
 
-/// Which routes are there besides those that always are.
+/// Which optional routes are served.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gates {
-    /// Those for conformance suites.
+    /// The seams for conformance suites.
     pub(super) seams: bool,
-    /// The catalogue of packs for tests.
+    /// The pack catalogue for tests.
     pub(super) test_packs: bool,
 }
 
@@ -345,7 +359,7 @@ pub(super) fn of(path: &str) -> impl Iterator<Item = &'static Route> {
     served(Gates::ALL).filter(move |route| route.path == path)
 }
 
-/// The actions that are written behind a colon.
+/// The actions after a colon.
 pub(super) fn actions() -> impl Iterator<Item = &'static str> {
     served(Gates::ALL).filter_map(|route| route.path.rsplit_once(':').map(|(_, action)| action))
 }

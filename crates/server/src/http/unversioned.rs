@@ -1,4 +1,4 @@
-//! Paths outside of `/v1`. They are pages, where pages are mounted; a program that calls one has left out the version.
+//! Paths outside of `/v1`. A browser gets a page there, if the console is mounted. A program that calls one left out the version, and gets JSON.
 
 use host::runs::{ApiCode, Refusal};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE};
@@ -6,21 +6,18 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 
 use super::table::Table;
+use super::version::{OPENWOP_VERSION, is_served, unsupported};
 
-/// The version of the protocol that a client speaks.
-const OPENWOP_VERSION: HeaderName = HeaderName::from_static("openwop-version");
-/// Browsers say with this why they ask.
+/// Browsers send this with every request.
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// The versions of the protocol that are served.
-const PROTOCOL_VERSIONS: [&str; 1] = ["1.0"];
-/// What a path of a version begins with.
+/// The prefix of the paths of version 1.
 const ROOT: &str = "/v1";
 
-/// Whether a request for a page comes from a program that takes the host for something else than a console.
+/// Whether a request outside of `/v1` comes from an API client and not from a browser.
 ///
-/// A key in a header or a version of the protocol says so. A cookie, a form or what browsers say of themselves says that it does not.
-/// Of the rest, a client that accepts no HTML does not want a page.
+/// A key in a header or a version of the protocol means an API client; a cookie, a form or a header that only browsers send means a
+/// browser. Otherwise a client that accepts no HTML does not want a page.
 pub(super) fn is_of_a_program(parts: &Parts) -> bool {
     let headers = &parts.headers;
     if has_bearer(headers) || headers.contains_key(OPENWOP_VERSION) {
@@ -30,11 +27,20 @@ pub(super) fn is_of_a_program(parts: &Parts) -> bool {
     let is_of_console = headers.contains_key(COOKIE)
         || headers.contains_key(SEC_FETCH_MODE)
         || matches!(media.as_str(), "application/x-www-form-urlencoded" | "multipart/form-data")
-        || is_public_page(parts.uri.path());
+        || (is_public_page(parts.uri.path()) && !accepts_api_types(headers));
     !is_of_console && (media == "application/json" || accepts_no_html(headers))
 }
 
-/// Pages that anything may ask for without a session: health checks and tools ask for the first, browsers for its parts.
+/// Whether a client names a media type that only the API sends. Tools that request a page send `*/*`.
+fn accepts_api_types(headers: &HeaderMap) -> bool {
+    let types = ["application/json", "text/event-stream"];
+    let named = |value: &http::HeaderValue| {
+        value.to_str().is_ok_and(|value| types.iter().any(|known| value.contains(known)))
+    };
+    headers.get_all(ACCEPT).iter().any(named)
+}
+
+/// Pages that need no session: health checks and tools request the first, browsers its parts.
 fn is_public_page(path: &str) -> bool {
     matches!(path, "/" | "/sign-in" | "/sign-out" | "/favicon.ico" | "/robots.txt")
         || path.starts_with("/assets/")
@@ -61,20 +67,18 @@ fn accepts_no_html(headers: &HeaderMap) -> bool {
     headers.contains_key(ACCEPT) && !accepted.iter().any(html)
 }
 
-/// The error for a program that calls such a path. It says which path to use and does not repeat the given one, which may hold a secret.
+/// The error for a program that calls such a path. It names the path to use and does not repeat the given one, which may contain a secret.
 pub(super) fn refusal(table: &Table, parts: &Parts) -> Refusal {
     let meant = meant(table, parts.uri.path());
     let version = parts.headers.get(OPENWOP_VERSION);
-    let refusal = if version.is_none_or(|version| version.to_str().is_ok_and(is_served)) {
+    let refusal = if version.is_none_or(is_served) {
         let message = match meant {
             Some(path) => format!("paths of this host begin with /v1/; use {path}"),
             None => "paths of this host begin with /v1/; see /v1/openapi.json for all of them".to_owned(),
         };
         Refusal::new(ApiCode::ValidationError, message)
     } else {
-        let message = "this host serves version 1 of the protocol; use a client for version 1, whose paths begin with /v1/";
-        Refusal::new(ApiCode::ProtocolVersionUnsupported, message)
-            .detail("protocolVersions", PROTOCOL_VERSIONS.to_vec())
+        unsupported()
     };
     match meant {
         Some(path) => refusal.detail("path", path),
@@ -82,13 +86,7 @@ pub(super) fn refusal(table: &Table, parts: &Parts) -> Refusal {
     }
 }
 
-/// Whether a header names a version that is served, by its major: `1` or `1.4`.
-fn is_served(version: &str) -> bool {
-    let (major, minor) = version.trim().split_once('.').unwrap_or((version.trim(), "0"));
-    major == "1" && !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// The path that was probably meant, as the table has it.
+/// The template of the path that was probably meant.
 fn meant(table: &Table, path: &str) -> Option<&'static str> {
     let path = path.strip_prefix("/v2/").map_or_else(|| path.to_owned(), |rest| format!("/{rest}"));
     let (template, _) = table.find(&format!("{ROOT}{path}")).ok()??;
@@ -111,12 +109,14 @@ mod tests {
     #[test]
     fn programs_and_browsers_are_told_apart() {
         const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
-        let program: [(&str, &[(&str, &str)]); 8] = [
+        let program: [(&str, &[(&str, &str)]); 10] = [
             ("/runs", &[("authorization", "Bearer k")]),
             ("/runs", &[("authorization", "bearer k"), ("accept", BROWSER)]),
             ("/", &[("authorization", "Bearer k")]),
             ("/runs", &[("openwop-version", "2.0")]),
             ("/runs", &[("accept", "application/json")]),
+            ("/", &[("accept", "application/json")]),
+            ("/sign-in", &[("accept", "application/json, text/event-stream")]),
             ("/runs", &[("accept", "*/*")]),
             ("/runs/x/events", &[("accept", "text/event-stream")]),
             ("/runs", &[("content-type", "application/json; charset=utf-8")]),

@@ -320,6 +320,15 @@ fn one(
                 &[&MAX_ABANDONED],
             )?;
         }
+        Change::RequeueDelivery { delivery_id, due } => {
+            run(
+                "INSERT OR REPLACE INTO deliveries (delivery_id, webhook_id, due, attempts, body)
+                 SELECT delivery_id, webhook_id, ?2, 0, body FROM buried_deliveries WHERE delivery_id = ?1
+                 ORDER BY place DESC LIMIT 1",
+                &[delivery_id, &due.0],
+            )?;
+            run("DELETE FROM buried_deliveries WHERE delivery_id = ?1", &[delivery_id])?;
+        }
         Change::SetRunCheckpoint { run_id, checkpoint: Some(checkpoint) } => {
             run(
                 "INSERT OR REPLACE INTO run_checkpoints (run, checkpoint) SELECT place, ?2 FROM runs WHERE run_id = ?1",

@@ -106,6 +106,7 @@ impl EndedRuns {
                 | Change::PutDelivery { .. }
                 | Change::DeleteDelivery { .. }
                 | Change::AbandonDelivery { .. }
+                | Change::RequeueDelivery { .. }
                 | Change::SetRunCheckpoint { .. }
                 | Change::PutAuditCheckpoint { .. }
                 | Change::Audit { .. }

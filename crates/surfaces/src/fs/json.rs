@@ -139,7 +139,8 @@ impl Served for ServedFiles {
     fn advertise(&self) -> (&'static str, Value) {
         let block = json!({
             "supported": true,
-            "sandboxRoot": self.files.root().display().to_string(),
+            // Paths are relative to the tenant's own directory. Where that is on the disk is not disclosed.
+            "sandboxRoot": "/",
             "maxFileSizeBytes": self.limits.file_bytes,
         });
         ("fs", block)

@@ -67,6 +67,7 @@ fn node(fields: &mut Fields<'_, '_>, indexes: &NodeIndexes<'_>, capabilities: &C
     let sensitive_outputs =
         sensitive.filter(|(_, flag)| **flag == Value::Bool(true)).map(|(port, _)| port.clone());
     let sensitive_outputs = sensitive_outputs.collect();
+    let artifact_type = fields.value("artifactType").and_then(Value::as_str).map(str::to_owned);
     fields.only(&[
         "id",
         "typeId",
@@ -128,6 +129,7 @@ fn node(fields: &mut Fields<'_, '_>, indexes: &NodeIndexes<'_>, capabilities: &C
         envelope_contract,
         max_retries: max_retries.map(|retries| u32::try_from(retries.min(100)).unwrap_or(100)),
         sensitive_outputs,
+        artifact_type: artifact_type.filter(|kind| !kind.is_empty()),
     })
 }
 

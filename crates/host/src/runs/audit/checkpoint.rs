@@ -1,4 +1,8 @@
 //! A signed statement about a log: up to this entry, this is the root of all of it.
+//!
+//! A checkpoint has two signatures. One is over canonical JSON of its members: it binds the root to the log of one tenant. The other is
+//! over the 32 bytes of the root (RFC 0218): anybody who has the public key can verify it without knowing our JSON. Checkpoints of earlier
+//! versions have only the first.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,6 +21,8 @@ pub struct Checkpoint {
     /// The tree up to it.
     pub tree: Tree,
     signature: Vec<u8>,
+    /// The signature over the root. Checkpoints of earlier versions have none until they are verified.
+    root_signature: Option<Vec<u8>>,
 }
 
 impl Checkpoint {
@@ -25,9 +31,18 @@ impl Checkpoint {
         let whose = Digest::of_bytes(tenant.as_str().as_bytes()).to_hex();
         let at = tree.count().saturating_sub(1);
         // Ids are unique in the host: entries of two tenants may have the same place.
-        let mut checkpoint = Self { id: format!("chk_{}_{at}", &whose[..16]), tree, signature: Vec::new() };
+        let root_signature = Some(key.sign(tree.root().as_bytes()));
+        let id = format!("chk_{}_{at}", &whose[..16]);
+        let mut checkpoint = Self { id, tree, signature: Vec::new(), root_signature };
         checkpoint.signature = key.sign(checkpoint.statement().as_bytes());
         checkpoint
+    }
+
+    /// Adds the signature over the root to a checkpoint of an earlier version that this key signed.
+    pub(super) fn sign_root(&mut self, key: &AuditKey) {
+        if self.root_signature.is_none() && self.is_signed_by(key) {
+            self.root_signature = Some(key.sign(self.root().as_bytes()));
+        }
     }
 
     /// The last entry that it speaks of.
@@ -35,7 +50,7 @@ impl Checkpoint {
         self.tree.count().saturating_sub(1)
     }
 
-    /// What is signed: canonical JSON of all members but the signature.
+    /// What the first signature is over: canonical JSON of all members but the signatures.
     fn statement(&self) -> String {
         canonical::string_of(&json!({
             "checkpoint": self.id,
@@ -44,9 +59,12 @@ impl Checkpoint {
         }))
     }
 
-    /// Whether the key of the host signed it.
+    /// Whether the key of the host signed it, and its root.
     pub fn is_signed_by(&self, key: &AuditKey) -> bool {
+        let root = self.root();
+        let is_root_signed = |signature: &Vec<u8>| key.verify(root.as_bytes(), signature);
         key.verify(self.statement().as_bytes(), &self.signature)
+            && self.root_signature.as_ref().is_none_or(is_root_signed)
     }
 
     pub fn id(&self) -> &str {
@@ -58,20 +76,24 @@ impl Checkpoint {
         self.tree.root()
     }
 
-    /// The signature, in base64.
+    /// The signature over the root, in base64. A checkpoint that the host did not sign shows whatever it has.
     pub fn signature(&self) -> String {
-        STANDARD.encode(&self.signature)
+        STANDARD.encode(self.root_signature.as_ref().unwrap_or(&self.signature))
     }
 
     /// As it is kept.
     pub fn document(&self) -> Value {
         let peaks: Vec<_> = self.tree.peaks().iter().map(|peak| peak.to_hex()).collect();
-        json!({
+        let mut document = json!({
             "checkpoint": self.id,
             "count": self.tree.count(),
             "peaks": peaks,
             "signature": STANDARD.encode(&self.signature),
-        })
+        });
+        if let Some(signature) = &self.root_signature {
+            document["rootSignature"] = STANDARD.encode(signature).into();
+        }
+        document
     }
 
     /// Reads what was kept; nothing when it is damaged.
@@ -80,10 +102,16 @@ impl Checkpoint {
         let peaks = document.get("peaks")?.as_array()?.iter();
         let peaks: Option<Vec<_>> =
             peaks.map(|peak| Digest::parse(&format!("{}{}", Digest::PREFIX, peak.as_str()?)).ok()).collect();
+        let signature = |value: &Value| STANDARD.decode(value.as_str()?).ok();
+        let root_signature = match document.get("rootSignature") {
+            Some(kept) => Some(signature(kept)?),
+            None => None,
+        };
         Some(Self {
             id: document.get("checkpoint")?.as_str()?.to_owned(),
             tree: Tree::from_peaks(document.get("count")?.as_u64()?, peaks?)?,
-            signature: STANDARD.decode(document.get("signature")?.as_str()?).ok()?,
+            signature: signature(document.get("signature")?)?,
+            root_signature,
         })
     }
 }

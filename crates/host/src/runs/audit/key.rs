@@ -16,6 +16,9 @@ use crate::system::Entropy;
 /// The name of its file in the folder of keys.
 pub const FILE: &str = "audit-signing-key";
 
+/// What precedes the 32 bytes of an Ed25519 key in its DER form: two sequences, the algorithm 1.3.101.112, and a bit string.
+const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
 /// An Ed25519 key.
 pub struct AuditKey(SigningKey);
 
@@ -75,9 +78,9 @@ impl AuditKey {
         Ok(Some(Self::from_seed(seed)))
     }
 
-    /// The public half, in base64.
+    /// The public key: base64 of its DER form (SPKI, RFC 8410), which cryptographic libraries read.
     pub fn public(&self) -> String {
-        STANDARD.encode(self.0.verifying_key().as_bytes())
+        STANDARD.encode([&SPKI_PREFIX[..], self.0.verifying_key().as_bytes()].concat())
     }
 
     pub(super) fn sign(&self, statement: &[u8]) -> Vec<u8> {

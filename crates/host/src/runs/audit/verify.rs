@@ -12,8 +12,8 @@ use super::checkpoint::Checkpoint;
 use super::merkle::Tree;
 use crate::runs::{ApiCode, Caller, Refusal, Runs};
 
-/// The most entries that one request walks: about a second of work.
-pub const MAX_VERIFIED: u64 = 100_000;
+/// The most entries that one request walks: a few seconds of work. A range may name more if the log does not have them.
+pub const MAX_VERIFIED: u64 = 1 << 20;
 /// The most breaks that are listed. One is enough to distrust the log.
 const MAX_ANOMALIES: usize = 1000;
 
@@ -44,10 +44,10 @@ pub struct Anomaly {
 
 impl Runs {
     /// Walks a part of the caller's audit log, both ends included; without ends all of it, as far as one request goes. All of it ends with
-    /// the last entry or the last one that was ever signed, whichever is later.
+    /// the last entry or the last one that was ever signed, whichever is later. A range may go beyond that.
     ///
     /// # Errors
-    /// When the range is none, or too large, or the store cannot be read.
+    /// When the range ends before it begins, the log has more than [`MAX_VERIFIED`] entries in it, or the store cannot be read.
     pub async fn audit_verify(
         &self,
         caller: &Caller,
@@ -61,10 +61,11 @@ impl Runs {
         let anchor = self.anchor(tenant);
         let signed = self.store().audit_checkpoint_before(tenant, u64::MAX).await?.map(|(at, _)| at);
         let signed = signed.max(anchor.at_sequence());
-        let to = to.unwrap_or_else(|| end.max(signed).unwrap_or(0).clamp(from, furthest));
-        if to < from || to > furthest {
+        let last = end.max(signed).unwrap_or(0);
+        let to = to.unwrap_or_else(|| last.clamp(from, furthest));
+        if to < from || to.min(last) > furthest {
             let message = format!(
-                "`toSeq` is not before `fromSeq`, and at most {MAX_VERIFIED} entries are verified at once"
+                "`toSeq` must not be less than `fromSeq`, and one request verifies at most {MAX_VERIFIED} entries"
             );
             return Err(Refusal::new(ApiCode::ValidationError, message)
                 .detail("fields", json!(["fromSeq", "toSeq"]))
@@ -84,6 +85,9 @@ impl Runs {
         let missing = signed.map(|signed| (end.map_or(0, |end| end + 1).max(from), signed.min(to)));
         let missing = missing.filter(|(first, last)| first <= last);
         walk.forged |= missing.is_some();
+        for checkpoint in &mut checkpoints {
+            checkpoint.sign_root(&self.inner.options.audit_key);
+        }
         Ok(AuditReport {
             from,
             to,

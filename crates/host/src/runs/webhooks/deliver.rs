@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use canon::time::Timestamp;
 use flow::id::{RunId, SubscriptionId};
 use flow::run::Genesis;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -15,7 +16,7 @@ use sha2::Sha256;
 
 use super::breaker::{Breaker, next_attempt};
 use super::queue::CALLBACK;
-use super::{Webhook, put};
+use super::{Webhook, put, standard};
 use crate::causes;
 use crate::runs::interrupts::Recipient;
 use crate::runs::live::Loaded;
@@ -32,8 +33,8 @@ const MAX_FORKS: usize = 16;
 /// How long to wait after the store failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// Who calls subscribers.
-const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
+/// The `User-Agent` of deliveries.
+pub(super) const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
 /// What a delivery may cost. Only the status of the reply counts, so its body is discarded.
 const LIMITS: outbound::Limits =
     outbound::Limits { head: Duration::from_secs(5), whole: Some(Duration::from_secs(5)), body: 0 };
@@ -140,7 +141,7 @@ impl Runs {
             let Some(call) = self.callback(&delivery).await? else { return Ok(done) };
             return Ok(match self.call(call).await {
                 Ok(()) => done,
-                Err(error) => vec![self.again_or_never(&delivery, &error.to_string(), &causes(&error))],
+                Err(error) => self.again_or_never(&delivery, &error.to_string(), &causes(&error)),
             });
         }
         let found = self.store().webhook(&delivery.webhook_id).await?;
@@ -156,22 +157,29 @@ impl Runs {
         if let Some(until) = self.with_breaker(&delivery.webhook_id, |breaker| breaker.closed_until(now)) {
             // It counts as an attempt: otherwise a subscriber that is gone would fill the disk.
             let reason = "the subscriber failed too often to be called";
-            let mut later = self.again_or_never(&delivery, reason, reason);
-            if let Change::PutDelivery { due, .. } = &mut later {
-                *due = until.max(*due);
+            let mut changes = self.again_or_never(&delivery, reason, reason);
+            for change in &mut changes {
+                if let Change::PutDelivery { due, .. } = change {
+                    *due = until.max(*due);
+                }
             }
-            return Ok(vec![later]);
+            return Ok(changes);
         }
-        let changes = match self.call(signed(&webhook, &delivery, now.0 / 1000)).await {
+        let changes = match self.call(signed(&webhook, &delivery, now)).await {
             Ok(()) => {
                 self.with_breaker(&delivery.webhook_id, Breaker::succeeded);
                 done
             }
             Err(error) => {
-                let mut changes = vec![self.again_or_never(&delivery, &error.to_string(), &causes(&error))];
+                let mut changes = self.again_or_never(&delivery, &error.to_string(), &causes(&error));
                 if self.with_breaker(&delivery.webhook_id, |breaker| breaker.failed(now)) {
-                    let failed = Webhook { failed: true, ..webhook };
-                    changes.extend(put(&tenant, &delivery.webhook_id, &failed));
+                    // Read again: its secret may have been rotated during the call.
+                    let found = self.store().webhook(&delivery.webhook_id).await?;
+                    let webhook = found.and_then(|(_, document)| serde_json::from_slice(&document).ok());
+                    let failed = webhook.map(|webhook| Webhook { failed: true, ..webhook });
+                    changes.extend(
+                        failed.map(|failed| put(&tenant, &delivery.webhook_id, &failed)).transpose()?,
+                    );
                     self.inner.webhooks.forget(&tenant);
                 }
                 changes
@@ -196,7 +204,7 @@ impl Runs {
     }
 
     /// Tries again later, or gives up. The reason is kept with the dead letter; the cause is for the log only.
-    fn again_or_never(&self, delivery: &Delivery, reason: &str, cause: &str) -> Change {
+    fn again_or_never(&self, delivery: &Delivery, reason: &str, cause: &str) -> Vec<Change> {
         let attempts = delivery.attempts.saturating_add(1);
         let next = next_attempt(attempts, self.now());
         // Never where to: an address may have a secret in it.
@@ -208,15 +216,17 @@ impl Runs {
             cause,
             "a delivery failed",
         );
+        let put = Change::PutDelivery {
+            delivery_id: delivery.delivery_id.clone(),
+            webhook_id: delivery.webhook_id.clone(),
+            due: next.unwrap_or(self.now()),
+            attempts,
+            body: delivery.body.clone(),
+        };
         match next {
-            Some(due) => Change::PutDelivery {
-                delivery_id: delivery.delivery_id.clone(),
-                webhook_id: delivery.webhook_id.clone(),
-                due,
-                attempts,
-                body: delivery.body.clone(),
-            },
-            None => self.bury(delivery, reason),
+            Some(_) => vec![put],
+            // Put first, so that the dead letter counts this attempt.
+            None => vec![put, self.bury(delivery, reason)],
         }
     }
 
@@ -295,11 +305,14 @@ impl Runs {
 }
 
 /// The call of a subscriber, signed for this moment.
-fn signed(webhook: &Webhook, delivery: &Delivery, seconds: u64) -> Call {
+fn signed(webhook: &Webhook, delivery: &Delivery, now: Timestamp) -> Call {
+    let (seconds, secrets) = (now.0 / 1000, webhook.secrets_at(now));
+    // During a rotation this stays on the previous secret, which receivers of this signature know.
+    let secret = secrets.last().copied().unwrap_or(&webhook.secret);
     let body: Value = serde_json::from_slice(&delivery.body).unwrap_or(Value::Null);
     let kind = body.pointer("/event/type").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let signature = signature(&webhook.secret, seconds, &delivery.body);
-    let headers = vec![
+    let signature = signature(secret, seconds, &delivery.body);
+    let mut headers = vec![
         ("x-openwop-webhook-id", delivery.webhook_id.to_string()),
         ("x-openwop-delivery-id", delivery.delivery_id.clone()),
         ("x-openwop-event-type", kind),
@@ -307,6 +320,10 @@ fn signed(webhook: &Webhook, delivery: &Delivery, seconds: u64) -> Call {
         ("x-openwop-signature", signature),
         ("x-openwop-signature-algorithm", "v1".to_owned()),
     ];
+    if webhook.standard {
+        let id = standard::message_id(&delivery.delivery_id);
+        headers.extend(standard::headers(id, seconds, &delivery.body, &secrets));
+    }
     Call { url: webhook.url.clone(), headers, body: delivery.body.to_vec() }
 }
 

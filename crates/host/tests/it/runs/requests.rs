@@ -7,7 +7,7 @@ use host::runs::annotations::{Annotation, NewAnnotation, Signal};
 use host::runs::definitions::RegisteredWorkflow;
 use host::runs::fork::{ForkWay, ForkedRun, NewFork, Overlay};
 use host::runs::interrupts::{AnsweredInterrupt, PausedRun};
-use host::runs::webhooks::{NewWebhook, RegisteredWebhook};
+use host::runs::webhooks::{NewWebhook, RegisteredWebhook, SignatureAlgorithm};
 use host::runs::{CreatedRun, Keyed, NewRun, Refusal, StoredReply, Written};
 use serde_json::{Map, Value, json};
 
@@ -56,6 +56,8 @@ pub(crate) fn new_webhook(request: &Value) -> NewWebhook {
         events: texts(request, "events").unwrap(),
         tags: texts(request, "tags").unwrap_or_default(),
         secret: text(request, "secret"),
+        algorithms: texts(request, "signatureAlgorithms")
+            .map(|listed| listed.iter().map(|name| SignatureAlgorithm::parse(name).unwrap()).collect()),
     }
 }
 

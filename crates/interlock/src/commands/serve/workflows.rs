@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use canon::{json, yaml};
 use flow::id::{Principal, Tenant, WorkflowId};
 use guide::workflow::source::is_script_name;
+use host::executors::Executors;
 use host::runs::{Caller, Runs, Scope};
 use serde_json::Value;
 use server::http::Fixtures;
@@ -40,8 +41,16 @@ pub(crate) enum WorkflowFile {
     Neither(String),
 }
 
-/// The last modification time of each known file.
-pub(super) type KnownFiles = BTreeMap<PathBuf, (SystemTime, u64)>;
+/// A file, as it was when it was last read.
+pub(super) struct KnownFile {
+    modified: SystemTime,
+    bytes: u64,
+    /// The workflow that was registered from it, if it can be advertised to conformance suites.
+    fixture: Option<WorkflowId>,
+}
+
+/// The files that were read.
+pub(super) type KnownFiles = BTreeMap<PathBuf, KnownFile>;
 
 fn caller() -> Caller {
     Caller {
@@ -94,14 +103,29 @@ pub(crate) fn read(path: &Path) -> WorkflowFile {
 
 /// Registers the workflow of a file; fails with the reason if it is not a run workflow.
 pub(crate) async fn register(runs: &Runs, path: &Path) -> Result<Option<WorkflowId>, String> {
-    match read(path) {
-        WorkflowFile::Run(document) => match runs.register(&caller(), &document).await {
+    register_document(runs, &read(path)).await
+}
+
+async fn register_document(runs: &Runs, file: &WorkflowFile) -> Result<Option<WorkflowId>, String> {
+    match file {
+        WorkflowFile::Run(document) => match runs.register(&caller(), document).await {
             Ok(definition) => Ok(Some(definition.id.clone())),
             Err(refusal) => Err(refusal.message),
         },
         WorkflowFile::Guided => Ok(None),
-        WorkflowFile::Neither(reason) => Err(reason),
+        WorkflowFile::Neither(reason) => Err(reason.clone()),
     }
+}
+
+/// Whether a conformance workflow can be tested here: the packs and agents that its `metadata` names are installed.
+fn has_its_agents(runs: &Runs, file: &WorkflowFile) -> bool {
+    let WorkflowFile::Run(document) = file else { return false };
+    let agents = runs.executors().and_then(Executors::agents);
+    let named = |member: &str| document.pointer(&format!("/metadata/{member}")).and_then(Value::as_str);
+    let is_installed = |agent_id: &str| agents.is_some_and(|agents| agents.get(agent_id).is_some());
+    let has_pack = |name: &str| agents.is_some_and(|agents| agents.has_pack(name));
+    named("requiresInstalledPack").is_none_or(has_pack)
+        && named("requiresWorkspaceAgent").is_none_or(is_installed)
 }
 
 /// Loads all files and logs those that were skipped.
@@ -126,22 +150,30 @@ async fn update(runs: &Runs, dirs: &[PathBuf], seen: &mut KnownFiles, fixtures: 
     let mut changed = false;
     for path in dirs.iter().flat_map(|dir| folder(dir)) {
         let Ok(metadata) = std::fs::metadata(&path) else { continue };
-        let state = (metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len());
-        if seen.insert(path.clone(), state) == Some(state) {
+        let (modified, bytes) = (metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len());
+        if seen.get(&path).is_some_and(|known| (known.modified, known.bytes) == (modified, bytes)) {
             continue;
         }
         changed = true;
-        match register(runs, &path).await {
+        let file = read(&path);
+        let fixture = match register_document(runs, &file).await {
             Ok(Some(workflow_id)) => {
                 tracing::info!(file = %path.display(), workflow_id = workflow_id.as_str(), "workflow loaded");
+                Some(workflow_id).filter(|_| has_its_agents(runs, &file))
             }
             Ok(None) => {
                 tracing::info!(file = %path.display(), "guided workflow loaded");
+                None
             }
-            Err(reason) => tracing::warn!(file = %path.display(), reason, "workflow file skipped"),
-        }
+            Err(reason) => {
+                tracing::warn!(file = %path.display(), reason, "workflow file skipped");
+                None
+            }
+        };
+        seen.insert(path, KnownFile { modified, bytes, fixture });
     }
-    if changed && let Ok(workflows) = runs.workflows(&caller()).await {
-        fixtures.set(workflows.into_iter().map(|(workflow_id, _)| workflow_id));
+    if changed {
+        // Only what this process could register: a workflow that an earlier process registered may need an agent that is gone.
+        fixtures.set(seen.values().filter_map(|known| known.fixture.clone()));
     }
 }

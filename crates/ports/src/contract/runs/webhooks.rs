@@ -51,6 +51,13 @@ fn subscriptions_and_their_deliveries(store: &dyn RunStore) {
         1,
         "an abandoned delivery is not due"
     );
+    let requeue = || Change::RequeueDelivery { delivery_id: "soon".into(), due: Timestamp(15) };
+    commit(store, [requeue()]).unwrap();
+    commit(store, [requeue()]).unwrap();
+    let due: Vec<_> = store.due_deliveries(Timestamp(15), 10).wait().unwrap();
+    let due: Vec<_> = due.iter().map(|due| (&*due.delivery_id, due.attempts, &due.body)).collect();
+    assert_eq!(due, [("soon", 0, &bytes("soon"))], "queued again, once");
+    assert!(store.abandoned_deliveries(&SubscriptionId::new("h"), 10).wait().unwrap().is_empty());
     for number in 0..1005 {
         let id = format!("abandoned-{number}");
         let abandon =

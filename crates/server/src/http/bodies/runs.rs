@@ -1,4 +1,4 @@
-//! Runs: created, forked, cancelled, halted, continued.
+//! Bodies for runs: create, fork, cancel, pause, resume.
 
 use canon::time::Timestamp;
 use flow::engine::DrainPolicy;
@@ -22,7 +22,7 @@ body! {
     closed CreateRun {
         workflow_id = "workflowId": Text<1>; "list workflows with GET /v1/workflows",
         inputs = "inputs": Option<Object>,
-        /// The tenant of the key, for those who want to be sure.
+        /// Must be the tenant of the key.
         tenant_id = "tenantId": Option<Text<1, 1024>>,
         scope_id = "scopeId": Option<Text<1, 1024>>,
         #[schemars(extend("format" = "uri"))]
@@ -53,7 +53,7 @@ fn texts(list: Option<List<Text>>) -> Option<Vec<String>> {
 }
 
 body! {
-    /// Why something is done.
+    /// A reason.
     #[schemars(rename = "Reason")]
     closed Because {
         reason = "reason": Option<Words<1024>>,
@@ -67,13 +67,13 @@ impl Because {
 }
 
 choice! {
-    /// What happens to the nodes that work.
+    /// What happens to running nodes.
     Drain { Immediate = "immediate", DrainCurrentNode = "drain-current-node", }
     expected "`immediate` or `drain-current-node`"
 }
 
 body! {
-    /// How a run is halted.
+    /// How a run is paused.
     #[schemars(rename = "Pause")]
     closed PauseRun {
         reason = "reason": Option<Words<1024>>,
@@ -92,7 +92,7 @@ impl PauseRun {
 }
 
 body! {
-    /// Runs to end. An item that cannot be the id of a run has a result of its own.
+    /// Runs to cancel. An item that cannot be a run id has its own result.
     #[schemars(rename = "Many")]
     open CancelRuns {
         run_ids = "runIds": List<Any, 1, MAX_BULK>,
@@ -100,10 +100,10 @@ body! {
     }
 }
 
-/// An item of a list of runs to end.
+/// An item of a list of runs to cancel.
 pub(in crate::http) enum Item {
     Id(RunId),
-    /// No id of a run can look like this.
+    /// Not a possible run id.
     NotAnId,
 }
 
@@ -179,7 +179,7 @@ impl ForkRun {
     }
 }
 
-/// Says what members mean for each other: a branch says where it begins, and a replay has the options of its source.
+/// How members depend on each other: a branch needs a position, and a replay has the options of its source.
 fn fork_schema(schema: &mut Schema) {
     let alternative = |mode: &str| {
         let mut alternative = schema.as_value().clone();
@@ -193,7 +193,7 @@ fn fork_schema(schema: &mut Schema) {
     *schema = json_schema!({"oneOf": [replay, branch]});
 }
 
-/// The schema of the state of a run.
+/// The schema of a run status.
 pub(super) struct Status;
 
 impl JsonSchema for Status {
@@ -221,8 +221,8 @@ pub(in crate::http) struct Created<'c> {
 }
 
 impl<'c> Created<'c> {
-    /// A reply to a creation knows the states in which a run begins. One that is further already, at its end or waiting for something
-    /// outside, is still shown as running.
+    /// The reply can only have the statuses with which a run begins. A run that has already ended, or waits for something external, is
+    /// shown as running.
     pub(in crate::http) fn of(created: &'c CreatedRun, public_url: &str) -> Self {
         let begins = [RunStatus::Pending, RunStatus::WaitingApproval, RunStatus::WaitingInput];
         let status = if begins.contains(&created.status) { created.status } else { RunStatus::Running };
@@ -231,7 +231,7 @@ impl<'c> Created<'c> {
     }
 }
 
-/// A new run that begins where another was.
+/// A new run that was forked from another one.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::http) struct Forked<'f> {
@@ -249,7 +249,7 @@ pub(in crate::http) struct Forked<'f> {
 }
 
 impl<'f> Forked<'f> {
-    /// One that came to its end at once is shown as running, like a new run.
+    /// A fork that has already ended is shown as running, like a new run.
     pub(in crate::http) fn of(forked: &'f ForkedRun, public_url: &str) -> Self {
         let ForkedRun { run_id, source_run_id, from, mode, status } = forked;
         Self {
@@ -263,7 +263,7 @@ impl<'f> Forked<'f> {
     }
 }
 
-/// How a run is.
+/// The status of a run.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::http) struct Cancelled<'r> {
@@ -273,11 +273,11 @@ pub(in crate::http) struct Cancelled<'r> {
     pub(in crate::http) status: RunStatus,
 }
 
-/// A run that is halted.
+/// A paused run.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::http) struct Paused<'r> {
-    /// Nodes still work; `run.paused` follows once they have ended.
+    /// Nodes are still running; `run.paused` follows when they have ended.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     draining: bool,
     #[schemars(extend("format" = "date-time"))]
@@ -295,7 +295,7 @@ impl<'r> Paused<'r> {
     }
 }
 
-/// A run that goes on.
+/// A resumed run.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::http) struct Resumed<'r> {
@@ -313,7 +313,7 @@ impl<'r> Resumed<'r> {
     }
 }
 
-/// What became of runs, each in its place.
+/// The results of many cancellations, in the order of the request.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct Results {
     results: Vec<CancelResult>,
@@ -332,15 +332,18 @@ struct CancelResult {
     status: Option<RunStatus>,
 }
 
+/// Why one run of many was not cancelled. The text of the protocol names the code `code`, its OpenAPI document and its clients read the
+/// members of an error envelope, so both are sent.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 struct CancelError {
     code: String,
+    error: String,
     message: String,
 }
 
 impl Results {
-    /// The results of the ids among the items, which are in the same order.
+    /// `results` has the results of those items that are ids, in the same order.
     pub(in crate::http) fn of(items: &[Item], results: Vec<Result<RunStatus, Refusal>>) -> Self {
         let mut results = results.into_iter();
         let result = |item: &Item| match item {
@@ -348,7 +351,7 @@ impl Results {
                 CancelResult::refused(None, "validation_error", "an id of a run is a text of 1 to 128 bytes")
             }
             Item::Id(run_id) => {
-                // It is repeated as data, and may be a secret in the wrong place.
+                // It is echoed, and may be a secret that was sent by mistake.
                 let shown = flow::redact::text(run_id.as_str()).into_owned();
                 match results.next() {
                     Some(result) => CancelResult::of(shown, result),
@@ -375,7 +378,8 @@ impl CancelResult {
     }
 
     fn refused(run_id: Option<String>, code: &str, message: &str) -> Self {
-        let error = CancelError { code: code.to_owned(), message: message.to_owned() };
+        let error =
+            CancelError { code: code.to_owned(), error: code.to_owned(), message: message.to_owned() };
         Self { error: Some(error), ok: false, run_id, status: None }
     }
 }
@@ -388,14 +392,14 @@ body! {
 }
 
 body! {
-    /// Variables with other values.
+    /// New values of variables.
     #[schemars(rename = "Variables")]
     closed SetVariables {
         variables = "variables": Object,
     }
 }
 
-/// The variables that have other values, by name.
+/// The names of the variables with new values.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::http) struct Assigned<'r> {
@@ -519,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_many_runs_has_its_result_in_its_place() {
+    fn bulk_cancel_items_have_an_error_envelope_each_in_its_place() {
         const SECRET: &str = "sk-proj-abcdefghijklmnop1234";
         let items =
             read::<CancelRuns>(json!({"runIds": ["slow", "none", "done", 7, SECRET]})).unwrap().items();
@@ -530,7 +534,7 @@ mod tests {
             Err(Refusal::unavailable("the host is being stopped", 5)),
         ];
         let shown = serde_json::to_value(Results::of(&items, results)).unwrap();
-        let refused = |run_id: Value, code: &str, message: &str| json!({"runId": run_id, "ok": false, "error": {"code": code, "message": message}});
+        let refused = |run_id: Value, code: &str, message: &str| json!({"runId": run_id, "ok": false, "error": {"code": code, "error": code, "message": message}});
         let expected = json!([
             {"runId": "slow", "ok": true, "status": "cancelled"},
             refused(json!("none"), "not_found", "there is no such run"),

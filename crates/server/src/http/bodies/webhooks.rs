@@ -1,11 +1,13 @@
-//! Subscriptions.
+//! Webhooks: subscriptions, their secrets and their dead letters.
 
 use std::borrow::Cow;
 
 use canon::time::Timestamp;
-use flow::id::SubscriptionId;
-use host::runs::webhooks::{NewWebhook, RegisteredWebhook, WebhookView};
-use host::runs::{Caller, Refusal};
+use flow::id::{RunId, SubscriptionId};
+use host::runs::webhooks::dead_letters::DeadLetter;
+use host::runs::webhooks::rotate::RotatedSecret;
+use host::runs::webhooks::{NewWebhook, RegisteredWebhook, SignatureAlgorithm, WebhookView};
+use host::runs::{ApiCode, Caller, Refusal};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::Value;
@@ -14,10 +16,10 @@ use super::fields::{Field, List, Text, inline_schema};
 use super::problem::Problem;
 use super::{body, check_tenant};
 
-/// How long a secret of the caller's own may be, in bytes.
+/// The length of a secret that the caller chose, in bytes.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 16..=256;
 
-/// A secret of the caller's own. An empty one is none.
+/// A secret that the caller chose. An empty string means none.
 pub(in crate::http) struct Secret(Option<String>);
 
 impl std::fmt::Debug for Secret {
@@ -29,7 +31,7 @@ impl std::fmt::Debug for Secret {
 impl Field for Secret {
     fn expected() -> Cow<'static, str> {
         let (least, most) = (SECRET_BYTES.start(), SECRET_BYTES.end());
-        format!("a text of {least} to {most} bytes; leave it out to have one made").into()
+        format!("a string of {least} to {most} bytes; without it the host generates one").into()
     }
 
     fn read(value: Value) -> Result<Self, Problem> {
@@ -49,14 +51,16 @@ body! {
     /// A subscription to create.
     #[schemars(rename = "WebhookRequest")]
     open Subscribe {
-        /// Where deliveries are posted to.
+        /// The URL that deliveries are posted to.
         #[schemars(extend("format" = "uri", "maxLength" = 2048))]
         url = "url": Text,
-        /// The kinds of events, such as `run.completed`.
+        /// Event types, such as `run.completed`.
         events = "events": List<Text<1, 256>, 1, 200>; "name kinds of events, such as run.completed",
         /// Only events of runs with one of these tags.
         tags = "tags": Option<List<Text<1, 256>, 0, 200>>,
         secret = "secret": Option<Secret>,
+        /// How deliveries are signed: `v1`, and `standard-webhooks-1` beside it if it is listed.
+        algorithms = "signatureAlgorithms": Option<List<Text<1, 64>, 1, 2>>; "it lists v1, and standard-webhooks-1 if that is wanted too",
         tenant_id = "tenantId": Option<Text>,
     }
 }
@@ -65,16 +69,120 @@ impl Subscribe {
     pub(in crate::http) fn into_new(self, caller: &Caller) -> Result<NewWebhook, Refusal> {
         check_tenant(caller, self.tenant_id.as_ref().map(|tenant| tenant.0.as_str()))?;
         let names = |names: Vec<Text<1, 256>>| names.into_iter().map(|name| name.0).collect();
+        let algorithms = self.algorithms.map(|listed| algorithms(&listed.0)).transpose()?;
         Ok(NewWebhook {
             url: self.url.0,
             events: names(self.events.0),
             tags: self.tags.map(|tags| names(tags.0)).unwrap_or_default(),
             secret: self.secret.and_then(|secret| secret.0),
+            algorithms,
         })
     }
 }
 
-/// A new subscription, with its secret. `url`, `eventTypes` and `createdAt` are not in the text of the protocol, but clients of it read
+/// The algorithms of a list: `v1` is one of them, and none is repeated.
+fn algorithms(listed: &[Text<1, 64>]) -> Result<Vec<SignatureAlgorithm>, Refusal> {
+    let parsed: Option<Vec<_>> = listed.iter().map(|name| SignatureAlgorithm::parse(&name.0)).collect();
+    let is_once = |all: &Vec<SignatureAlgorithm>| all.len() == 1 || all.first() != all.last();
+    parsed.filter(|all| all.contains(&SignatureAlgorithm::V1) && is_once(all)).ok_or_else(|| {
+        let known = SignatureAlgorithm::ALL.map(SignatureAlgorithm::as_str);
+        let message = format!(
+            "`signatureAlgorithms` must contain v1 and no value twice; known are {}",
+            known.join(", ")
+        );
+        Refusal::new(ApiCode::ValidationError, message).detail("field", "signatureAlgorithms")
+    })
+}
+
+body! {
+    /// A new secret.
+    #[schemars(rename = "WebhookSecret")]
+    closed Rotate {
+        /// `whsec_` and the base64 of 24 to 64 random bytes.
+        secret = "secret": Secret,
+    }
+}
+
+impl Rotate {
+    pub(in crate::http) fn into_secret(self) -> String {
+        self.secret.0.unwrap_or_default()
+    }
+}
+
+/// A secret that was replaced.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RotatedWebhookSecret")]
+pub(in crate::http) struct Rotated {
+    #[schemars(extend("format" = "date-time"))]
+    previous_secret_expires_at: String,
+    #[schemars(extend("format" = "date-time"))]
+    rotated_at: String,
+}
+
+impl From<RotatedSecret> for Rotated {
+    fn from(rotated: RotatedSecret) -> Self {
+        Self {
+            previous_secret_expires_at: rotated.previous_expires_at.to_rfc3339(),
+            rotated_at: rotated.rotated_at.to_rfc3339(),
+        }
+    }
+}
+
+/// The deliveries of a webhook that were given up, newest first.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::http) struct DeadLetters {
+    deliveries: Vec<GivenUp>,
+}
+
+/// A delivery that was given up, without its content.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeadLetter")]
+struct GivenUp {
+    attempts: u32,
+    #[schemars(extend("format" = "date-time"))]
+    dead_lettered_at: String,
+    delivery_id: String,
+    event_id: String,
+    event_type: String,
+    /// Why the last attempt failed.
+    message: String,
+    #[schemars(extend("const" = "retries_exhausted"))]
+    reason: &'static str,
+    #[schemars(with = "String")]
+    run_id: RunId,
+    #[schemars(with = "String")]
+    webhook_id: SubscriptionId,
+}
+
+impl DeadLetters {
+    pub(in crate::http) fn of(webhook_id: &SubscriptionId, letters: Vec<DeadLetter>) -> Self {
+        let shown = |letter: DeadLetter| GivenUp {
+            attempts: letter.attempts,
+            dead_lettered_at: letter.at.to_rfc3339(),
+            delivery_id: letter.delivery_id,
+            event_id: letter.event_id,
+            event_type: letter.event_type,
+            message: letter.reason,
+            reason: "retries_exhausted",
+            run_id: letter.run_id,
+            webhook_id: webhook_id.clone(),
+        };
+        Self { deliveries: letters.into_iter().map(shown).collect() }
+    }
+}
+
+/// A dead letter that was queued again.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::http) struct Requeued<'d> {
+    pub(in crate::http) delivery_id: &'d str,
+    #[schemars(with = "String")]
+    pub(in crate::http) webhook_id: &'d SubscriptionId,
+}
+
+/// A new subscription, with its secret. `url`, `eventTypes` and `createdAt` are not in the text of the protocol, but its clients read
 /// them.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -82,10 +190,14 @@ pub(in crate::http) struct Subscribed<'w> {
     #[schemars(extend("format" = "date-time"))]
     created_at: String,
     event_types: &'w [String],
-    secret: &'w str,
+    /// Not if it is a secret for Standard Webhooks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<&'w str>,
     secret_fingerprint: &'w str,
     #[schemars(extend("const" = "v1"))]
     signature_algorithm: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature_algorithms: Option<Vec<&'static str>>,
     #[schemars(with = "String")]
     subscription_id: &'w SubscriptionId,
     url: &'w str,
@@ -98,9 +210,10 @@ impl<'w> Subscribed<'w> {
         Self {
             created_at: Timestamp::to_rfc3339(webhook.created_at),
             event_types: &webhook.events,
-            secret: &webhook.secret,
+            secret: webhook.secret.as_deref(),
             secret_fingerprint: &webhook.fingerprint,
             signature_algorithm: "v1",
+            signature_algorithms: webhook.algorithms.as_deref().map(names),
             subscription_id: &webhook.id,
             url: &webhook.url,
             webhook_id: &webhook.id,
@@ -120,6 +233,7 @@ pub(in crate::http) struct Webhooks {
 struct Webhook {
     events: Vec<String>,
     secret_fingerprint: String,
+    signature_algorithms: Vec<&'static str>,
     status: WebhookStatus,
     tags: Vec<String>,
     url: String,
@@ -140,6 +254,7 @@ impl Webhooks {
         let shown = |webhook: WebhookView| Webhook {
             events: webhook.events,
             secret_fingerprint: webhook.fingerprint,
+            signature_algorithms: names(webhook.algorithms),
             status: if webhook.failed { WebhookStatus::Failed } else { WebhookStatus::Active },
             tags: webhook.tags,
             url: webhook.url,
@@ -149,9 +264,12 @@ impl Webhooks {
     }
 }
 
+fn names(algorithms: &[SignatureAlgorithm]) -> Vec<&'static str> {
+    algorithms.iter().map(|algorithm| algorithm.as_str()).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use host::runs::ApiCode;
     use serde_json::json;
 
     use super::super::read;
@@ -183,6 +301,7 @@ mod tests {
                 "{request}"
             );
         }
+        let listing = |algorithms: Value| json!({"url": url, "events": ["run.completed"], "signatureAlgorithms": algorithms});
         let other = json!({"url": url, "events": ["run.completed"], "tenantId": "other"});
         let caller = Caller {
             tenant: flow::id::Tenant::new("acme"),
@@ -192,6 +311,23 @@ mod tests {
         };
         let refused = read::<Subscribe>(other).unwrap().into_new(&caller).err().unwrap();
         assert_eq!(refused.code, ApiCode::Forbidden);
+        for wrong in
+            [json!(["standard-webhooks-1"]), json!(["v1", "v1"]), json!(["v1", "v2"]), json!([]), json!("v1")]
+        {
+            let refused =
+                read::<Subscribe>(listing(wrong.clone())).and_then(|read| read.into_new(&caller).map(drop));
+            let refused = refused.unwrap_err();
+            assert_eq!(
+                (refused.code, &refused.details["field"]),
+                (ApiCode::ValidationError, &json!("signatureAlgorithms")),
+                "{wrong}"
+            );
+        }
+        let both = read::<Subscribe>(listing(json!(["v1", "standard-webhooks-1"])))
+            .unwrap()
+            .into_new(&caller)
+            .unwrap();
+        assert_eq!(both.algorithms.as_deref(), Some(&SignatureAlgorithm::ALL[..]));
         for secret in [json!(null), json!("")] {
             let request = json!({"url": url, "events": ["run.completed"], "secret": secret, "more": 1});
             assert!(read::<Subscribe>(request).unwrap().secret.is_none_or(|secret| secret.0.is_none()));

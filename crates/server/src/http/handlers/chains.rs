@@ -1,4 +1,4 @@
-//! Chains of packs, expanded for conformance suites: those of a sample pack, which is built in, and of the packs that are installed.
+//! Expands chains for conformance suites: those of installed packs, and of a built-in sample pack.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use super::super::response;
 use super::super::route::Answered;
 use super::errors::{self, flat, on_a_thread};
 
-/// The pack that suites ask for.
+/// The name of the sample pack.
 const SAMPLE: &str = "vendor.openwop.workflow-chain-sample";
 
 /// `POST /v1/host/sample/workflow-chain:expand`
@@ -51,7 +51,7 @@ pub(in super::super) async fn expand(call: Call) -> Answered {
     }
 }
 
-/// Whether workflows here may have nodes of that type.
+/// Whether workflows on this host may have nodes of this type.
 fn is_served(type_id: &str, capabilities: &Capabilities) -> bool {
     match NodeType::parse(type_id) {
         Some(kind) => kind.missing_capability(capabilities).is_none(),
@@ -59,19 +59,20 @@ fn is_served(type_id: &str, capabilities: &Capabilities) -> bool {
     }
 }
 
-/// The manifest of a pack, of a version or of the highest, once its signature was verified as it is stored. No other pack is looked at,
-/// so one that is damaged does not keep this one from being used.
+/// The manifest of a version of a pack, or of the highest one, after its stored signature was verified. Other packs are not read, so a
+/// damaged one does not matter.
 async fn manifest(
     call: &Call,
     name: &str,
     version: &str,
 ) -> Result<Result<Option<Manifest>, PackError>, host::runs::Refusal> {
-    if name == SAMPLE {
+    let built_in = || {
         let manifest = sample();
         let is_asked = version.is_empty() || version == manifest.common.version.to_string();
-        return Ok(Ok(is_asked.then(|| manifest.clone())));
-    }
-    let Some(installed) = call.state.shelves.installed().cloned() else { return Ok(Ok(None)) };
+        (name == SAMPLE && is_asked).then(|| manifest.clone())
+    };
+    let built_in = built_in();
+    let Some(installed) = call.state.shelves.installed().cloned() else { return Ok(Ok(built_in)) };
     let Ok(name) = PackName::parse(name) else { return Ok(Ok(None)) };
     let version = match version {
         "" => None,
@@ -82,24 +83,26 @@ async fn manifest(
     };
     on_a_thread(move || match installed.load_verified(&name, version.as_ref(), &[]) {
         Ok(pack) => Ok(Some(pack.manifest)),
-        Err(error) if error.code() == PackErrorCode::NotFound => Ok(None),
+        // The suite's own pack of that name counts, if it is installed.
+        Err(error) if error.code() == PackErrorCode::NotFound => Ok(built_in),
         Err(error) => Err(error),
     })
     .await
 }
 
-/// Two chains: a text is summed up, or a page is looked up first.
+/// Two chains: summarize a text, or look up a page first.
 fn sample() -> &'static Manifest {
     static READ: OnceLock<Manifest> = OnceLock::new();
     READ.get_or_init(|| Manifest::from_value(&document()).expect("the document below is a manifest"))
 }
 
 fn document() -> Value {
-    let length = json!({"type": "integer", "minimum": 1, "maximum": 2000, "default": 100});
+    // In words, or as a phrase such as `one-sentence`.
+    let length = json!({"type": ["integer", "string"], "minimum": 1, "maximum": 2000, "maxLength": 64, "default": "one-paragraph"});
     let prompt = |text: &str| {
         json!({
             "systemPrompt": "You sum up texts. You add nothing that is not in them.",
-            "userPrompt": format!("Sum up in at most {{{{params.targetLength}}}} words: {text}"),
+            "userPrompt": format!("Sum up. Target length: {{{{params.targetLength}}}}. Text: {text}"),
         })
     };
     let mut summarize = prompt("{{params.sourceText}}");
@@ -159,7 +162,7 @@ mod tests {
         for (name, parameters, nodes, capability) in [
             (
                 "summarize-text",
-                json!({"sourceText": "Long.", "targetLength": 5, "tone": "formal"}),
+                json!({"sourceText": "Long.", "targetLength": "one-sentence", "tone": "formal"}),
                 1,
                 "cacheable",
             ),

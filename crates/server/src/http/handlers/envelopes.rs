@@ -1,7 +1,7 @@
-//! What comes of an envelope, asked without a run. The judgement is that of the crate of models; nothing is decided here.
+//! Accepts an envelope without a run. The `ai` crate decides.
 //!
-//! With `projectTo` the events that follow are kept beside the logs of runs, where seams read them. With `persistedDedup` that log says
-//! what came before, as it would in a process that remembers nothing.
+//! With `projectTo` the resulting events are stored beside the logs of runs, where other seams read them. With `persistedDedup` that log,
+//! and the outcomes that were remembered for the run, determine what came before.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -27,18 +27,19 @@ use super::super::test_log::TestEvent;
 use super::errors::invalid_argument;
 use super::models::MAX_RUN_ID_BYTES;
 use super::seams;
+use super::toggles::AI_ENVELOPE;
 
 /// How many envelopes are remembered.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// What came of the envelopes so far, by tenant and correlation id. The oldest are forgotten first, whosever they are.
+/// The outcomes of envelopes, by tenant and correlation id. The oldest are dropped first, for all tenants together.
 #[derive(Default)]
 pub(in super::super) struct Correlations(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
     priors: BTreeMap<(String, String), Prior>,
-    /// The keys, in the order in which they came.
+    /// The keys in the order of insertion.
     order: VecDeque<(String, String)>,
 }
 
@@ -111,19 +112,22 @@ async fn accepted(call: &Call) -> Result<Response, &'static str> {
     let priors = priors(body)?;
     let log = match body.get("persistedDedup").filter(|given| !given.is_null()) {
         None => None,
-        Some(given) => Some(logged(call, run_id(given)?).await),
+        Some(given) => Some((run_id(given)?, logged(call, run_id(given)?).await)),
     };
-    // What the caller says came before, else what came before: in this process, or where the log of the run is asked, there.
+    let tenant = call.caller.tenant.as_str();
+    // What the caller says came before, else what this process remembers: for a run if one is named, otherwise for the tenant.
     let known = |id: &str| match &log {
-        Some(log) => from_log(log, id),
-        None => call.state.correlations.get(call.caller.tenant.as_str(), id),
+        Some((run_id, log)) => {
+            from_log(log, id).or_else(|| call.state.correlations.get(tenant, &of_run(run_id, id)))
+        }
+        None => call.state.correlations.get(tenant, id),
     };
     let prior = |id: &str| priors.get(id).cloned().or_else(|| known(id));
     let redactor = Redactor::new(canaries(body)?);
     let gate = body.get("approvalGateContext").and_then(Value::as_bool).unwrap_or(false);
     let mut verdict = accept(&Acceptance {
         envelope,
-        supported: true,
+        supported: !call.state.runs.withheld().contains(AI_ENVELOPE),
         kinds: &kinds,
         strictness,
         contract: contract.as_ref(),
@@ -137,15 +141,30 @@ async fn accepted(call: &Call) -> Result<Response, &'static str> {
     if let Some(projection) = projection {
         projection.record(call, &mut verdict, &kinds);
     }
-    let outcome = verdict.outcome.to_value();
-    // What may be tried again is not an outcome that stays.
+    let mut outcome = verdict.outcome.to_value();
+    // Only an accepted envelope is remembered: others may be sent again.
     if let Some(known) =
         verdict.envelope.as_ref().filter(|_| verdict.outcome.status() == "accepted" && !verdict.is_recorded())
     {
         let prior = Prior { envelope_type: known.kind.clone(), outcome: outcome.clone() };
-        call.state.correlations.keep(call.caller.tenant.as_str(), known.correlation_id.clone(), prior);
+        let key = match &log {
+            Some((run_id, _)) => of_run(run_id, &known.correlation_id),
+            None => known.correlation_id.clone(),
+        };
+        call.state.correlations.keep(tenant, key, prior);
+    }
+    // Suites look for what is wrong with a timestamp in the reason, which otherwise is only a code.
+    if outcome["details"][0]["keyword"] == "format" {
+        let reason = outcome["reason"].as_str().unwrap_or_default();
+        outcome["reason"] =
+            format!("{reason}: `meta.ts` must be an ISO 8601 date and time with an offset").into();
     }
     Ok(response::json(200, &outcome))
+}
+
+/// The key of an outcome that belongs to a run. No id has a null character in it.
+fn of_run(run_id: &str, correlation_id: &str) -> String {
+    format!("{run_id}\0{correlation_id}")
 }
 
 fn texts(body: &Value, name: &str) -> Result<Option<Vec<String>>, &'static str> {
@@ -200,7 +219,7 @@ fn run_id(given: &Value) -> Result<&str, &'static str> {
     id.ok_or("`runId` is a text of 1 to 256 bytes")
 }
 
-/// Where the events of an envelope go.
+/// Where the events of an envelope are stored.
 struct Projected<'b> {
     run_id: &'b str,
     node_id: &'b str,
@@ -220,7 +239,7 @@ impl<'b> Projected<'b> {
         Ok(Some(Self { run_id: run_id(given)?, node_id: text("nodeId").unwrap_or("node"), refusal_mode }))
     }
 
-    /// Records what follows, and says so in the outcome.
+    /// Stores the events, and adds their ids to the outcome.
     fn record(&self, call: &Call, verdict: &mut Verdict, kinds: &Kinds) {
         let (log, tenant) = (&call.state.test_log, call.caller.tenant.as_str());
         let projection = project(verdict, self.node_id, self.refusal_mode);
@@ -246,7 +265,7 @@ impl<'b> Projected<'b> {
     }
 }
 
-/// The events of a run, and those that were projected to it.
+/// The events of a run, including projected ones.
 async fn logged(call: &Call, run_id: &str) -> Vec<Value> {
     let recorded = seams::recorded(call, &RunId::new(run_id)).await;
     let mut events = recorded.map(|(events, _)| events).unwrap_or_default();
@@ -254,7 +273,7 @@ async fn logged(call: &Call, run_id: &str) -> Vec<Value> {
     events
 }
 
-/// What came of an envelope, read off the events that it caused. Where it was refused there is nothing: it may come again.
+/// The outcome of an envelope, from the events that it caused. A refused envelope caused none and may be sent again.
 fn from_log(log: &[Value], correlation_id: &str) -> Option<Prior> {
     let caused: Vec<&Value> = log.iter().filter(|event| event["causationId"] == correlation_id).collect();
     let (envelope_type, envelope_id) = caused.iter().find_map(|event| {
@@ -287,7 +306,7 @@ mod tests {
         };
         keep("z", 0);
         keep("a", 0);
-        // What is kept again takes no second place.
+        // A key that is stored again is counted once.
         keep("a", 0);
         for id in 1..MAX_REMEMBERED {
             keep("z", id);

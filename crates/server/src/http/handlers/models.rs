@@ -1,6 +1,6 @@
-//! What conformance suites ask of the part that speaks with models. Nothing of it is there unless the host was started for tests.
+//! Seams for model calls. They exist only if the host was started for conformance suites.
 //!
-//! The answers are those of the crate that does the same for runs; nothing is decided here.
+//! The replies come from the crate that does the same for runs.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,9 @@ use super::super::route::Answered;
 use super::super::test_log::TestEvent;
 use super::errors::{invalid_argument, nested};
 
-/// The longest id of a run that a seam takes.
+/// What stands for a secret in the payloads of suites.
+const CANARY: &str = "secret-canary-";
+/// The maximum length of a run id in a seam.
 pub(super) const MAX_RUN_ID_BYTES: usize = 256;
 
 fn models(call: &Call) -> Option<&Models> {
@@ -87,19 +89,24 @@ pub(in super::super) async fn wrap(call: Call) -> Answered {
     Ok(response::json(200, &json!({"prompt": prompt})))
 }
 
-/// `POST /v1/host/sample/test/emit-envelope-reliability`: checked as what is recorded is, and kept beside the logs of runs.
+/// `POST /v1/host/sample/test/emit-envelope-reliability`: validated like a recorded event, and stored beside the logs of runs.
 pub(in super::super) async fn emit_reliability(call: Call) -> Answered {
     let kind = call.body.get("type").and_then(Value::as_str).unwrap_or_default();
     if let Some(refused) = unnamed_run(&call) {
         return Ok(refused);
     }
-    match reliability::check(kind, call.body.get("payload").unwrap_or(&Value::Null)) {
+    let payload = call.body.get("payload").unwrap_or(&Value::Null);
+    if payload.to_string().contains(CANARY) {
+        let refused = reliability::PayloadError::CredentialLeak;
+        return Ok(nested(400, refused.code(), &refused.to_string()));
+    }
+    match reliability::check(kind, payload) {
         Ok(event) => Ok(emitted(&call, event.kind.as_str(), &event.payload.into())),
         Err(refused) => Ok(nested(400, refused.code(), &refused.to_string())),
     }
 }
 
-/// `POST /v1/host/sample/test/emit-provider-usage`: checked as what is recorded is, and kept beside the logs of runs.
+/// `POST /v1/host/sample/test/emit-provider-usage`: validated like a recorded event, and stored beside the logs of runs.
 pub(in super::super) async fn emit_usage(call: Call) -> Answered {
     if let Some(refused) = unnamed_run(&call) {
         return Ok(refused);

@@ -1,6 +1,6 @@
 //! `POST /v1/mcp`: workflows as tools, resources and prompts, a message for each request.
 //!
-//! The answer is JSON, or a stream where the client is to be told or asked something before it.
+//! The reply is JSON, or a stream if the client gets notifications or questions before it.
 
 mod newest;
 
@@ -32,11 +32,16 @@ use crate::mount::{ASKING, EDITIONS, Message, Mount, Read, RpcError, progress};
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const EDITION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-/// How many messages wait for a client that reads slowly.
+/// How many messages are buffered for a client that reads slowly.
 const WAITING_FRAMES: usize = 16;
 /// The methods that may wait for a run.
 const RUNNING: [&str; 5] =
     ["tools/call", "resources/read", "prompts/get", "elicitation/create", "sampling/createMessage"];
+
+/// The editions of MCP that are served, newest first.
+pub(in super::super) fn editions() -> Vec<&'static str> {
+    std::iter::once(newest::NEWEST).chain(EDITIONS).collect()
+}
 
 pub(in super::super) async fn answer(call: Call) -> Answered {
     check_served(&call)?;
@@ -73,7 +78,7 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
         }
         Read::Wrong(id, error) => return Ok(response::json(200, &error.answer(&id))),
     };
-    // Each of these holds a connection for as long as its run takes, as a stream does.
+    // Each of these holds a connection as long as its run takes, like a stream.
     let place = if RUNNING.contains(&message.method.as_str()) { Some(place(&call)?) } else { None };
     let takes_streams = takes_streams(&call);
     let token = progress::token(&message).filter(|_| takes_streams);
@@ -91,7 +96,7 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
     let body = document(&message, answered);
     let mut response = response::json(200, &body);
     if message.method == "initialize" {
-        // It tells the calls of this client from those of another with the same key, and what the client can do.
+        // It distinguishes the calls of clients with the same key, and contains the capabilities of the client.
         response
             .headers_mut()
             .extend(new_session(&call, elicits(&message)).map(|session| (SESSION, session)));
@@ -99,13 +104,13 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
     Ok(response)
 }
 
-/// A place for a call that waits for its run.
+/// A permit for a call that waits for its run.
 fn place(call: &Call) -> Result<OwnedSemaphorePermit, Refusal> {
     let full = |_| Refusal::unavailable("Too many calls are waiting for their runs. Retry later.", 1);
     Arc::clone(&call.state.streams).try_acquire_owned().map_err(full)
 }
 
-/// Where the mount is not served, nothing of it is there; and where it is, it is not there for pages of others.
+/// Refuses requests if the mount is not served, and requests from foreign web pages.
 pub(super) fn check_served(call: &Call) -> Result<(), Refusal> {
     if !call.state.runs.capabilities().mcp_mount {
         return Err(Refusal::new(ApiCode::NotFound, "workflows are not served over MCP here"));
@@ -116,7 +121,7 @@ pub(super) fn check_served(call: &Call) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whoever names an edition of the protocol names one that is spoken.
+/// Refuses editions of MCP that are not supported.
 pub(super) fn check_edition(call: &Call) -> Result<(), Refusal> {
     match call.headers.get(EDITION) {
         Some(edition) if !EDITIONS.iter().any(|known| edition.as_bytes() == known.as_bytes()) => {
@@ -127,27 +132,27 @@ pub(super) fn check_edition(call: &Call) -> Result<(), Refusal> {
     }
 }
 
-/// What a client is told before its answer.
+/// What a client gets before the reply.
 #[derive(Default)]
 struct Reporting {
     progress: Option<(Value, mpsc::Sender<Value>)>,
     means: Option<Means>,
 }
 
-/// Whether a client says that it can ask its user. Later editions let it say that it only opens pages for that, and no forms.
+/// Whether the client can ask its user with forms. In later editions a client may only support opening pages.
 fn elicits(initialize: &Message) -> bool {
     let capabilities = initialize.params.get("capabilities");
     let elicitation = capabilities.and_then(|all| all.get("elicitation")).and_then(Value::as_object);
     elicitation.is_some_and(|ways| ways.contains_key("form") || !ways.contains_key("url"))
 }
 
-/// The session that a request is of. One whose name is too long to be ours is none.
+/// The session id of a request. An id that is longer than ours is ignored.
 fn session(call: &Call) -> &str {
     let session = call.headers.get(SESSION).and_then(|session| session.to_str().ok());
     session.filter(|session| session.len() <= MAX_NAME_BYTES).unwrap_or_default()
 }
 
-/// Whose request it is.
+/// The client that sent a request.
 fn client(call: &Call) -> Client {
     Client {
         tenant: call.caller.tenant.clone(),
@@ -181,7 +186,7 @@ fn document(message: &Message, answered: Result<Value, RpcError>) -> Value {
     }
 }
 
-/// Whether the client reads streams of events.
+/// Whether the client accepts event streams.
 pub(super) fn takes_streams(call: &Call) -> bool {
     let accepted = call.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut media = accepted.flat_map(|value| value.split(','));
@@ -190,8 +195,8 @@ pub(super) fn takes_streams(call: &Call) -> bool {
     })
 }
 
-/// The answer at the end of a stream of progress and of questions. A client that hangs up drops the stream, and with it the call; its
-/// run goes with it, unless the run waits for somebody.
+/// The reply at the end of a stream of progress and questions. If the client disconnects, the call is dropped and its run is
+/// cancelled, unless the run waits for a person.
 fn told(
     call: Call,
     message: Message,
@@ -215,7 +220,7 @@ fn told(
             () = to.closed() => return,
             answered = async { mount(&call, told).answer(&message).await } => answered,
         };
-        // The head of the answer is with the client already: a refusal of the host as a whole is told as an error.
+        // The headers were already sent, so an error of the host is sent as a JSON-RPC error.
         let answered = answered.unwrap_or_else(|refusal| {
             let data = json!({"error": refusal.code.as_str(), "retryAfterSeconds": refusal.retry_after});
             Err(RpcError::failed("the host refuses the call", data))
@@ -229,7 +234,7 @@ fn told(
     streamed(frames, every)
 }
 
-/// An answer that is a stream of messages, as they come.
+/// A reply that is a stream of messages.
 pub(super) fn streamed(
     frames: impl Stream<Item = Result<Frame, Infallible>> + Send + 'static,
     every: Duration,

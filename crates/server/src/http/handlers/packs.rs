@@ -1,9 +1,10 @@
-//! The packs that are installed, and the agents in them.
+//! Installed packs and their agents.
 
 use std::collections::BTreeSet;
 
 use host::executors::Executors;
 use host::executors::installed::{Unserved, host_facts};
+use host::runs::{ApiCode, Refusal};
 use packs::PackError;
 use packs::agents::{CatalogueEntry, catalogue};
 use packs::install::{HostFacts, InstalledPacks};
@@ -18,7 +19,7 @@ use super::errors::{self, on_a_thread};
 /// `GET /v1/packs`
 pub(in super::super) async fn list(call: Call) -> Answered {
     let facts = facts(&call);
-    // What was found when the nodes were loaded, and what is wrong by now.
+    // The problems found when the nodes were loaded, and those found now.
     let modules = call.state.runs.executors().and_then(Executors::modules);
     let mut unserved: Vec<Unserved> = modules.map(|modules| modules.unserved().to_vec()).unwrap_or_default();
     let listed = installed(&call, move |installed| {
@@ -29,7 +30,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
             let common = &manifest.common;
             let (agents, degraded) = match facts.judge(manifest) {
                 Ok(degraded) => (catalogue(manifest, |capability| !facts.gives(capability)), degraded),
-                // It is installed, and nothing of it is served.
+                // It is installed, but nothing of it is served.
                 Err(error) => {
                     let (pack, code) = (manifest.id(), error.code().as_str().to_owned());
                     unserved.push(Unserved { pack, code, message: error.to_string() });
@@ -51,7 +52,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
     }
 }
 
-/// What is told of a pack that is installed and not served.
+/// A pack that is installed but not served.
 fn told(pack: &Unserved) -> Value {
     json!({"pack": pack.pack, "code": pack.code, "message": pack.message})
 }
@@ -70,6 +71,7 @@ pub(in super::super) async fn export(call: Call) -> Answered {
 
 /// `GET /v1/agents`
 pub(in super::super) async fn agents(call: Call) -> Answered {
+    check_served(&call)?;
     match entries(&call).await? {
         Ok(agents) => Ok(response::json(200, &json!({"total": agents.len(), "agents": agents}))),
         Err(error) => Ok(errors::pack(&error)),
@@ -78,6 +80,7 @@ pub(in super::super) async fn agents(call: Call) -> Answered {
 
 /// `GET /v1/agents/{agentId}`
 pub(in super::super) async fn agent(call: Call) -> Answered {
+    check_served(&call)?;
     let id = call.param("agentId");
     match entries(&call).await? {
         Ok(agents) => match agents.iter().find(|agent| agent.agent_id == id) {
@@ -91,22 +94,31 @@ pub(in super::super) async fn agent(call: Call) -> Answered {
     }
 }
 
-/// What this host gives to packs: what it says that it does.
+/// Refuses reads of agents on a host without any. It does not advertise `agents.manifestRuntime`, and the protocol wants 404 then.
+fn check_served(call: &Call) -> Result<(), Refusal> {
+    if discovery::serves_agents(&call.state) {
+        return Ok(());
+    }
+    let message = "no agent is served here; install a pack that has one, and restart the server";
+    Err(Refusal::new(ApiCode::NotFound, message))
+}
+
+/// What this host provides to packs: what it advertises.
 fn facts(call: &Call) -> HostFacts {
     let capabilities = Some(discovery::given(&call.state));
     HostFacts { capabilities, ..host_facts(call.state.settings.ui_plugins) }
 }
 
-async fn entries(call: &Call) -> Result<Result<Vec<CatalogueEntry>, PackError>, host::runs::Refusal> {
+async fn entries(call: &Call) -> Result<Result<Vec<CatalogueEntry>, PackError>, Refusal> {
     let facts = facts(call);
     installed(call, move |installed| installed.agents(&facts)).await
 }
 
-/// Reads the folder of installed packs, on a thread. On a host without one, none is installed.
+/// Reads the directory of installed packs on a blocking thread. A host without one has no packs.
 async fn installed<T: Default + Send + 'static>(
     call: &Call,
     read: impl FnOnce(&InstalledPacks) -> Result<T, PackError> + Send + 'static,
-) -> Result<Result<T, PackError>, host::runs::Refusal> {
+) -> Result<Result<T, PackError>, Refusal> {
     match call.state.shelves.installed().cloned() {
         None => Ok(Ok(T::default())),
         Some(installed) => on_a_thread(move || read(&installed)).await,

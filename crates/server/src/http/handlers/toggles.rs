@@ -1,4 +1,4 @@
-//! Serving less than could be served: what suites ask for to see that it is then refused, and not advertised.
+//! Withholding capabilities: suites check that what is withheld is refused and not advertised.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +10,9 @@ use super::super::exchange::Call;
 use super::super::response;
 use super::super::route::Answered;
 use super::errors::invalid_argument;
+
+/// Whether envelopes are accepted. No flag of discovery stands for it.
+pub(super) const AI_ENVELOPE: &str = "host.aiEnvelope.supported";
 
 /// `POST /v1/host/sample/test/capability-toggle`
 pub(in super::super) async fn toggle(call: Call) -> Answered {
@@ -23,15 +26,21 @@ fn toggled(call: &Call) -> Result<Response, String> {
         return Ok(response::json(200, &json!({"overlay": {}, "reset": true})));
     }
     let name = call.body.get("name").and_then(Value::as_str).ok_or("`name` is missing")?;
-    let flag = Capabilities::FLAGS.iter().find(|flag| **flag == name);
-    let flag = *flag.ok_or_else(|| format!("`name` is one of {}", Capabilities::FLAGS.join(", ")))?;
+    let mut flags = Capabilities::FLAGS.into_iter().chain([AI_ENVELOPE]);
+    let flag = flags.clone().find(|flag| *flag == name);
     let mut withheld = runs.withheld();
-    // Nothing is served that is not there: what is not withheld is served as far as it is.
-    match call.body.get("value") {
-        Some(Value::Bool(false)) => withheld.insert(flag),
-        Some(Value::Bool(true) | Value::Null) => withheld.remove(flag),
-        _ => return Err("`value` is `true`, `false` or `null`".to_owned()),
-    };
+    // A toggle cannot enable anything that the host does not have: what is not withheld is served as far as it is there.
+    match (flag, call.body.get("value")) {
+        (Some(flag), Some(Value::Bool(false))) => drop(withheld.insert(flag)),
+        (Some(flag), Some(Value::Bool(true) | Value::Null)) => drop(withheld.remove(flag)),
+        // Suites probe for the seam like this. There is nothing to restore.
+        (None, Some(Value::Null)) => {}
+        (None, Some(Value::Bool(_))) => {
+            let known: Vec<_> = flags.by_ref().collect();
+            return Err(format!("`name` must be one of {}", known.join(", ")));
+        }
+        _ => return Err("`value` must be `true`, `false` or `null`".to_owned()),
+    }
     runs.withhold(withheld.clone());
     let overlay: Map<String, Value> =
         withheld.iter().map(|flag| ((*flag).to_owned(), false.into())).collect();

@@ -1,6 +1,6 @@
-//! `GET /v1/tools`: what can be used here, each with what it needs and what it may do.
+//! `GET /v1/tools`: the tools of a tenant, each with what it needs and what it may do.
 //!
-//! A tool is a workflow, begun with `POST /v1/runs`, or what a workflow exposes to clients of MCP. Only the caller's own are there.
+//! A tool is a workflow, started with `POST /v1/runs`, or what a workflow exposes to MCP clients.
 
 use flow::definition::{CalledType, Definition, ExposedType, Family, NodeType, Surface, VariableKind};
 use flow::id::WorkflowId;
@@ -14,9 +14,9 @@ use super::super::response;
 use super::super::route::Answered;
 use super::super::state::Service;
 
-/// How many tools one answer has at most.
+/// The maximum number of tools in one reply.
 const MAX_LISTED: usize = 200;
-/// What composes schemas. A compact view has none of it.
+/// Keywords that compose schemas. The compact view omits them.
 const COMPOSING: [&str; 10] =
     ["$ref", "$dynamicRef", "$defs", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
 
@@ -26,21 +26,14 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         None => (true, true),
         Some("workflow") => (true, false),
         Some("mcp") => (false, true),
-        // Known to the protocol, and nothing of it is here.
+        // Sources of the protocol that this host does not have.
         Some("node-pack" | "connector" | "host-extension") => (false, false),
         Some(_) => {
             let message = "`source` is one of node-pack, workflow, mcp, connector, host-extension";
             return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "source"));
         }
     };
-    let compact = match call.query.text("view") {
-        None | Some("full") => false,
-        Some("compact") => true,
-        Some(_) => {
-            let message = "`view` is `compact`, or left out";
-            return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "view"));
-        }
-    };
+    let compact = is_compact(&call)?;
     let after = call.query.text("cursor").unwrap_or_default();
     let reach = Reach::of(&call.state);
     let mut tools: Vec<Value> = Vec::new();
@@ -49,7 +42,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         let rest = all.tools.iter().filter(|(name, _)| mcp_id(name).as_str() > after);
         tools.extend(rest.take(MAX_LISTED + 1).map(|(name, tool)| of_exposed(name, tool, reach)));
     }
-    // Sorted by id: those of MCP come first.
+    // Sorted by id: `mcp:` comes first.
     let mut last = after.strip_prefix("workflow:").map(WorkflowId::new);
     while workflows && tools.len() <= MAX_LISTED {
         let page = call.state.runs.workflow_page(&call.caller, last.as_ref(), MAX_LISTED).await?;
@@ -79,6 +72,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
 pub(in super::super) async fn read(call: Call) -> Answered {
     let none =
         || Refusal::new(ApiCode::NotFound, "there is no tool of this id; list them with GET /v1/tools");
+    let compact = is_compact(&call)?;
     let reach = Reach::of(&call.state);
     let tool = match call.param("toolId").split_once(':') {
         Some(("mcp", name)) if reach.mount => {
@@ -91,7 +85,20 @@ pub(in super::super) async fn read(call: Call) -> Answered {
         }
         _ => None,
     };
-    Ok(response::json(200, &tool.ok_or_else(none)?))
+    let tool = tool.ok_or_else(none)?;
+    Ok(response::json(200, &if compact { compacted(&tool) } else { tool }))
+}
+
+/// Whether the compact view is asked for. `full` is what earlier versions called the standard view.
+fn is_compact(call: &Call) -> Result<bool, Refusal> {
+    match call.query.text("view") {
+        None | Some("standard" | "full") => Ok(false),
+        Some("compact") => Ok(true),
+        Some(_) => {
+            let message = "`view` must be `standard` or `compact`";
+            Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "view"))
+        }
+    }
 }
 
 fn mcp_id(name: &str) -> String {
@@ -127,7 +134,7 @@ fn of_workflow(workflow: &Definition, reach: Reach) -> Value {
     shown
 }
 
-/// What a run of a workflow needs, and what it may do: the most that one of its nodes does.
+/// What a run of a workflow needs and may do: the maximum over its nodes.
 fn described(workflow: &Definition, reach: Reach) -> Value {
     let nodes = || workflow.nodes.iter().filter(|node| !node.disabled).map(|node| node.kind);
     let tier = nodes().map(tier).max().unwrap_or(Tier::Pure);
@@ -141,9 +148,9 @@ fn described(workflow: &Definition, reach: Reach) -> Value {
             Egress::Mediated => "host-mediated",
             Egress::Owned => "host-owned",
         },
-        // Whether a gate is reached depends on the way that a run takes.
+        // Whether a gate is reached depends on the path that a run takes.
         "approval": if nodes().any(asks) { "conditional" } else { "never" },
-        // What had an effect is recorded under its identity, and never made again in a replay.
+        // Effects are recorded under their identity and never repeated in a replay.
         "replayPolicy": if tier == Tier::Pure { "deterministic" } else { "idempotent" },
         "safetyTier": match tier {
             Tier::Pure => "pure",
@@ -153,7 +160,7 @@ fn described(workflow: &Definition, reach: Reach) -> Value {
     })
 }
 
-/// Which stores of this host are other machines, and whether clients of MCP are served.
+/// Which stores are on other machines, and whether MCP clients are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reach {
     sql: bool,
@@ -177,7 +184,7 @@ impl Reach {
     }
 }
 
-/// Whether the work of a node leaves this machine, and who answers for it.
+/// Whether a node sends data to other machines, and who is responsible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Egress {
     None,
@@ -193,18 +200,18 @@ fn egress(kind: NodeType, reach: Reach) -> Egress {
             Family::Surface { surface: Surface::QueueBus, .. } if reach.queue => Egress::Mediated,
             Family::Surface { .. } | Family::Host => Egress::None,
         },
-        // Children may be any workflow; whoever asks for a model gets one.
+        // Children may be any workflow, and sampling calls a model.
         NodeType::SubWorkflow | NodeType::Dispatch | NodeType::Exposed(ExposedType::Sampling) => {
             Egress::Mediated
         }
-        // An agent works where it is, and not here.
+        // An agent runs on its own machine.
         NodeType::Guided => Egress::Owned,
-        // What a pack brings is closed in: no call of the sandbox reaches a network.
+        // Pack nodes are sandboxed without network access.
         _ => Egress::None,
     }
 }
 
-/// What a node may do to what is outside of its run.
+/// What a node may change outside of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Tier {
     Pure,
@@ -242,7 +249,7 @@ fn tier(kind: NodeType) -> Tier {
         )
         | NodeType::Exposed(ExposedType::Sampling)
         | NodeType::SecretEcho => Tier::Read,
-        // Children and packs may do anything, and so may an agent.
+        // Children, packs and agents may do anything.
         NodeType::Called(_)
         | NodeType::Pack
         | NodeType::SubWorkflow
@@ -263,7 +270,7 @@ const fn kind(kind: VariableKind) -> &'static str {
     }
 }
 
-/// What is needed to choose a tool and to call it, and nothing else.
+/// The members that are needed to choose and call a tool.
 fn compacted(tool: &Value) -> Value {
     let kept = ["toolId", "source", "safetyTier", "title", "description", "inputSchema"];
     let mut shown: Map<String, Value> =
@@ -274,9 +281,9 @@ fn compacted(tool: &Value) -> Value {
     Value::Object(shown)
 }
 
-/// Takes out of a schema what composes it. Documents are bounded in depth, so this is.
+/// Removes the composing keywords from a schema. Documents are limited in depth, so the recursion is too.
 ///
-/// Members of `properties` are names of the caller's, whatever they are called, and what a constant holds is no schema.
+/// Members of `properties` are names that the author chose, and a constant contains no schema, so both are kept.
 fn plain(schema: &mut Value) {
     match schema {
         Value::Object(members) => {

@@ -1,10 +1,15 @@
-//! Subscriptions.
+//! Webhooks: subscriptions, their secrets and their dead letters.
 
 use flow::id::SubscriptionId;
 use host::runs::StoredReply;
 use host::runs::webhooks::RegisteredWebhook;
+use host::runs::webhooks::dead_letters::MAX_DEAD_LETTERS;
+use host::runs::webhooks::rotate::RotatedSecret;
 
-use super::super::bodies::webhooks::{Subscribe, Subscribed, Webhooks};
+use super::super::bodies::packs::Nothing;
+use super::super::bodies::webhooks::{
+    DeadLetters, Requeued, Rotate, Rotated, Subscribe, Subscribed, Webhooks,
+};
 use super::super::bodies::{check_tenant, written};
 use super::super::exchange::Call;
 use super::super::response;
@@ -28,4 +33,33 @@ pub(in super::super) async fn delete(call: Call) -> Answered {
     let webhook_id = SubscriptionId::new(call.param("webhookId"));
     let nothing = |()| StoredReply { status: 204, body: [].into(), replayed: false };
     Ok(call.reply(call.state.runs.delete_webhook(&call.caller, &webhook_id, call.respond(nothing)).await?))
+}
+
+/// `POST /v1/webhooks/{webhookId}/rotate-secret`
+pub(in super::super) async fn rotate_secret(mut call: Call) -> Answered {
+    check_tenant(&call.caller, call.query.text("tenantId"))?;
+    let secret = call.read_body::<Rotate>()?.into_secret();
+    let webhook_id = SubscriptionId::new(call.param("webhookId"));
+    let respond = call.respond(|rotated: RotatedSecret| written(200, &Rotated::from(rotated)));
+    Ok(call.reply(call.state.runs.rotate_webhook_secret(&call.caller, &webhook_id, secret, respond).await?))
+}
+
+/// How many dead letters are listed by default.
+const DEFAULT_LISTED: u64 = 100;
+
+/// `GET /v1/webhooks/{webhookId}/dead-letters`
+pub(in super::super) async fn dead_letters(call: Call) -> Answered {
+    let webhook_id = SubscriptionId::new(call.param("webhookId"));
+    let limit = call.query.number("limit", 1..=u64::MAX)?.unwrap_or(DEFAULT_LISTED);
+    let limit = usize::try_from(limit).unwrap_or(MAX_DEAD_LETTERS).min(MAX_DEAD_LETTERS);
+    let letters = call.state.runs.dead_letters(&call.caller, &webhook_id, limit)?;
+    Ok(response::body_of(200, &DeadLetters::of(&webhook_id, letters)))
+}
+
+/// `POST /v1/webhooks/{webhookId}/dead-letters/{deliveryId}:redeliver`
+pub(in super::super) async fn redeliver(mut call: Call) -> Answered {
+    let Nothing {} = call.read_body()?;
+    let (webhook_id, delivery_id) = (&SubscriptionId::new(call.param("webhookId")), call.param("deliveryId"));
+    let respond = call.respond(|()| written(202, &Requeued { delivery_id, webhook_id }));
+    Ok(call.reply(call.state.runs.redeliver(&call.caller, webhook_id, delivery_id, respond).await?))
 }

@@ -1,4 +1,4 @@
-//! What each operation takes and gives, besides what its row in the table of routes says.
+//! The bodies and statuses of each operation, which its row in the route table does not have.
 
 use super::super::bodies::annotations::{Annotate, Annotation, Annotations};
 use super::super::bodies::history::{Ancestry, Difference, Verified};
@@ -8,7 +8,9 @@ use super::super::bodies::runs::{
     Assigned, Because, CancelRuns, Cancelled, CreateRun, Created, ForkRun, Forked, PauseRun, Paused, Results,
     Resumed, RunReference, SetVariables,
 };
-use super::super::bodies::webhooks::{Subscribe, Subscribed, Webhooks};
+use super::super::bodies::webhooks::{
+    DeadLetters, Requeued, Rotate, Rotated, Subscribe, Subscribed, Webhooks,
+};
 use super::super::bodies::workflows::{Registered, Workflows};
 use super::super::route::{Access, Body, Method, Route};
 use super::source::Source;
@@ -16,23 +18,23 @@ use super::source::Source;
 /// The bodies of an operation, and its statuses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shape {
-    /// What is sent.
+    /// The request body.
     pub(super) request: Option<Source>,
-    /// What is answered, where it is JSON.
+    /// The body of a reply, if it is JSON.
     pub(super) answer: Option<Source>,
-    /// Whether the answer may be a stream of events instead.
+    /// Whether the reply may be an event stream instead.
     pub(super) streams: bool,
-    /// Further statuses of success.
+    /// Further success statuses.
     pub(super) also: &'static [u16],
-    /// The statuses of refusals that are its own.
+    /// Its own error statuses.
     refusals: &'static [u16],
-    /// The schema of its refusals, where it is another one than that of the protocol.
+    /// The schema of its errors, if it is not the error envelope of the protocol.
     pub(super) trouble: Option<Source>,
     /// The headers that it reads, by name.
     pub(super) headers: &'static [&'static str],
 }
 
-/// The shape of an operation; nothing for one that is not in the table.
+/// The shape of an operation; `None` if it is unknown.
 pub(super) fn of(operation: &str) -> Option<Shape> {
     let typed = |request: Option<Source>, answer: Option<Source>, refusals: &'static [u16]| Shape {
         request,
@@ -40,14 +42,16 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         refusals,
         ..Shape::default()
     };
-    // By the names of documents, or nothing.
+    // By the names of documents; empty means none.
     let shape = |request: &'static str, answer: &'static str, refusals: &'static [u16]| {
         let named = |name: &'static str| (!name.is_empty()).then_some(Source::Document(name));
         typed(named(request), named(answer), refusals)
     };
     let document = |name: &'static str| Some(Source::Document(name));
     Some(match operation {
-        "discover" => Shape { also: &[304], headers: &["If-None-Match"], ..shape("", "Capabilities", &[]) },
+        "discover" => {
+            Shape { also: &[304], headers: &["If-None-Match"], ..shape("", "Capabilities", &[406]) }
+        }
         "readHealth" => shape("", "Health", &[]),
         "readReadiness" => shape("", "Health", &[503]),
         "readMetrics" => shape("", "", &[]),
@@ -92,6 +96,11 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "registerWebhook" => {
             typed(Some(Source::of::<Subscribe>()), Some(Source::of::<Subscribed<'_>>()), &[409])
         }
+        "rotateWebhookSecret" => {
+            typed(Some(Source::of::<Rotate>()), Some(Source::of::<Rotated>()), &[404, 409])
+        }
+        "listDeadLetters" => typed(None, Some(Source::of::<DeadLetters>()), &[404]),
+        "redeliver" => typed(Some(Source::of::<Nothing>()), Some(Source::of::<Requeued<'_>>()), &[404, 409]),
         "verifyAuditLog" => typed(None, Some(Source::of::<Verified>()), &[]),
         "callMount" | "callSampleMount" => Shape {
             also: &[202],
@@ -116,7 +125,7 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "readOpenApi" | "discoverRegistry" | "readRegistryIndex" | "searchPacks" | "findPacksByType"
         | "exportPacks" => shape("", "Document", &[]),
         "listPacks" => shape("", "Packs", &[]),
-        "listAgents" => shape("", "Agents", &[]),
+        "listAgents" => shape("", "Agents", &[404]),
         "readAgent" => shape("", "Agent", &[404]),
         "readPack" | "readTestPack" => shape("", "Pack", &[404]),
         "readPackManifest" | "readTestPackManifest" => shape("", "PackManifest", &[404]),
@@ -178,21 +187,22 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
 }
 
 impl Shape {
-    /// Every status of a refusal, in order: those of the operation, and those that all operations of its kind have.
+    /// All error statuses, sorted: those of the operation, and those that all operations of its kind have.
     pub(super) fn refusals(&self, route: &Route) -> Vec<u16> {
         let mut statuses = vec![429, 500];
         statuses.extend(self.refusals);
-        if matches!(route.access, Access::Key(_) | Access::Guided | Access::Offered) {
+        if !matches!(route.access, Access::Public | Access::Token) {
             statuses.extend([401, 403]);
         }
-        if route.path.contains('{') || !route.query.is_empty() || !self.headers.is_empty() {
+        // Below `/v1`, `OpenWOP-Version` may name another version.
+        if route.path.starts_with("/v1/") || !self.headers.is_empty() || route.path.contains('{') {
             statuses.push(400);
         }
         if route.body != Body::None {
             statuses.extend([400, 408, 413, 415]);
         }
         if route.method != Method::Get {
-            // The disk may be full, and the host may have as much to do as it takes.
+            // The disk may be full, and the host may be busy.
             statuses.extend([503, 507]);
         }
         statuses.sort_unstable();

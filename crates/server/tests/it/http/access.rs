@@ -73,7 +73,7 @@ async fn a_right_that_is_missing_is_named_before_anything_is_looked_up() {
 }
 
 /// What the protocol asks for on its routes, whatever the table of routes says.
-const SCOPES: [(&str, &str, &[Scope]); 26] = [
+const SCOPES: [(&str, &str, &[Scope]); 28] = [
     ("GET", "/v1/workflows/none", &[Scope::ManifestRead]),
     ("POST", "/v1/runs", &[Scope::RunsCreate]),
     ("GET", "/v1/runs", &[Scope::RunsRead]),
@@ -92,6 +92,9 @@ const SCOPES: [(&str, &str, &[Scope]); 26] = [
     ("GET", "/v1/runs/none/artifacts/none", &[Scope::ArtifactsRead]),
     ("GET", "/v1/runs/none/annotations", &[Scope::RunsRead]),
     ("GET", "/v1/runs/none/debug-bundle", &[Scope::RunsRead]),
+    // Finding 6 of the review of clients: these wanted `manifest:read`.
+    ("GET", "/v1/agents", &[Scope::RunsRead]),
+    ("GET", "/v1/agents/none", &[Scope::RunsRead]),
     ("POST", "/v1/webhooks", &[Scope::WebhooksManage]),
     ("DELETE", "/v1/webhooks/none", &[Scope::WebhooksManage]),
     ("GET", "/v1/audit/verify", &[Scope::AuditRead]),
@@ -103,33 +106,49 @@ const SCOPES: [(&str, &str, &[Scope]); 26] = [
     ("GET", "/metrics", &[Scope::Admin]),
 ];
 
+/// Creates a key with these scopes, as the value of a header.
+async fn key_with(host: &Host, name: String, scopes: Vec<Scope>) -> String {
+    let text = format!("ilk_live_scoped_{name:0>20}");
+    let key = ApiKey {
+        id: name,
+        tenant: Tenant::new("a"),
+        scopes,
+        test: false,
+        created_at: 0,
+        expires_at: None,
+        revoked_at: None,
+        session: None,
+    };
+    host.runs.put_key(keys::hash(&text), &key).await.unwrap();
+    format!("Bearer {text}")
+}
+
+#[tokio::test]
+async fn annotating_needs_one_of_two_scopes() {
+    let host = Host::start().await;
+    let annotate = async |scope: Scope| {
+        let key = key_with(&host, scope.as_str().replace(':', "x"), vec![scope]).await;
+        host.send("POST", "/v1/runs/none/annotations", &[("authorization", &key)], Some(b"{}")).await
+    };
+    for scope in [Scope::RunsAnnotate, Scope::RunsCreate] {
+        annotate(scope).await.refused(400, "validation_error");
+    }
+    let refused = annotate(Scope::RunsRead).await.refused(403, "forbidden");
+    assert_eq!(refused["details"]["scopeRequired"], "runs:annotate");
+}
+
 #[tokio::test]
 async fn each_route_is_opened_by_its_own_scopes_and_by_no_others() {
     let host = Host::start().await;
-    let key_with = async |name: String, scopes: Vec<Scope>| {
-        let text = format!("ilk_live_scoped_{name:0>20}");
-        let key = ApiKey {
-            id: name,
-            tenant: Tenant::new("a"),
-            scopes,
-            test: false,
-            created_at: 0,
-            expires_at: None,
-            revoked_at: None,
-            session: None,
-        };
-        host.runs.put_key(keys::hash(&text), &key).await.unwrap();
-        format!("Bearer {text}")
-    };
     for (place, (method, path, scopes)) in SCOPES.into_iter().enumerate() {
         for missing in scopes {
             let others = Scope::ALL.iter().copied().filter(|scope| scope != missing).collect();
-            let key = key_with(format!("less{place}{missing}").replace(':', "x"), others).await;
+            let key = key_with(&host, format!("less{place}{missing}").replace(':', "x"), others).await;
             let refused = host.send(method, path, &[("authorization", &key)], Some(b"{}")).await;
             let refused = refused.refused(403, "forbidden");
             assert_eq!(refused["details"]["scopeRequired"], missing.as_str(), "{method} {path}");
         }
-        let key = key_with(format!("only{place}"), scopes.to_vec()).await;
+        let key = key_with(&host, format!("only{place}"), scopes.to_vec()).await;
         let answer = host.send(method, path, &[("authorization", &key)], Some(b"{}")).await;
         assert!(!matches!(answer.status, 401 | 403), "{method} {path}: {}", answer.text());
     }

@@ -1,12 +1,13 @@
 //! Agents of installed packs, over HTTP: listed, required by workflows, and run.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ai::provider::mock::Program;
 use canon::time::Timestamp;
 use flow::definition::Capabilities;
+use host::executors::agents::Agents;
 use host::executors::installed::{host_facts, load_agents};
 use host::executors::models::{Models, Options as ModelOptions};
 use host::executors::{Executors, Options};
@@ -71,10 +72,15 @@ fn install_pack(host: &Host, manifest: &Value) {
 
 /// Installs a pack of these files.
 pub(crate) fn install_files(host: &Host, files: &[(&str, &[u8])]) {
+    install_at(&packs_of(host), files);
+}
+
+fn install_at(folder: &Path, files: &[(&str, &[u8])]) {
     let files: BTreeMap<EntryPath, (&[u8], bool)> =
         files.iter().map(|(path, content)| (EntryPath::parse(path).unwrap(), (*content, false))).collect();
     let archive = packs::archive::write(&files).unwrap();
-    let (policy, facts) = (TrustPolicy::open(), HostFacts::everything(["fs".to_owned()]));
+    let capabilities = ["fs", "uiPlugins"].map(str::to_owned);
+    let (policy, facts) = (TrustPolicy::open(), HostFacts::everything(capabilities));
     let install = Install {
         archive: &archive,
         expected: None,
@@ -83,7 +89,17 @@ pub(crate) fn install_files(host: &Host, files: &[(&str, &[u8])]) {
         limits: Limits::DEFAULT,
         now: Timestamp(0),
     };
-    InstalledPacks::open(&packs_of(host)).unwrap().install(&install).unwrap();
+    InstalledPacks::open(folder).unwrap().install(&install).unwrap();
+}
+
+/// The agents of a host that has one.
+pub(crate) fn one_agent() -> Agents {
+    let folder = tempfile::TempDir::new().unwrap();
+    install_at(
+        folder.path(),
+        &[("pack.json", crew("vendor.acme.elsewhere", &json!({})).to_string().as_bytes())],
+    );
+    load_agents(&InstalledPacks::open(folder.path()).unwrap(), &host_facts(false)).unwrap().0
 }
 
 /// A host with the agent that the fixtures of the protocol name, which has schemas.
@@ -148,6 +164,7 @@ async fn the_agents_of_installed_packs_are_listed_and_their_prompts_are_not() {
     install(&host, "1.0.0");
     // Of two versions the higher one counts.
     install(&host, "1.1.0");
+    equip(&host, &[]);
     let listed = host.get("/v1/agents").await.expect(200);
     assert_eq!(listed["total"], 2);
     let entry = |place: usize| listed["agents"][place].clone();
@@ -203,10 +220,11 @@ fn crew(name: &str, members: &Value) -> Value {
 
 #[tokio::test]
 async fn packs_that_are_not_served_hide_no_others_and_are_told_of() {
-    let host = Host::start_with(Settings { test_seams: true, ..Default::default() }).await;
-    let needs = json!({"peerDependencies": {"host.fs": "^1"}});
+    let settings = Settings { test_seams: true, ..Default::default() };
+    let host = Host::start_equipped_with(settings, &[], Some(one_agent())).await;
+    let needs = json!({"peerDependencies": {"host.uiPlugins": "^1"}});
     let mut could_use = needs.clone();
-    could_use["peerDependenciesMeta"] = json!({"host.fs": {"optional": true}});
+    could_use["peerDependenciesMeta"] = json!({"host.uiPlugins": {"optional": true}});
     for (name, members) in [
         ("vendor.acme.changed", json!({})),
         ("vendor.acme.good", could_use),
@@ -223,7 +241,7 @@ async fn packs_that_are_not_served_hide_no_others_and_are_told_of() {
         let pack = &listed["packs"][place];
         (pack["name"].clone(), pack["agents"].as_array().unwrap().len(), pack["degraded"].clone())
     };
-    assert_eq!(shown(0), (json!("vendor.acme.good"), 1, json!(["host.fs"])));
+    assert_eq!(shown(0), (json!("vendor.acme.good"), 1, json!(["host.uiPlugins"])));
     assert_eq!(shown(1), (json!("vendor.acme.needs"), 0, json!([])));
     let mut unserved: Vec<_> = listed["unserved"].as_array().unwrap().iter().collect();
     unserved.sort_by_key(|pack| pack["pack"].to_string());
@@ -276,6 +294,33 @@ async fn a_run_of_a_workflow_that_is_written_for_an_agent_is_held_to_its_schemas
     let run = host.end_of(&run_id).await;
     assert_eq!(run["error"]["code"], "handoff_return_schema_violation", "{run}");
     assert!(!json!(events(&host, &run_id).await).to_string().contains("off-schema"));
+}
+
+/// Finding 7 of the review against the current suite: a workflow ran unchecked if the agent that it is written for was missing.
+#[tokio::test]
+async fn a_workflow_whose_required_agent_is_missing_is_rejected() {
+    let host = equipped(&[]).await;
+    let mut document = workflow("extract", &[("end", "core.end", json!({}))], &json!([]));
+    document["metadata"]["requiresAgentId"] = "vendor.acme.agents.nobody".into();
+    let refused = host.post("/v1/workflows", &document).await.refused(400, "validation_error");
+    assert_eq!(refused["details"]["requiredCapability"], "agents.manifestRuntime");
+    assert_eq!(refused["details"]["fields"][0]["path"], "/metadata/requiresAgentId");
+    document["metadata"]["requiresAgentId"] = STRICT.into();
+    host.register(&document).await;
+}
+
+/// Finding 7: `agents.manifestRuntime` promises at least one agent, and `/v1/agents` is 404 where it is not advertised.
+#[tokio::test]
+async fn agents_are_advertised_and_listed_only_if_one_is_installed() {
+    let without = Host::start_equipped_with(Settings::default(), &[], Some(Agents::default())).await;
+    let said = without.get("/.well-known/openwop").await.expect(200);
+    assert!(said["agents"]["manifestRuntime"].is_null(), "{said}");
+    without.get("/v1/agents").await.refused(404, "not_found");
+    without.get(&format!("/v1/agents/{STRICT}")).await.refused(404, "not_found");
+    let with = equipped(&[]).await;
+    let said = with.get("/.well-known/openwop").await.expect(200);
+    assert_eq!(said["agents"]["manifestRuntime"]["supported"], true);
+    assert_eq!(with.get_as(super::service::READER, "/v1/agents").await.expect(200)["total"], 2);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use serde_json::json;
 
 use super::client::Answer;
-use super::service::{Host, KEY, gate, workflow};
+use super::service::{Host, KEY, gate, noop, workflow};
 
 async fn read(host: &Host, run_id: &str, headers: &[(&str, &str)]) -> Answer {
     let key = format!("Bearer {KEY}");
@@ -30,6 +30,21 @@ async fn a_tag_changes_when_the_run_does_and_only_then() {
     host.post(&format!("/v1/runs/{run_id}/interrupts/gate"), &answer).await.expect(200);
     assert_ne!(tag().await, before);
     assert_eq!(read(&host, &run_id, &[("if-none-match", &before)]).await.status, 200);
+}
+
+/// Finding 8 of the review against the current suite: encodings are advertised for snapshots, and small ones were sent as they are.
+#[tokio::test]
+async fn the_snapshot_of_the_smallest_run_is_compressed() {
+    let host = Host::start().await;
+    host.register(&noop()).await;
+    let run_id = host.create("noop").await;
+    host.end_of(&run_id).await;
+    let plain = read(&host, &run_id, &[]).await;
+    for encoding in ["gzip", "zstd"] {
+        let encoded = read(&host, &run_id, &[("accept-encoding", encoding)]).await;
+        assert_eq!(encoded.header("content-encoding"), Some(encoding));
+        assert!(encoded.body.len() < plain.body.len(), "{encoding}");
+    }
 }
 
 #[tokio::test]

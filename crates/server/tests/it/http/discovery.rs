@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow::id::WorkflowId;
-use host::executors::agents::Agents;
 use serde_json::Value;
 use server::http::{Settings, capability_names};
 
+use super::agents::one_agent;
 use super::client::Answer;
 use super::service::{Host, KEY, READER, TESTER, gate, noop, protocol_file};
 
@@ -83,6 +83,21 @@ async fn the_document_fulfils_the_predicates_of_the_profiles_that_are_served() {
     assert!(said.get("secrets").is_none(), "no secret is served here, and none is advertised");
 }
 
+/// Findings 12 and 13 of the review against the current suite: served, and not advertised.
+#[tokio::test]
+async fn suppressed_effects_compact_tools_and_editions_of_mcp_are_advertised() {
+    let said = open(&Host::start().await, "/.well-known/openwop").await.expect(200);
+    assert_eq!(said["replay"]["sideEffectSuppression"], "recorded-outcome");
+    assert_eq!(said["toolCatalog"]["compactView"], true);
+    let editions = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"];
+    assert_eq!(said["mcp"]["protocolVersions"], serde_json::json!(editions));
+    assert_eq!(said["protocolVersion"], "1.0");
+    assert_eq!(
+        (&said["protocolVersions"], &said["preferredVersion"]),
+        (&serde_json::json!(["1.0"]), &"1.0".into())
+    );
+}
+
 #[tokio::test]
 async fn discovery_has_a_tag_that_changes_with_what_it_says() {
     let host = Host::start().await;
@@ -117,6 +132,11 @@ async fn discovery_is_as_its_schema_says() {
     // Older readers look for where the mount is; the schema came later.
     if let Some(mcp) = schema.pointer_mut("/properties/mcp/properties") {
         mcp["serverUrls"] = serde_json::json!({"type": "array", "items": {"type": "string"}});
+        // Of a newer edition of the schema.
+        mcp["protocolVersions"] = serde_json::json!({"type": "array", "items": {"type": "string"}});
+    }
+    if let Some(tools) = schema.pointer_mut("/properties/toolCatalog/properties") {
+        tools["compactView"] = serde_json::json!({"type": "boolean"});
     }
     let schema = jsonschema::validator_for(&schema).unwrap();
     let seams = Settings { test_seams: true, ..Settings::default() };
@@ -256,7 +276,7 @@ async fn with_everything() -> (Host, Settings) {
         ..Settings::default()
     };
     let other = Host::start().await;
-    let host = Host::start_equipped_with(settings, &[other.address], Some(Agents::default())).await;
+    let host = Host::start_equipped_with(settings, &[other.address], Some(one_agent())).await;
     assert!(host.runs.ended_runs().is_some());
     (host, settings)
 }

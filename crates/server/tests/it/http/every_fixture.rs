@@ -39,8 +39,8 @@ fn table() -> BTreeMap<&'static str, (Value, End)> {
         plain("conformance-agent-memory-roundtrip", MEMORY),
         plain("conformance-agent-memory-ttl", MEMORY),
         plain("conformance-agent-pack-export", Completed),
-        // Its agent is not installed there, and takes anything; see below for what it comes to where it is.
-        plain("conformance-agent-pack-handoff-schema-validation", Completed),
+        // Its agent is not installed there; see below for its outcome where it is.
+        plain("conformance-agent-pack-handoff-schema-validation", Refused("agents.manifestRuntime")),
         plain("conformance-agent-pack-install", Completed),
         plain("conformance-agent-pack-provenance", Completed),
         plain("conformance-agent-reasoning", Completed),

@@ -17,13 +17,14 @@ const AS_DESCRIBED: usize = 10;
 const OTHERWISE: usize = 20;
 
 /// Operations whose requests can be as described and still make no sense: an answer that nobody asked for, a range that is none.
-const OPINIONATED: [&str; 20] = [
+const OPINIONATED: [&str; 21] = [
     "resolveInterrupt",
     "approve",
     "resolveToken",
     "registerWorkflow",
     "seedWorkflow",
     "verifyAuditLog",
+    "registerWebhook",
     "fanOut",
     "callSurface",
     "programMock",

@@ -64,7 +64,7 @@ async fn programs_outside_of_v1_are_told_which_path_to_use_and_browsers_see_page
     let host = Host::start_with_pages(Settings::default(), pages).await;
     let bearer = format!("Bearer {KEY}");
     let (key, json) = (("authorization", bearer.as_str()), ("accept", "application/json"));
-    let cases: [Case<'_>; 9] = [
+    let cases: [Case<'_>; 10] = [
         ("GET", "/runs", &[key, json], 400, "validation_error", Some("/v1/runs")),
         ("GET", "/runs", &[json], 400, "validation_error", Some("/v1/runs")),
         ("GET", "/runs/run_1", &[key], 400, "validation_error", Some("/v1/runs/{runId}")),
@@ -79,6 +79,7 @@ async fn programs_outside_of_v1_are_told_which_path_to_use_and_browsers_see_page
         ("GET", "/v2/runs", &[key, json], 400, "validation_error", Some("/v1/runs")),
         ("GET", "/openapi.json", &[json], 400, "validation_error", Some("/v1/openapi.json")),
         ("GET", "/foo", &[("accept", "*/*")], 400, "validation_error", None),
+        ("GET", "/", &[json], 400, "validation_error", None),
         (
             "GET",
             "/runs",
@@ -113,4 +114,74 @@ async fn programs_outside_of_v1_are_told_which_path_to_use_and_browsers_see_page
     }
     // A client of version 1 that names its version is served as before.
     host.send("GET", "/v1/runs", &[key, json, ("openwop-version", "1.0")], None).await.expect(200);
+}
+
+/// Finding 7 of the review of clients: families that this host does not have were 404 or 400, where the client reads 501.
+#[tokio::test]
+async fn absent_capabilities_are_501_and_parameterless_reads_are_404_as_in_version_2() {
+    let host = Host::start().await;
+    let absent = [
+        ("GET", "/v1/prompts/greeting", "prompts.endpointsSupported"),
+        ("POST", "/v1/prompts:render", "prompts.endpointsSupported"),
+        ("POST", "/v1/prompts", "prompts.mutableLibrary"),
+        ("PUT", "/v1/prompts/greeting", "prompts.mutableLibrary"),
+        ("GET", "/v1/content/pages/home", "content"),
+        ("PUT", "/v1/content/settings", "content"),
+        ("GET", "/v1/host/workspace/files", "workspace"),
+        ("GET", "/v1/host/workspace/files/notes%2Ftoday.md", "workspace"),
+        ("DELETE", "/v1/host/workspace/files/notes%2Ftoday.md", "workspace"),
+        ("POST", "/v1/trigger-subscriptions", "triggerBridge.ingestion.registrationEndpoint"),
+    ];
+    let bearer = format!("Bearer {KEY}");
+    for (method, path, capability) in absent {
+        host.send(method, path, &[], None).await.refused(401, "unauthenticated");
+        let answer = host.send(method, path, &[("authorization", &bearer)], Some(b"{}")).await;
+        let refused = answer.refused(501, "capability_not_provided");
+        assert_eq!(refused["details"]["requiredCapability"], capability, "{method} {path}");
+    }
+    // The reads without parameters of version 2, as far as they are not served. The suite compares both versions.
+    for path in [
+        "/v1/agents",
+        "/v1/agents/org-chart",
+        "/v1/agents/roster",
+        "/v1/content/pages",
+        "/v1/content/settings",
+        "/v1/host/effect-seams",
+        "/v1/host/events",
+        "/v1/prompts",
+        "/v1/proposals",
+        "/v1/connection-providers",
+    ] {
+        host.get(path).await.refused(404, "not_found");
+    }
+}
+
+/// Finding 5 of the review of clients: a client that speaks another version was served the wrong contract without a word.
+#[tokio::test]
+async fn a_version_that_contradicts_the_path_is_refused_and_every_reply_names_its_version() {
+    let host = Host::start().await;
+    let bearer = format!("Bearer {KEY}");
+    let get = async |path: &str, version: &str| {
+        let headers = [("authorization", bearer.as_str()), ("openwop-version", version)];
+        host.send("GET", path, &headers, None).await
+    };
+    for (path, version, status, code) in [
+        ("/v1/runs", "2.0", 400, "protocol_version_mismatch"),
+        ("/v1/openapi.json", "2", 400, "protocol_version_mismatch"),
+        ("/v1/none", "2", 400, "protocol_version_mismatch"),
+        ("/.well-known/openwop", "9", 406, "protocol_version_unsupported"),
+        ("/.well-known/openwop", "2", 406, "protocol_version_unsupported"),
+    ] {
+        let answer = get(path, version).await;
+        assert_eq!(answer.refused(status, code)["details"]["protocolVersions"], json!(["1.0"]));
+        assert_eq!(answer.header("openwop-version"), Some("1.0"), "{path}");
+    }
+    for path in ["/v1/runs", "/.well-known/openwop", "/v1/runs/none", "/v1/openapi.json"] {
+        assert_eq!(get(path, "1.0").await.header("openwop-version"), Some("1.0"), "{path}");
+        assert_eq!(host.send("GET", path, &[], None).await.header("openwop-version"), Some("1.0"), "{path}");
+    }
+    for path in ["/healthz", "/metrics"] {
+        let answer = get(path, "9").await;
+        assert_eq!((answer.status, answer.header("openwop-version")), (200, None), "{path}");
+    }
 }

@@ -204,7 +204,7 @@ async fn an_answer_and_an_end_at_once_come_to_one_of_both() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_delivered_twice_is_answered_the_same_and_another_one_is_too_late() {
+async fn an_event_that_is_delivered_twice_with_a_key_is_answered_the_same_and_another_one_is_too_late() {
     let host = Host::start().await;
     let data = json!({"eventType": "shop.paid", "correlation": {"order": 7}});
     for profile in [None, Some("openwop-interrupt-auth-required")] {
@@ -226,16 +226,61 @@ async fn an_event_that_is_delivered_twice_is_answered_the_same_and_another_one_i
         let ended = host.end_of(&run_id).await;
         assert_eq!(host.post(&by_run, &event).await.expect(200), first);
         let token = host.send("POST", &by_token, &[], Some(event.to_string().as_bytes())).await;
-        match profile {
-            None => assert_eq!(token.expect(200), first),
-            // Whoever may not answer this way is not told either what was answered.
-            Some(_) => drop(token.refused(409, "interrupt_already_resolved")),
-        }
+        token.refused(409, "interrupt_already_resolved");
         let other = json!({"resumeValue": {"order": 7, "paid": false}});
         host.post(&by_run, &other).await.refused(409, "interrupt_already_resolved");
         host.get(&by_token).await.refused(409, "interrupt_already_resolved");
         assert_eq!(host.get(&format!("/v1/runs/{run_id}")).await.expect(200), ended);
     }
+}
+
+/// The scenario interrupt-token-matrix: a token is used up by its answer. A sender that repeats the request with its `Idempotency-Key` gets
+/// the recorded reply.
+#[tokio::test]
+async fn a_resolved_token_is_a_conflict_except_for_the_same_idempotency_key() {
+    let host = Host::start().await;
+    let data = json!({"eventType": "shop.paid", "correlation": {"order": 7}});
+    let config = json!({"kind": "external-event", "data": data});
+    host.register(&workflow("expecting", &[("wait", "core.interrupt", config)], &json!([]))).await;
+    let run_id = host.create("expecting").await;
+    let path = format!("/v1/interrupts/{}", token_of(&host, KEY, &run_id).await);
+    let event = json!({"resumeValue": {"order": 7, "paid": true}}).to_string();
+    let send = async |key: Option<&str>| {
+        let headers: Vec<_> = key.map(|key| ("idempotency-key", key)).into_iter().collect();
+        host.send("POST", &path, &headers, Some(event.as_bytes())).await
+    };
+    let first = send(Some("once")).await;
+    first.expect(200);
+    host.end_of(&run_id).await;
+    let again = send(Some("once")).await;
+    assert_eq!((again.expect(200), again.header("openwop-idempotent-replay")), (first.json(), Some("true")));
+    send(None).await.refused(409, "interrupt_already_resolved");
+    send(Some("other")).await.refused(409, "interrupt_already_resolved");
+}
+
+/// The scenario interrupt-token-matrix: the token is judged before the body.
+#[tokio::test]
+async fn an_unknown_token_is_not_found_whatever_comes_with_it() {
+    let host = Host::start().await;
+    host.register(&gate()).await;
+    let run_id = host.create("gate").await;
+    let known = token_of(&host, KEY, &run_id).await;
+    for (body, of_known) in [
+        (&b"{\"correlation\": {}}"[..], 400),
+        (b"{\"resumeValue\": {\"action\": \"accept\"}}", 200),
+        (b"not JSON", 400),
+        (b"", 400),
+    ] {
+        for token in ["tok_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "!!!not-a-valid-token!!!"] {
+            let unknown = host.send("POST", &format!("/v1/interrupts/{token}"), &[], Some(body)).await;
+            unknown.refused(404, "interrupt_not_found");
+        }
+        if of_known == 400 {
+            let path = format!("/v1/interrupts/{known}");
+            host.send("POST", &path, &[], Some(body)).await.refused(400, "validation_error");
+        }
+    }
+    answer_by_token(&host, &known).await.expect(200);
 }
 
 /// Finding H1: a caller that may only read a run cannot approve with what reading shows.

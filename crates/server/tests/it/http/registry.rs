@@ -328,6 +328,6 @@ async fn a_host_without_installed_packs_has_no_agents() {
     let host = Host::start().await;
     assert_eq!(host.get("/v1/packs").await.expect(200), json!({"packs": [], "unserved": []}));
     assert_eq!(host.get("/v1/packs/export").await.expect(200), json!({"manifests": []}));
-    assert_eq!(host.get("/v1/agents").await.expect(200), json!({"agents": [], "total": 0}));
-    host.get("/v1/agents/vendor.acme.nodes.nobody").await.refused(404, "agent_not_found");
+    host.get("/v1/agents").await.refused(404, "not_found");
+    host.get("/v1/agents/vendor.acme.nodes.nobody").await.refused(404, "not_found");
 }

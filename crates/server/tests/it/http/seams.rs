@@ -313,3 +313,84 @@ async fn spans_of_a_run_are_read_where_suites_may() {
     let off = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
     off.get("/v1/host/sample/test/otel/spans?runId=x").await.refused(404, "not_found");
 }
+
+/// Finding 10 of the review against the current suite: the suite sends workflows in a short form, with dots in their ids.
+#[tokio::test]
+async fn workflows_are_seeded_in_the_short_form_of_the_suite() {
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+    let config = json!({"name": "strict", "description": "A tool.", "inputSchema": schema});
+    let node = json!({"nodeId": "expose", "typeId": "core.openwop.mcp.expose-tool", "config": config});
+    let short = json!({"workflowId": "mcp.untrusted.1", "nodes": [node]});
+    host.post("/v1/host/sample/workflows", &short).await.expect(201);
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let listed = host.post("/v1/mcp", &list).await.expect(200);
+    assert_eq!(listed["result"]["tools"][0]["name"], "strict", "{listed}");
+    host.register(&noop()).await;
+    let plan = json!({"mockDispatchPlan": [
+        {"kind": "next-worker", "nextWorkerIds": ["noop"]}, {"kind": "terminate", "reason": "goal-reached"},
+    ]});
+    let nodes = json!([
+        {"nodeId": "supervisor", "typeId": "core.orchestrator.supervisor", "config": plan},
+        {"nodeId": "dispatch", "typeId": "core.dispatch", "config": {"workerDispatchModel": "child-run"}},
+    ]);
+    host.post("/v1/host/sample/workflows", &json!({"workflowId": "parent", "nodes": nodes}))
+        .await
+        .expect(201);
+    let run_id = host.create("parent").await;
+    let run = host.end_of(&run_id).await;
+    assert_eq!(
+        (&run["status"], &run["childRuns"][0]["status"]),
+        (&json!("completed"), &json!("completed")),
+        "{run}"
+    );
+    // Documents in full are registered as before.
+    host.post("/v1/host/sample/workflows", &workflow("full", &[("n", "core.noop", json!({}))], &json!([])))
+        .await
+        .expect(201);
+}
+
+/// Finding 10: how the suite finds out whether a seam is there, and what it expects of envelopes.
+#[tokio::test]
+async fn seams_take_the_probes_and_envelopes_of_the_suite() {
+    let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
+    let toggle = async |body| host.post("/v1/host/sample/test/capability-toggle", &body).await;
+    assert_eq!(toggle(json!({"name": "__probe__", "value": null})).await.expect(200)["overlay"], json!({}));
+    let envelope = |id: &str, kind: &str, ts: &str| {
+        let payload = match kind {
+            "error" => json!({"code": "x", "message": "y"}),
+            _ => json!({"questions": [{"id": "q1", "question": "why?"}]}),
+        };
+        json!({
+            "type": kind, "schemaVersion": 1, "envelopeId": id, "correlationId": "r:n:0:1", "payload": payload,
+            "meta": {"source": "ai-generation", "ts": ts},
+        })
+    };
+    let accept = async |envelope, more: serde_json::Value| {
+        let mut body = json!({"envelope": envelope});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        host.post("/v1/host/sample/envelope/accept", &body).await.expect(200)
+    };
+    const NOW: &str = "2026-05-18T10:00:00Z";
+    let kept = json!({"persistedDedup": {"runId": "r"}});
+    let first = accept(envelope("one", "clarification.request", NOW), kept.clone()).await;
+    assert_eq!((&first["status"], &first["envelopeId"]), (&json!("accepted"), &json!("one")));
+    let again = accept(envelope("two", "clarification.request", NOW), kept.clone()).await;
+    assert_eq!(again["envelopeId"], "one", "the outcome was persisted without `projectTo`");
+    let conflict = accept(envelope("three", "error", NOW), kept).await;
+    assert!(conflict["reason"].as_str().unwrap().contains("envelope_correlation_conflict"), "{conflict}");
+    let elsewhere =
+        accept(envelope("four", "error", NOW), json!({"persistedDedup": {"runId": "other"}})).await;
+    assert_eq!(elsewhere["status"], "accepted");
+    let late = accept(envelope("five", "error", "yesterday"), json!({})).await;
+    assert!(late["reason"].as_str().unwrap().contains("ISO 8601"), "{late}");
+    toggle(json!({"name": "host.aiEnvelope.supported", "value": false})).await.expect(200);
+    let refused = accept(envelope("six", "error", NOW), json!({})).await;
+    assert_eq!((&refused["status"], &refused["reason"]), (&json!("invalid"), &json!("capability_required")));
+    toggle(json!({"reset": true})).await.expect(200);
+    let leak = json!({"runId": "r", "type": "envelope.refusal", "payload": {
+        "nodeId": "n", "provider": "p", "model": "m", "refusalText": "no secret-canary-1 here",
+    }});
+    let refused = host.post("/v1/host/sample/test/emit-envelope-reliability", &leak).await;
+    assert_eq!(refused.status, 400, "{}", refused.text());
+}

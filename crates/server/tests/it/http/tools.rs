@@ -46,6 +46,8 @@ async fn every_tool_of_the_tenant_is_described_and_no_other() {
         assert!(compact.as_object().unwrap().len() <= 6, "{compact}");
         assert!(!compact.to_string().contains("Of\""), "no composition: {compact}");
     }
+    assert_eq!(host.get("/v1/tools?view=standard").await.expect(200), listed);
+    assert_eq!(&host.get(&format!("/v1/tools/{}?view=compact", ids[0])).await.expect(200), &compact[0]);
     for (source, many) in [("mcp", 1), ("workflow", 3), ("connector", 0)] {
         let listed = host.get(&format!("/v1/tools?source={source}")).await.expect(200);
         assert_eq!(listed["tools"].as_array().unwrap().len(), many, "{source}");

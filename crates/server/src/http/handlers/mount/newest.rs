@@ -35,8 +35,8 @@ use super::super::mcp::{accepting, ours};
 use super::{EDITION, Reporting, mount};
 use crate::mount::{EDITIONS, INSTRUCTIONS, Message, Read};
 
-/// The edition that is spoken here.
-const NEWEST: &str = "2026-07-28";
+/// The edition that this module serves.
+pub(super) const NEWEST: &str = "2026-07-28";
 /// The member of `_meta` by which a request names its edition.
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 

@@ -1,0 +1,112 @@
+//! Operations of the protocol that this host does not have.
+//!
+//! A client must be able to tell a feature that is absent from an object that is absent, so the protocol answers operations of these families
+//! with 501. Parameterless reads such as `GET /v1/prompts` are not among them and stay 404: version 2 answers 404 there, and a
+//! suite compares the two versions.
+
+use host::runs::{ApiCode, Refusal};
+use http::Method;
+
+/// What the reply to an operation is.
+#[derive(Clone, Copy)]
+enum Reply {
+    /// 501, with the capability that the operation belongs to.
+    NotProvided(&'static str),
+    /// 404. Listed only where another route would take the last segment for a name.
+    NotFound,
+}
+
+use Reply::{NotFound, NotProvided};
+
+const OPERATIONS: [(Method, &str, Reply); 16] = [
+    (Method::POST, "/v1/prompts", NotProvided("prompts.mutableLibrary")),
+    (Method::POST, "/v1/prompts:render", NotProvided("prompts.endpointsSupported")),
+    (Method::GET, "/v1/prompts/{templateId}", NotProvided("prompts.endpointsSupported")),
+    (Method::PUT, "/v1/prompts/{templateId}", NotProvided("prompts.mutableLibrary")),
+    (Method::DELETE, "/v1/prompts/{templateId}", NotProvided("prompts.mutableLibrary")),
+    (Method::POST, "/v1/content/pages", NotProvided("content")),
+    (Method::GET, "/v1/content/pages/{slug}", NotProvided("content")),
+    (Method::DELETE, "/v1/content/pages/{pageId}", NotProvided("content")),
+    (Method::PUT, "/v1/content/pages/{pageId}/sections/{sectionId}", NotProvided("content")),
+    (Method::PUT, "/v1/content/settings", NotProvided("content")),
+    (Method::GET, "/v1/host/workspace/files", NotProvided("workspace")),
+    (Method::GET, "/v1/host/workspace/files/{path}", NotProvided("workspace")),
+    (Method::PUT, "/v1/host/workspace/files/{path}", NotProvided("workspace")),
+    (Method::DELETE, "/v1/host/workspace/files/{path}", NotProvided("workspace")),
+    (Method::POST, "/v1/trigger-subscriptions", NotProvided("triggerBridge.ingestion.registrationEndpoint")),
+    (Method::GET, "/v1/agents/{collection}", NotFound),
+];
+
+/// The collections of `/v1/agents` that no agent can be named after.
+const COLLECTIONS: [&str; 2] = ["roster", "org-chart"];
+
+/// The error for an operation that this host does not have. Segments are compared as they came: the path of a file may have escaped slashes.
+pub(super) fn refusal(method: &Method, path: &str) -> Option<Refusal> {
+    let method = if *method == Method::HEAD { &Method::GET } else { method };
+    let found = OPERATIONS.iter().find(|(known, template, _)| known == method && is_of(template, path));
+    match found?.2 {
+        NotProvided(capability) => {
+            let message = format!(
+                "this host does not provide `{capability}`; GET /.well-known/openwop lists what it provides"
+            );
+            let refusal = Refusal::new(ApiCode::CapabilityNotProvided, message);
+            Some(refusal.detail("requiredCapability", capability))
+        }
+        NotFound => Some(Refusal::new(
+            ApiCode::NotFound,
+            "there is no such path; see /v1/openapi.json for all of them",
+        )),
+    }
+}
+
+fn is_of(template: &str, path: &str) -> bool {
+    let mut segments = path.split('/');
+    let are_alike = template.split('/').all(|known| match segments.next() {
+        Some(text) if known == "{collection}" => COLLECTIONS.contains(&text),
+        Some(text) => known == text || (known.starts_with('{') && !text.is_empty()),
+        None => false,
+    });
+    are_alike && segments.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::routes::Gates;
+    use super::super::table::Table;
+    use super::*;
+
+    #[test]
+    fn absent_capabilities_are_named_and_other_paths_are_left_alone() {
+        let cases = [
+            ("GET", "/v1/prompts", None),
+            ("POST", "/v1/prompts", Some(ApiCode::CapabilityNotProvided)),
+            ("POST", "/v1/prompts:render", Some(ApiCode::CapabilityNotProvided)),
+            ("GET", "/v1/prompts/a", Some(ApiCode::CapabilityNotProvided)),
+            ("HEAD", "/v1/prompts/a", Some(ApiCode::CapabilityNotProvided)),
+            ("GET", "/v1/prompts/", None),
+            ("GET", "/v1/content/pages", None),
+            ("GET", "/v1/content/settings", None),
+            ("GET", "/v1/host/workspace/files", Some(ApiCode::CapabilityNotProvided)),
+            ("GET", "/v1/host/workspace/files/a%2Fb.md", Some(ApiCode::CapabilityNotProvided)),
+            ("PATCH", "/v1/host/workspace/files/a", None),
+            ("GET", "/v1/agents/roster", Some(ApiCode::NotFound)),
+            ("GET", "/v1/agents/org-chart", Some(ApiCode::NotFound)),
+            ("GET", "/v1/agents/core.acme.clerk", None),
+            ("GET", "/v1/runs", None),
+        ];
+        for (method, path, expected) in cases {
+            let method: Method = method.parse().unwrap();
+            assert_eq!(refusal(&method, path).map(|refusal| refusal.code), expected, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn no_operation_that_is_served_is_listed_as_absent() {
+        let table = Table::new(Gates::ALL);
+        for (method, template, reply) in OPERATIONS {
+            let found = table.find(&template.replace(['{', '}'], "")).unwrap();
+            let is_served = found.is_some_and(|(template, _)| template.route(&method).is_some());
+            assert_eq!(is_served, matches!(reply, NotFound), "{method} {template}");
+        }
+    }
+}
