@@ -52,7 +52,7 @@ pub(in super::super) async fn dead_letters(call: Call) -> Answered {
     let webhook_id = SubscriptionId::new(call.param("webhookId"));
     let limit = call.query.number("limit", 1..=u64::MAX)?.unwrap_or(DEFAULT_LISTED);
     let limit = usize::try_from(limit).unwrap_or(MAX_DEAD_LETTERS).min(MAX_DEAD_LETTERS);
-    let letters = call.state.runs.dead_letters(&call.caller, &webhook_id, limit)?;
+    let letters = call.state.runs.dead_letters(&call.caller, &webhook_id, limit).await?;
     Ok(response::body_of(200, &DeadLetters::of(&webhook_id, letters)))
 }
 
