@@ -20,7 +20,6 @@ use ports::runs::{Change, Commit};
 use serde_json::{Value, json};
 use storage::sqlite::SqliteRuns;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 
 use crate::neighbours;
 

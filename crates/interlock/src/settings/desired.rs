@@ -49,7 +49,7 @@ impl Row {
 }
 
 /// All settings in a fixed order.
-fn rows(settings: &Settings) -> [Row; 18] {
+fn rows(settings: &Settings) -> [Row; 19] {
     let secrets = settings.secrets.value.iter().map(|(name, reference)| {
         // If a secret was written in place of a reference, do not show it.
         let shown = match reference.split_once(':') {
