@@ -223,7 +223,7 @@ fn queued_jobs_share_a_transaction() {
             vec![1, 1, 0],
         ),
         (
-            "a failed COMMIT fails the batch and is told apart from other failures",
+            "a failed COMMIT fails the batch with an error of its own",
             vec![Change::Add(1), Change::BreakCommit],
             vec![refused("commit: FOREIGN KEY constraint failed"); 2],
             vec![],
