@@ -179,7 +179,7 @@ fn check_model(configurable: &Map<String, Value>, providers: &[&str], problems: 
         let is_known = |value: &Value| value.as_str().is_some_and(|name| providers.contains(&name));
         match value {
             Some(_) if providers.is_empty() => {
-                problems.push(problem(path, "this host has no model provider"))
+                problems.push(problem(path, "this host has no model provider"));
             }
             Some(value) if !is_known(value) => {
                 problems.push(problem(path, format!("must be one of {}", providers.join(", "))));
