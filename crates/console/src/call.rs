@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::time::Timestamp;
 use flow::id::RunId;
-use host::guided::Guided;
 use host::runs::{ApiCode, Caller, Refusal, Runs, Scope};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -46,18 +45,6 @@ impl fmt::Debug for PageRequest {
 impl PageRequest {
     pub fn runs(&self) -> &Runs {
         &self.console.runs
-    }
-
-    /// The guided sessions of the caller's tenant.
-    ///
-    /// # Errors
-    /// If the tenant's name is not a valid directory name, or the disk fails.
-    pub fn guided(&self) -> Result<Arc<Guided>, Refusal> {
-        self.console.guided.guided(self.caller.tenant.as_str()).map_err(|refusal| {
-            let envelope = refusal.envelope();
-            let message = format!("{} {}", envelope.message(), envelope.suggestion());
-            Refusal::new(ApiCode::InternalError, message).detail("code", envelope.code())
-        })
     }
 
     pub fn may(&self, scope: Scope) -> bool {

@@ -15,12 +15,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::Guided;
 use host::guided::api::{ContinueRequest, Handle, Intent, Reply, ResumeRequest, StartRequest};
+use host::guided::{Guided, GuidedOptions, Verifier};
 use host::system::{SystemClock, SystemEntropy};
+use ports::wait;
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
-use storage::files::SessionFiles;
+use storage::files::{FileSessions, SessionFiles};
 
 const STEPS: usize = 2_000;
 const EDGE: usize = 20;
@@ -96,7 +97,7 @@ fn main() -> ExitCode {
     for number in 0..sessions {
         start_for(&guided, "bench.short", &format!("goal number {number}"));
     }
-    let warm = timed(20, || guided.resume(&query()).unwrap());
+    let warm = timed(20, || wait(guided.resume(&query())).unwrap());
     table.time(&format!("resume among {sessions}, warm"), median(&warm.0), Some(25.0));
     drop(guided);
     let (cold, resident): (Vec<_>, Vec<_>) = (0..5).map(|_| in_new_process(directory.path())).unzip();
@@ -166,7 +167,7 @@ fn query() -> ResumeRequest {
 
 /// Resumes, and prints how long it took in nanoseconds and how much memory the process has in KiB.
 fn resume_cold(directory: &Path) {
-    let (time, _) = timed(1, || open(directory).resume(&query()).unwrap());
+    let (time, _) = timed(1, || wait(open(directory).resume(&query())).unwrap());
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
     println!("{} {}", time[0].as_nanos(), line.trim().trim_end_matches(" kB"));
@@ -227,7 +228,14 @@ fn open(directory: &Path) -> Guided {
         configured_dirs: vec![directory.join("flows")],
         ..CatalogueOptions::default()
     });
-    Guided::new(files, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy))
+    Guided::new(GuidedOptions {
+        store: Arc::new(FileSessions::new(files)),
+        catalogue,
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        verifier: Verifier::none(),
+        advanced: Arc::default(),
+    })
 }
 
 fn start(guided: &Guided, workflow_id: &str) -> Reply {
@@ -240,7 +248,7 @@ fn start_for(guided: &Guided, workflow_id: &str, goal: &str) -> Reply {
         goal: goal.to_owned(),
         ..StartRequest::default()
     };
-    guided.start(request).unwrap()
+    wait(guided.start(request)).unwrap()
 }
 
 fn advance(guided: &Guided, token: &str) -> Reply {
@@ -248,16 +256,15 @@ fn advance(guided: &Guided, token: &str) -> Reply {
 }
 
 fn call(guided: &Guided, token: &str, intent: Intent) -> Reply {
-    guided
-        .proceed(ContinueRequest {
-            handle: Handle::Single(token.to_owned()),
-            intent,
-            notes_markdown: None,
-            artifacts: Vec::new(),
-            context: None,
-            preferences: None,
-        })
-        .unwrap()
+    wait(guided.proceed(ContinueRequest {
+        handle: Handle::Single(token.to_owned()),
+        intent,
+        notes_markdown: None,
+        artifacts: Vec::new(),
+        context: None,
+        preferences: None,
+    }))
+    .unwrap()
 }
 
 fn token(reply: &Reply) -> String {

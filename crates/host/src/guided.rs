@@ -1,8 +1,7 @@
-//! The guided service: start, continue, checkpoint and resume over the durable log.
+//! The guided service: starts, continues, checkpoints and resumes sessions over a [store](ports::sessions).
 //!
-//! Each call loads facts, asks the pure engine, appends what it gives, and answers. A call whose
-//! outcome is in the log already is answered from there, without a lock and without deciding
-//! anything again; telling a caller where a run is touches no file at all.
+//! Each call reads the log, asks the pure engine which events the call adds, appends them, and replies. A call that is
+//! recorded already is answered from the log, without a lock and without a new decision.
 
 pub mod api;
 mod checkpoint;
@@ -27,138 +26,174 @@ pub mod view;
 mod workspace_roots;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use canon::error::Envelope;
 use guide::record::WorkflowHash;
-use guide::state::Run;
+use guide::state::{Run, SessionState};
 use guide::token::Keyring;
 use guide::workflow::compiled::{COMPILED_VERSION, CompiledWorkflow};
-use storage::files::{Loaded, SessionFiles};
-use storage::index::{Index, Projection};
+use ports::blocking;
+use ports::sessions::SessionStore;
 use tokio::sync::Notify;
 
 pub use open_run::OpenRun;
 pub use people::{Questions, WaitingRun};
 pub use portability::{ImportOutcome, SalvagedExport};
 pub use refusal::{GuidedErrorCode, Refusal, is_failure};
-pub use tenants::{DEFAULT_TENANT, Tenants, is_tenant_name};
+pub use tenants::{DEFAULT_TENANT, Tenants, TenantsOptions, is_tenant_name};
 pub(crate) use verify::INHERITED;
 pub use verify::{AllowedCommand, Verifier, Workspaces};
 pub use workspace_roots::WorkspaceRoots;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Found, Listing};
 use crate::system::{Clock, Entropy};
 use sessions::Sessions;
 
 /// How many pinned workflows are kept in memory.
 const CACHED_WORKFLOWS: usize = 16;
 
-/// Guided sessions of one data directory.
+/// What the guided service is made of.
+pub struct GuidedOptions {
+    /// The sessions of one tenant.
+    pub store: Arc<dyn SessionStore>,
+    pub catalogue: Catalogue,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    /// Verifies evidence. [`Verifier::none`] allows no command and opens no workspace.
+    pub verifier: Arc<Verifier>,
+    /// Notified whenever this process advances a session.
+    pub advanced: Arc<Notify>,
+}
+
+/// The guided sessions of one tenant.
 pub struct Guided {
-    files: SessionFiles,
-    index: Index,
+    store: Arc<dyn SessionStore>,
     catalogue: Catalogue,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    verifier: Arc<Verifier>,
+    advanced: Arc<Notify>,
     sessions: Sessions,
-    making_keys: Mutex<()>,
+    making_keys: tokio::sync::Mutex<()>,
     shelf: view::Shelf,
     workflows: Mutex<HashMap<WorkflowHash, Arc<CompiledWorkflow>>>,
-    /// Who wants to know that a session was advanced by this process.
-    listener: OnceLock<Arc<Notify>>,
-    verifier: OnceLock<Arc<Verifier>>,
 }
 
 impl std::fmt::Debug for Guided {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guided").field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("Guided").field("store", &self.store).finish_non_exhaustive()
     }
 }
 
 impl Guided {
-    /// The service over these files and workflows.
-    pub fn new(
-        files: SessionFiles,
-        catalogue: Catalogue,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
-    ) -> Self {
+    pub fn new(options: GuidedOptions) -> Self {
+        let GuidedOptions { store, catalogue, clock, entropy, verifier, advanced } = options;
         Self {
-            index: Index::new(files.clone()),
-            files,
+            store,
             catalogue,
             clock,
             entropy,
+            verifier,
+            advanced,
             sessions: Sessions::default(),
-            making_keys: Mutex::default(),
+            making_keys: tokio::sync::Mutex::default(),
             shelf: view::Shelf::default(),
             workflows: Mutex::default(),
-            listener: OnceLock::new(),
-            verifier: OnceLock::new(),
         }
     }
 
-    /// The workflows there are.
+    /// The catalogue of workflows. It reads files, so its methods block: see [`Guided::list_workflows`] and
+    /// [`Guided::find_workflow`].
     pub const fn catalogue(&self) -> &Catalogue {
         &self.catalogue
     }
 
-    /// The files below.
-    pub const fn files(&self) -> &SessionFiles {
-        &self.files
+    /// The store below.
+    pub fn store(&self) -> &dyn SessionStore {
+        &*self.store
     }
 
-    /// The derived index.
-    pub const fn index(&self) -> &Index {
-        &self.index
+    /// All workflows that can be started in a workspace. A broken file is part of the result.
+    pub async fn list_workflows(&self, workspace: Option<PathBuf>) -> Listing {
+        let catalogue = self.catalogue.clone();
+        blocking(move || catalogue.list(workspace.as_deref())).await
     }
 
-    /// The signing keys, read anew each time: a rotation by another process takes effect at once.
-    fn keyring(&self) -> Result<Keyring, Refusal> {
-        if let Some(keyring) = self.files.keyring()? {
+    /// A workflow as a run started now would be pinned to it.
+    ///
+    /// # Errors
+    /// An unknown or invalid workflow.
+    pub async fn find_workflow(
+        &self,
+        workspace: Option<PathBuf>,
+        workflow_id: String,
+    ) -> Result<Arc<Found>, Envelope> {
+        let catalogue = self.catalogue.clone();
+        blocking(move || catalogue.find(workspace.as_deref(), &workflow_id)).await
+    }
+
+    /// The signing keys, read for each call: a rotation by another process takes effect at once.
+    async fn keyring(&self) -> Result<Keyring, Refusal> {
+        if let Some(keyring) = self.store.keyring().await? {
             return Ok(keyring);
         }
-        // Of the first calls of a new directory one makes the keys; the others wait for it and find them.
-        let _first = self.making_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        // One of the first calls of a new store makes the keys; the others wait and find them.
+        let _first = self.making_keys.lock().await;
         let mut entropy = [0; 32];
         self.entropy.fill(&mut entropy).map_err(|cause| refusal::no_entropy(&cause))?;
-        Ok(self.files.keyring_or_create(entropy)?)
+        Ok(self.store.keyring_or_create(entropy).await?)
     }
 
     /// The compiled workflow that a run is pinned to.
-    pub fn pinned(&self, hash: WorkflowHash) -> Result<Arc<CompiledWorkflow>, Refusal> {
+    ///
+    /// # Errors
+    /// One that is missing, damaged, or of a newer version.
+    pub async fn pinned(&self, hash: WorkflowHash) -> Result<Arc<CompiledWorkflow>, Refusal> {
         let cached = self.workflows.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
         if let Some(workflow) = cached {
             return Ok(workflow);
         }
-        let bytes = self.files.workflow(hash)?;
+        let bytes = self.store.workflow(hash).await?;
         let workflow = Arc::new(decode(hash, &bytes)?);
         self.keep_workflow(hash, &workflow);
         Ok(workflow)
     }
 
-    /// Keeps a workflow that is stored, so that the next call of its run does not read it.
+    /// Keeps a stored workflow in memory, so that the next call of its run does not read it.
     fn keep_workflow(&self, hash: WorkflowHash, workflow: &Arc<CompiledWorkflow>) {
         let mut cached = self.workflows.lock().unwrap_or_else(PoisonError::into_inner);
         if cached.len() >= CACHED_WORKFLOWS && !cached.contains_key(&hash) {
-            // Which one goes decides only how soon it is read again.
+            // Which one is dropped only decides how soon it is read again.
             cached.clear();
         }
         cached.insert(hash, Arc::clone(workflow));
     }
 
-    /// The name of a run's workflow. One that cannot be read has none: it is only looked for by it.
-    fn workflow_name(&self, run: &Run) -> Option<String> {
-        self.pinned(run.workflow_hash).ok().map(|workflow| workflow.name.clone())
-    }
-
-    /// What the index keeps of a session that it does not know.
-    fn project(&self, loaded: &Loaded) -> Option<Projection> {
-        sessions::project(loaded, |run| self.workflow_name(run))
+    /// The names of the workflows of a session's runs, for the index. One that cannot be read has none.
+    async fn workflow_names(&self, state: &SessionState) -> WorkflowNames {
+        let mut names = HashMap::with_capacity(1);
+        for run in state.runs() {
+            if !names.contains_key(&run.workflow_hash)
+                && let Ok(workflow) = self.pinned(run.workflow_hash).await
+            {
+                names.insert(run.workflow_hash, workflow.name.clone());
+            }
+        }
+        WorkflowNames(names)
     }
 }
 
-/// Reads a pinned workflow. The version comes first: a newer one has members that nobody here knows.
+struct WorkflowNames(HashMap<WorkflowHash, String>);
+
+impl WorkflowNames {
+    fn of(&self, run: &Run) -> Option<String> {
+        self.0.get(&run.workflow_hash).cloned()
+    }
+}
+
+/// Parses a pinned workflow. The version is read first: a newer one has members that this program does not know.
 fn decode(hash: WorkflowHash, bytes: &[u8]) -> Result<CompiledWorkflow, Refusal> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,22 +1,20 @@
-//! One path through the house: a run equips an agent, guides it, and goes on with what came of it.
+//! Guided nodes: a run equips an agent, guides it, and continues with the result.
 //!
-//! The engine of runs only asks: "guide this node". Here it is carried out, in steps that can each be done again:
+//! The engine of runs only requests "guide this node". Here it is executed, in steps that can each be repeated:
 //!
 //! ```text
 //!  Effect::Guide ─► equip: compose, apply ─► start the session ─► GuideStarted   the run waits, durably
-//!                       │ by place and lease     │ by derived id
-//!                       └── again after a crash, nothing happens twice ──┘
+//!                       │ by path and lease      │ by derived id
+//!                       └── repeated after a crash, nothing happens twice ──┘
 //!
-//!  somebody advances the session, in this process or another
+//!  an agent advances the session, in this process or another
 //!       └─► watch ─► the session's result, from its log ─► deliverables ─► GuideEnded   one commit
 //!
 //!  Effect::EndGuide ─► the mark that nobody waits ─► the agent's next step is refused
 //! ```
 //!
-//! The log of the session and the log of the run are two files, and no commit spans them. They agree all the same, because each
-//! step reads what the one before it made durable: the session's id follows from the run, the run's completion from the session.
-//!
-//! Nothing here is asynchronous: [`crate::runs`] calls it on threads that may wait.
+//! The log of the session and the log of the run are separate, and no commit spans both. They agree because each step reads what
+//! the previous one made durable: the session's id is derived from the run, the run's completion from the session.
 
 mod agents;
 mod artifacts;
@@ -35,10 +33,9 @@ use flow::engine::{Guide, GuideFailure, GuideResult};
 use flow::failure::FailureCode;
 use flow::id::{NodeId, RunId, Tenant, WorkflowId};
 use guide::record::{Autonomy, RiskPolicy, SessionId};
-use ports::Cause;
+use ports::sessions::Ended;
+use ports::{Cause, blocking};
 use serde_json::{Value, json};
-use storage::files::Ended;
-use tokio::sync::Notify;
 
 use crate::guided::api::{PreferenceDelta, StartRequest};
 use crate::guided::linked::Link;
@@ -57,7 +54,7 @@ pub(crate) use self::failure::Trouble;
 pub(crate) use self::watch::Waiter;
 use self::watch::Watched;
 
-/// What the path leads through.
+/// What guided nodes need.
 pub struct Options {
     /// The guided sessions of each tenant.
     pub tenants: Arc<Tenants>,
@@ -69,33 +66,33 @@ pub struct Options {
     pub workspaces: PathBuf,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Where tests let the machine die. Without one, every step may be made.
+    /// Where tests simulate crashes. Without one, every step may be made.
     pub gate: Option<Gate>,
     /// The agents that the host starts itself. Without, a node that names one fails.
     pub agents: Option<AgentOptions>,
 }
 
-/// Says whether a step may be made. What may not is tried again, as after a failure of the disk.
+/// Decides whether a step may be made. One that may not is retried, as after a failure of the disk.
 pub type Gate = Arc<dyn Fn(Step) -> bool + Send + Sync>;
 
-/// The steps of the path, each a point where a machine can die.
+/// The steps of a guided node, each a point where the process can crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// Nothing was done yet.
     Equip,
     /// The workspace is in place.
     Start,
-    /// The session is there, and the run does not know.
+    /// The session exists, and the run does not know.
     Started,
-    /// The session may be complete, and nobody looked.
+    /// The session may be complete, and was not checked.
     Look,
-    /// What came of it was read, and the run does not know.
+    /// The result was read, and the run does not know.
     Collected,
     /// The run knows, and the workspace is still held.
     Release,
-    /// Nobody waits any more, and the agent does not know.
+    /// Nobody waits any more, and the session is not marked.
     Mark,
-    /// The agent will be told, and the run still means to.
+    /// The session is marked, and the run does not know.
     Marked,
 }
 
@@ -108,7 +105,6 @@ pub struct GuidedNodes {
 struct Inner {
     options: Options,
     watched: Watched,
-    news: Arc<Notify>,
     agents: Option<Agents>,
 }
 
@@ -135,11 +131,9 @@ pub(crate) struct Job {
 }
 
 impl GuidedNodes {
-    /// The path through these rooms.
     pub fn new(options: Options) -> Self {
         let agents = options.agents.clone().map(Agents::new);
-        let inner = Inner { options, watched: Watched::default(), news: Arc::new(Notify::new()), agents };
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(Inner { options, watched: Watched::default(), agents }) }
     }
 
     fn pass(&self, step: Step) -> Result<(), Trouble> {
@@ -149,36 +143,40 @@ impl GuidedNodes {
         }
     }
 
-    /// The guided sessions of a tenant; whoever advances one of them is heard of from now on.
-    fn guided(&self, tenant: &Tenant) -> Result<Arc<Guided>, Trouble> {
-        let guided = self.inner.options.tenants.guided(tenant.as_str());
-        let guided = guided.map_err(|refusal| failure::of_start(&refusal))?;
-        guided.listen(&self.inner.news);
-        Ok(guided)
+    /// The guided sessions of a tenant.
+    async fn guided(&self, tenant: &Tenant) -> Result<Arc<Guided>, Trouble> {
+        let guided = self.inner.options.tenants.guided(tenant.as_str()).await;
+        guided.map_err(|refusal| failure::of_start(&refusal))
     }
 
-    /// Equips the agent and starts the session. Done again, it finds what is there.
+    /// Equips the agent and starts the session. If repeated, it finds what exists.
     ///
     /// # Errors
-    /// Why the node fails, or that it has to be tried again.
-    pub(crate) fn begin(&self, job: &Job) -> Result<(), Trouble> {
+    /// Why the node fails, or that it has to be retried.
+    pub(crate) async fn begin(&self, job: &Job) -> Result<(), Trouble> {
         self.pass(Step::Equip)?;
         let session_id = session_id(&job.guide.session_id)?;
         if let Some(agent) = &job.guide.agent {
             self.check_agent(agent, &job.tenant)?;
         }
-        let guided = self.guided(&job.tenant)?;
-        // A session that is there was started in a workspace that was in place: what the agent does in it by now is its own.
-        let known = guided.files().manifest_stat(&session_id);
+        let guided = self.guided(&job.tenant).await?;
+        // An existing session was started when its workspace was complete. By now the agent may have changed it.
+        let known = guided.store().revision(session_id.clone()).await;
         if known.map_err(|error| failure::of_start(&error.into()))?.is_some() {
             return Ok(());
         }
-        if let Some(equipment) = &job.guide.equipment {
-            let variables = self.equip(job, equipment)?;
-            if let Some(agents) = self.agents().filter(|_| !variables.is_empty()) {
-                let kept = agents.keep_environment(session_id.as_str(), &variables);
-                kept.map_err(|error| Trouble::Later(Cause::new(error)))?;
-            }
+        if let Some(equipment) = job.guide.equipment.clone() {
+            let (nodes, job, session) = (self.clone(), job.clone(), session_id.clone());
+            blocking(move || {
+                let variables = nodes.equip(&job, &equipment)?;
+                match nodes.agents().filter(|_| !variables.is_empty()) {
+                    Some(agents) => agents
+                        .keep_environment(session.as_str(), &variables)
+                        .map_err(|error| Trouble::Later(Cause::new(error))),
+                    None => Ok(()),
+                }
+            })
+            .await?;
         }
         self.pass(Step::Start)?;
         let link = Link {
@@ -194,20 +192,25 @@ impl GuidedNodes {
             equipped_root: self.root_of(Some(&link)),
             ..StartRequest::default()
         };
-        guided.start_once(&session_id, &link, request).map_err(|refusal| failure::of_start(&refusal))?;
+        let started = guided.start_once(&session_id, &link, request).await;
+        started.map_err(|refusal| failure::of_start(&refusal))?;
         self.pass(Step::Started)
     }
 
-    /// What a session came to; nothing while an agent is at work.
+    /// The result of a session; `None` before it is complete.
     ///
     /// # Errors
-    /// Why the node fails, or that it has to be tried again.
-    pub(crate) fn result(&self, tenant: &Tenant, session: &str) -> Result<Option<GuideResult>, Trouble> {
+    /// Why the node fails, or that it has to be retried.
+    pub(crate) async fn result(
+        &self,
+        tenant: &Tenant,
+        session: &str,
+    ) -> Result<Option<GuideResult>, Trouble> {
         self.pass(Step::Look)?;
         let session_id = session_id(session)?;
-        let guided = self.guided(tenant)?;
+        let guided = self.guided(tenant).await?;
         let lost = |refusal: Refusal| failure::of_session(session, &refusal);
-        let standing = guided.standing(&session_id).map_err(lost)?;
+        let standing = guided.standing(&session_id).await.map_err(lost)?;
         if !standing.is_complete {
             return match self.agents().and_then(|agents| agents.failure(session)) {
                 Some(failure) => Err(Trouble::Failed(failure)),
@@ -217,9 +220,9 @@ impl GuidedNodes {
                 }
             };
         }
-        let Some(mut outputs) = guided.result(&session_id).map_err(lost)? else { return Ok(None) };
+        let Some(mut outputs) = guided.result(&session_id).await.map_err(lost)? else { return Ok(None) };
         let (delivered, omitted) = match self.root_of(standing.link.as_ref()) {
-            Some(root) => deliverables::collect(&root)?,
+            Some(root) => blocking(move || deliverables::collect(&root)).await?,
             None => Default::default(),
         };
         if !omitted.is_empty() {
@@ -229,40 +232,35 @@ impl GuidedNodes {
         Ok(Some(GuideResult { outputs, deliverables: delivered }))
     }
 
-    /// Gives the workspace of a session back, once the run has what is in it. A lease that stays ends by itself.
-    pub(crate) fn release(&self, tenant: &Tenant, session: &str) {
+    /// Releases the workspace of a session once the run has its content. A lease that is not released expires.
+    pub(crate) async fn release(&self, tenant: &Tenant, session: &str) {
         if self.pass(Step::Release).is_err() {
             return;
         }
-        if let Some(agents) = self.agents() {
-            agents.stop(session, Stop::SessionComplete);
-        }
-        let root = session_id(session).ok().and_then(|id| {
-            let standing = self.guided(tenant).ok()?.standing(&id).ok()?;
-            self.root_of(standing.link.as_ref())
-        });
-        if let Some(root) = root {
-            equip::release(&root, self.now());
+        self.stop_agent(session, Stop::SessionComplete).await;
+        let (Ok(id), Ok(guided)) = (session_id(session), self.guided(tenant).await) else { return };
+        let Ok(standing) = guided.standing(&id).await else { return };
+        if let Some(root) = self.root_of(standing.link.as_ref()) {
+            let now = self.now();
+            blocking(move || equip::release(&root, now)).await;
         }
     }
 
-    /// Marks a session that its run waits for no more, and lets go of its workspace.
+    /// Marks a session that its run no longer waits for, and releases its workspace.
     ///
     /// # Errors
-    /// That it has to be tried again.
-    pub(crate) fn end(&self, tenant: &Tenant, session: &str, ended: &Ended) -> Result<(), Trouble> {
+    /// That it has to be retried.
+    pub(crate) async fn end(&self, tenant: &Tenant, session: &str, ended: &Ended) -> Result<(), Trouble> {
         self.pass(Step::Mark)?;
         self.forget(session, &ended.run_id, &ended.node_id);
         let Ok(session_id) = session_id(session) else { return Ok(()) };
-        let guided = self.guided(tenant)?;
-        let is_ours =
-            guided.end(&session_id, ended).map_err(|refusal| failure::of_session(session, &refusal))?;
+        let guided = self.guided(tenant).await?;
+        let is_ours = guided.end(&session_id, ended).await;
+        let is_ours = is_ours.map_err(|refusal| failure::of_session(session, &refusal))?;
         self.pass(Step::Marked)?;
         if is_ours {
-            if let Some(agents) = self.agents() {
-                agents.stop(session, Stop::SessionEnded);
-            }
-            self.release(tenant, session);
+            self.stop_agent(session, Stop::SessionEnded).await;
+            self.release(tenant, session).await;
         }
         Ok(())
     }
@@ -275,10 +273,24 @@ impl GuidedNodes {
         self.inner.agents.as_ref()
     }
 
+    /// Stops the agent of a session, if the host started one.
+    async fn stop_agent(&self, session: &str, why: Stop) {
+        if self.agents().is_none() {
+            return;
+        }
+        let (nodes, session) = (self.clone(), session.to_owned());
+        blocking(move || {
+            if let Some(agents) = nodes.agents() {
+                agents.stop(&session, why);
+            }
+        })
+        .await;
+    }
+
     /// Whether a session was started for the run of a job.
-    pub(crate) fn is_own(&self, job: &Job) -> Result<bool, Trouble> {
+    pub(crate) async fn is_own(&self, job: &Job) -> Result<bool, Trouble> {
         let session = &job.guide.session_id;
-        let standing = self.guided(&job.tenant)?.standing(&session_id(session)?);
+        let standing = self.guided(&job.tenant).await?.standing(&session_id(session)?).await;
         let standing = standing.map_err(|refusal| failure::of_session(session, &refusal))?;
         Ok(standing.link.is_some_and(|link| link.run_id == job.run_id))
     }
@@ -312,22 +324,23 @@ impl GuidedNodes {
         }
     }
 
-    /// How many events an open session has, and whether it waits for a person; nothing if it is complete, or nobody waits for it.
-    fn open_session(&self, tenant: &Tenant, session: &str) -> Result<Option<(u64, bool)>, Trouble> {
+    /// The number of events of an open session, and whether it waits for a person. `None` if it is complete, or no run waits for it.
+    async fn open_session(&self, tenant: &Tenant, session: &str) -> Result<Option<(u64, bool)>, Trouble> {
         let session_id = session_id(session)?;
-        let guided = self.guided(tenant)?;
+        let guided = self.guided(tenant).await?;
         let lost = |refusal: Refusal| failure::of_session(session, &refusal);
-        let standing = guided.standing(&session_id).map_err(lost)?;
-        let ended = guided.files().ended(&session_id).map_err(|error| lost(error.into()))?;
+        let standing = guided.standing(&session_id).await.map_err(lost)?;
+        let ended = guided.store().ended(session_id.clone()).await.map_err(|error| lost(error.into()))?;
         if standing.is_complete || ended.is_some() {
             return Ok(None);
         }
-        Ok(Some((standing.events, guided.waits_for_person(&session_id).map_err(lost)?)))
+        let waits_for_person = guided.waits_for_person(&session_id).await.map_err(lost)?;
+        Ok(Some((standing.events, waits_for_person)))
     }
 
-    /// Marks a session as one that nobody waits for.
-    fn mark(&self, tenant: &Tenant, session: &str, ended: &Ended) -> Result<(), Trouble> {
-        let marked = self.guided(tenant)?.end(&session_id(session)?, ended);
+    /// Marks a session as one that no run waits for.
+    async fn mark(&self, tenant: &Tenant, session: &str, ended: &Ended) -> Result<(), Trouble> {
+        let marked = self.guided(tenant).await?.end(&session_id(session)?, ended).await;
         marked.map(drop).map_err(|refusal| failure::of_session(session, &refusal))
     }
 
@@ -346,7 +359,7 @@ impl GuidedNodes {
 fn session_id(text: &str) -> Result<SessionId, Trouble> {
     SessionId::parse(text).map_err(|_| {
         let details = json!({"sessionId": text});
-        failure::failed(FailureCode::GuidedSessionLost, "the run names a session that can be none", details)
+        failure::failed(FailureCode::GuidedSessionLost, "the run names an invalid session id", details)
     })
 }
 
@@ -355,7 +368,7 @@ fn preferences(guide: &Guide) -> Result<Option<PreferenceDelta>, Trouble> {
         let read = |text: &String| serde_json::from_value(Value::String(text.clone()));
         text.map(read).transpose().map_err(|error| {
             let details = json!({"code": "VALIDATION_ERROR"});
-            failure::failed(FailureCode::GuidedStartFailed, format!("a preference is none: {error}"), details)
+            failure::failed(FailureCode::GuidedStartFailed, format!("invalid preference: {error}"), details)
         })
     }
     let autonomy = read::<Autonomy>(guide.autonomy.as_ref())?;

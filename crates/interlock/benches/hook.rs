@@ -13,12 +13,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::Guided;
 use host::guided::api::StartRequest;
+use host::guided::{Guided, GuidedOptions, Verifier};
 use host::system::{SystemClock, SystemEntropy};
+use ports::wait;
 use serde_json::json;
 use storage::disk::RealDisk;
-use storage::files::SessionFiles;
+use storage::files::{FileSessions, SessionFiles};
 
 const LIMIT: Duration = Duration::from_millis(20);
 const SESSIONS: usize = 200;
@@ -51,7 +52,14 @@ fn main() -> ExitCode {
 fn start_sessions(data: &Path, workspace: &Path) {
     let files = SessionFiles::open(Arc::new(RealDisk::open(data).unwrap())).unwrap();
     let catalogue = Catalogue::new(CatalogueOptions::default());
-    let guided = Guided::new(files, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy));
+    let guided = Guided::new(GuidedOptions {
+        store: Arc::new(FileSessions::new(files)),
+        catalogue,
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        verifier: Verifier::none(),
+        advanced: Arc::default(),
+    });
     for number in 0..SESSIONS {
         // Only the last one is about this workspace.
         let workspace = (number + 1 == SESSIONS).then(|| workspace.to_owned());
@@ -61,7 +69,7 @@ fn start_sessions(data: &Path, workspace: &Path) {
             workspace,
             ..StartRequest::default()
         };
-        guided.start(request).unwrap();
+        wait(guided.start(request)).unwrap();
     }
 }
 

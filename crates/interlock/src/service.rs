@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use canon::error::Envelope;
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::{AllowedCommand, Guided, Tenants, Verifier, WorkspaceRoots, Workspaces};
+use host::guided::{
+    AllowedCommand, Guided, GuidedOptions, Tenants, TenantsOptions, Verifier, WorkspaceRoots, Workspaces,
+};
 use host::guided_node::{AgentCommand, AgentOptions, GuidedNodes};
 use host::system::{SystemClock, SystemEntropy};
+use ports::sessions::{SessionStore, StoreError, StoreErrorCode};
 use storage::disk::{Disk, MemoryDisk, RealDisk};
-use storage::files::SessionFiles;
-use storage::{StoreError, StoreErrorCode};
+use storage::files::{FileSessions, FileTenants, SessionFiles};
 
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -21,20 +23,26 @@ use crate::settings::Settings;
 ///
 /// # Errors
 /// If the directory cannot be opened, or has a newer version.
-pub(crate) fn open_guided(settings: &Settings) -> Result<Guided, Failure> {
-    Ok(guided(settings, open_files(settings)?))
+pub(crate) fn open_guided(settings: &Settings, verifier: Arc<Verifier>) -> Result<Guided, Failure> {
+    let store = FileSessions::new(open_files(settings)?);
+    Ok(guided(catalogue(settings), Arc::new(store), verifier))
 }
 
 /// The guided services of all tenants of the data directory, which is created if missing.
 ///
 /// # Errors
 /// As [`open_guided`].
-pub(crate) fn open_tenants(settings: &Settings) -> Result<Tenants, Failure> {
-    let disk = Arc::new(open_disk(settings)?);
-    let tenants = Tenants::new(disk, catalogue(settings), Arc::new(SystemClock), Arc::new(SystemEntropy))?;
+pub(crate) async fn open_tenants(settings: &Settings) -> Result<Tenants, Failure> {
     let own = workspaces(settings);
     let roots = WorkspaceRoots::new(settings.workspace_roots.value.clone());
-    Ok(tenants.verifying_with(Arc::new(verifier(settings, Workspaces::Below { roots, own }))))
+    let options = TenantsOptions {
+        stores: Arc::new(FileTenants::new(Arc::new(open_disk(settings)?))),
+        catalogue: catalogue(settings),
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        verifier: Arc::new(verifier(settings, Workspaces::Below { roots, own })),
+    };
+    Ok(Tenants::open(options).await?)
 }
 
 /// What verifies evidence with the commands of the settings.
@@ -67,8 +75,15 @@ fn absolute_data_dir(settings: &Settings) -> PathBuf {
     std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone())
 }
 
-pub(crate) fn guided(settings: &Settings, files: SessionFiles) -> Guided {
-    Guided::new(files, catalogue(settings), Arc::new(SystemClock), Arc::new(SystemEntropy))
+pub(crate) fn guided(catalogue: Catalogue, store: Arc<dyn SessionStore>, verifier: Arc<Verifier>) -> Guided {
+    Guided::new(GuidedOptions {
+        store,
+        catalogue,
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        verifier,
+        advanced: Arc::default(),
+    })
 }
 
 /// The sessions of the data directory, which is created if missing.
@@ -79,8 +94,8 @@ pub(crate) fn open_files(settings: &Settings) -> Result<SessionFiles, Failure> {
     Ok(SessionFiles::open(Arc::new(open_disk(settings)?))?)
 }
 
-/// The sessions of the data directory, read-only. A missing directory has no sessions and is not
-/// created.
+/// The sessions of the data directory, for commands that do not create it. A missing directory has no
+/// sessions.
 ///
 /// # Errors
 /// As [`open_guided`].
@@ -91,6 +106,14 @@ pub(crate) fn open_files_to_read(settings: &Settings) -> Result<SessionFiles, Fa
         Ok(true) | Err(_) => Arc::new(open_disk(settings)?),
     };
     Ok(SessionFiles::open(disk)?)
+}
+
+/// As [`open_files_to_read`], behind the port.
+///
+/// # Errors
+/// As [`open_guided`].
+pub(crate) fn open_sessions(settings: &Settings) -> Result<FileSessions, Failure> {
+    open_files_to_read(settings).map(FileSessions::new)
 }
 
 pub(crate) fn catalogue(settings: &Settings) -> Catalogue {

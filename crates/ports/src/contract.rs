@@ -5,3 +5,4 @@
 #![expect(clippy::unwrap_used, reason = "a store that fails here fails the test")]
 
 pub mod runs;
+pub mod sessions;

@@ -5,7 +5,8 @@
 //! neither: they are synchronous and get data as arguments.
 //!
 //! # Invariants
-//! * No I/O, no database and no runtime in this crate. [`PortFuture`] runs on any executor.
+//! * No I/O and no database in this crate. [`PortFuture`] runs on any executor; [`blocking()`] hands work to the blocking pool
+//!   of the current runtime, if there is one.
 //! * Every trait is dyn-compatible, so a service holds `Arc<dyn …>` and tests can wrap a store.
 //! * An adapter never blocks the thread that polls: it answers from memory with [`PortFuture::ready`], or works elsewhere
 //!   and delivers the result.
@@ -17,15 +18,18 @@
 //! adapter must pass, and `wrapper` helps to write test doubles.
 #![forbid(unsafe_code)]
 
+mod blocking;
 mod cause;
 mod channel;
 #[cfg(feature = "testing")]
 pub mod contract;
 mod future;
 pub mod runs;
+pub mod sessions;
 #[cfg(feature = "testing")]
 pub mod wrapper;
 
+pub use self::blocking::blocking;
 pub use self::cause::Cause;
 pub use self::channel::Responder;
 pub use self::future::{PortFuture, wait};

@@ -150,29 +150,29 @@ impl Call {
         self
     }
 
-    /// Makes the call. Blocks.
+    /// Makes the call.
     ///
     /// # Errors
     /// The errors of the service, unchanged.
-    pub fn answer(self, service: &dyn GuideService) -> Answer<Outcome> {
+    pub async fn answer(self, service: &dyn GuideService) -> Answer<Outcome> {
         Ok(match self {
             Self::List { workspace, filter } => {
-                let listing = service.list(workspace.as_deref());
+                let listing = service.list(workspace).await;
                 Outcome::Listing(listing::show(listing, &filter, |id| service.bundled_hash(id)))
             }
             Self::Inspect { workspace, workflow_id, mode } => {
-                Outcome::Inspection { found: service.find(workspace.as_deref(), &workflow_id)?, mode }
+                Outcome::Inspection { found: service.find(workspace, workflow_id).await?, mode }
             }
-            Self::Start(request) => Outcome::Started(service.start(request)?),
-            Self::Continue(request) => Outcome::Continued(service.proceed(request)?),
+            Self::Start(request) => Outcome::Started(service.start(request).await?),
+            Self::Continue(request) => Outcome::Continued(service.proceed(request).await?),
             Self::Checkpoint { checkpoint_token, notes } => {
-                Outcome::Checkpoint(service.checkpoint(&checkpoint_token, notes.as_deref())?)
+                Outcome::Checkpoint(service.checkpoint(&checkpoint_token, notes.as_deref()).await?)
             }
-            Self::Resume(request) => Outcome::Resume(service.resume(&request)?),
+            Self::Resume(request) => Outcome::Resume(service.resume(&request).await?),
             Self::Manage { action, path } => {
                 let path = match action {
-                    SourceAction::Attach => service.attach(&path)?,
-                    SourceAction::Detach => service.detach(&path)?,
+                    SourceAction::Attach => service.attach(path).await?,
+                    SourceAction::Detach => service.detach(path).await?,
                 };
                 Outcome::Source { action, path }
             }

@@ -19,6 +19,7 @@ use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, InputRequiredR
 use rmcp::service::ServerInitializeError;
 use rmcp::{ServiceExt as _, transport};
 use serde_json::{Map, Value};
+use tokio::sync::RwLock;
 use tracing::Span;
 
 use self::people::{Heard, Reach};
@@ -57,6 +58,8 @@ pub struct Mcp {
     workspace: DefaultWorkspace,
     /// How long the user of a client may take to answer the questions of one call.
     patience: Duration,
+    /// Held by every call that is being answered.
+    calls: Arc<RwLock<()>>,
     /// The span of the request, for the log: the protocol library handles messages in a separate task.
     span: Span,
 }
@@ -75,6 +78,7 @@ impl Mcp {
             open: Mutex::default(),
             workspace: DefaultWorkspace::default(),
             patience: people::PATIENCE,
+            calls: Arc::default(),
             span: Span::none(),
         }
     }
@@ -138,18 +142,17 @@ impl Mcp {
         let service = Arc::clone(&self.service);
         let workspace = self.workspace.get();
         let can_ask = !reach.is_nobody();
-        // Reading megabytes of arguments takes time, so it runs on the blocking thread too.
-        let begun = self.beside(tool, move || {
+        let begun = self.apart(tool, async move {
             service.admit(tool)?;
             match Call::read(tool, arguments)?.or_in(workspace) {
-                Call::Continue(request) if can_ask => match service.questions(&request) {
+                Call::Continue(request) if can_ask => match service.questions(&request).await {
                     Ok(Some(questions)) => Ok(Begun::Asks(Box::new((request, questions)))),
                     // If the call is invalid, making it returns the error.
                     Ok(None) | Err(_) => {
-                        Call::Continue(request).answer(&*service).map(Box::new).map(Begun::Done)
+                        Call::Continue(request).answer(&*service).await.map(Box::new).map(Begun::Done)
                     }
                 },
-                call => call.answer(&*service).map(Box::new).map(Begun::Done),
+                call => call.answer(&*service).await.map(Box::new).map(Begun::Done),
             }
         });
         let mut outcome = match begun.await? {
@@ -160,10 +163,11 @@ impl Mcp {
                     Heard::Asks(asks) => return Ok(Reached::Asks(asks)),
                     Heard::Made(people) => {
                         let service = Arc::clone(&self.service);
-                        let made = move || {
-                            service.proceed_with(request, people).map(Outcome::Continued).map(Box::new)
+                        let made = async move {
+                            let reply = service.proceed_with(request, people).await?;
+                            Ok(Box::new(Outcome::Continued(reply)))
                         };
-                        self.beside(tool, made).await?
+                        self.apart(tool, made).await?
                     }
                 }
             }
@@ -172,13 +176,20 @@ impl Mcp {
         Ok(Reached::Outcome(outcome))
     }
 
-    /// Runs a blocking function on a blocking thread.
-    async fn beside<T: Send + 'static>(
+    /// Answers in a task of its own: a call that has begun is completed even if its client disconnects, and a panic fails only
+    /// this call.
+    async fn apart<T: Send + 'static>(
         &self,
         tool: Tool,
-        what: impl FnOnce() -> Result<T, Box<Envelope>> + Send + 'static,
+        answer: impl Future<Output = Result<T, Box<Envelope>>> + Send + 'static,
     ) -> Result<T, Box<Envelope>> {
-        tokio::task::spawn_blocking(what).await.unwrap_or_else(|error| {
+        let call = Arc::clone(&self.calls).read_owned().await;
+        let answering = tokio::spawn(async move {
+            let answered = answer.await;
+            drop(call);
+            answered
+        });
+        answering.await.unwrap_or_else(|error| {
             let cause = host::causes(&error);
             self.span.in_scope(|| tracing::error!(tool = tool.name(), cause, "a tool panicked"));
             Err(Box::new(call::panicked(tool)))
@@ -256,12 +267,16 @@ pub enum ServeError {
 /// has sent anything is not an error.
 pub async fn serve_stdio(service: Arc<dyn GuideService>) -> Result<(), ServeError> {
     let handler = Mcp::new(service).in_folder(std::env::current_dir().ok());
+    let calls = Arc::clone(&handler.calls);
     let running = match handler.serve(transport::stdio()).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(cause) => return Err(ServeError::Handshake { cause: Box::new(cause) }),
     };
-    match running.waiting().await {
+    let ended = running.waiting().await;
+    // What the client sent before it left is completed, within reason.
+    let _ = tokio::time::timeout(PATIENCE, calls.write()).await;
+    match ended {
         Ok(rmcp::service::QuitReason::JoinError(cause)) | Err(cause) => Err(ServeError::Loop { cause }),
         Ok(_) => Ok(()),
     }
@@ -271,8 +286,7 @@ pub async fn serve_stdio(service: Arc<dyn GuideService>) -> Result<(), ServeErro
 /// be interrupted.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// [`serve_stdio`] for a program without a runtime: one thread for the protocol, others only while a call is
-/// in progress.
+/// [`serve_stdio`] for a program without a runtime: one thread for the protocol, others only while files are read or written.
 ///
 /// # Errors
 /// The errors of [`serve_stdio`].

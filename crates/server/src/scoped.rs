@@ -1,9 +1,9 @@
 //! The guided service as one caller may use it.
 //!
-//! Over standard input and output the caller is the user of the machine. Over HTTP it is somebody with a key, who works with the
-//! sessions of one tenant, may call what the key is for, and does not choose which folders of this machine are read.
+//! Over standard input and output the caller is the user of the machine. Over HTTP it has a key: it uses the sessions of one
+//! tenant and the tools that the key allows, and does not choose which folders of this machine are read.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use canon::error::{Envelope, Retry};
@@ -16,25 +16,26 @@ use host::guided::api::{
 };
 use host::guided::{Guided, Questions, Refusal, Tenants, WorkspaceRoots};
 use host::runs::Scope;
+use ports::{PortFuture, blocking};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::call::SurfaceErrorCode;
-use crate::service::{Answer, GuideService};
+use crate::service::{Answer, GuideService, Pending};
 use crate::tool::Tool;
 
 /// What a caller may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authority {
-    /// What these scopes say, with every session of the tenant.
+    /// What these scopes allow, with every session of the tenant.
     Scopes(Vec<Scope>),
-    /// To go on with one session, and nothing else.
+    /// To continue one session, and nothing else.
     Session(SessionId),
 }
 
 /// The scopes of which one is enough to call a tool.
 pub const fn scopes_of(tool: Tool) -> &'static [Scope] {
     match tool {
-        // Going on includes being told again where a run is, which reads; `proceed` looks at which of the two is wanted.
+        // `continue_workflow` can also only describe a run; `continuing` checks the intent.
         Tool::ListWorkflows | Tool::InspectWorkflow | Tool::ContinueWorkflow | Tool::ResumeSession => {
             &[Scope::SessionsRead, Scope::SessionsDrive]
         }
@@ -47,7 +48,7 @@ pub const fn scopes_of(tool: Tool) -> &'static [Scope] {
 pub const fn is_for_one_session(tool: Tool) -> bool {
     match tool {
         Tool::ContinueWorkflow | Tool::CheckpointWorkflow | Tool::ResumeSession => true,
-        // What else there is on this host is not theirs to know.
+        // Such a caller must not learn what else is on this host.
         Tool::ListWorkflows | Tool::InspectWorkflow | Tool::StartWorkflow | Tool::ManageWorkflowSource => {
             false
         }
@@ -55,7 +56,7 @@ pub const fn is_for_one_session(tool: Tool) -> bool {
 }
 
 impl Authority {
-    /// Whether there is any tool that may be called.
+    /// Whether any tool may be called.
     pub fn opens_anything(&self) -> bool {
         Tool::ALL.into_iter().any(|tool| self.check(tool).is_ok())
     }
@@ -107,7 +108,7 @@ pub struct Scoped {
 }
 
 impl Scoped {
-    /// For a caller of a tenant. `place` is given back when the last thread that works for them is done.
+    /// For a caller of a tenant. `place` is released when the last call is done.
     pub const fn new(
         tenants: Arc<Tenants>,
         tenant: Tenant,
@@ -118,24 +119,24 @@ impl Scoped {
         Self { tenants, tenant, authority, roots, _place: place }
     }
 
-    fn guided(&self) -> Answer<Arc<Guided>> {
-        self.tenants.guided(self.tenant.as_str()).map_err(Refusal::into_envelope)
+    async fn guided(&self) -> Answer<Arc<Guided>> {
+        self.tenants.guided(self.tenant.as_str()).await.map_err(Refusal::into_envelope)
     }
 
-    /// The sessions, for a call that may go on with the one that it names.
-    fn continuing(&self, request: &ContinueRequest) -> Answer<Arc<Guided>> {
+    /// The sessions, for a call that may continue the one that it names.
+    async fn continuing(&self, request: &ContinueRequest) -> Answer<Arc<Guided>> {
         self.authority.check(Tool::ContinueWorkflow)?;
         if request.intent == Intent::Advance {
             self.authority.need(Tool::ContinueWorkflow, &[Scope::SessionsDrive])?;
         }
-        let guided = self.guided()?;
+        let guided = self.guided().await?;
         if matches!(self.authority, Authority::Session(_)) {
-            self.own(&guided.sessions_of(&request.handle).map_err(Refusal::into_envelope)?)?;
+            self.own(&guided.sessions_of(&request.handle).await.map_err(Refusal::into_envelope)?)?;
         }
         Ok(guided)
     }
 
-    /// Refuses what is about another session than the one that the key opens.
+    /// Refuses calls about another session than that of the key.
     fn own(&self, sessions: &[SessionId]) -> Answer<()> {
         match &self.authority {
             Authority::Session(own) if sessions.iter().any(|session| session != own) => Err(forbidden(
@@ -146,10 +147,11 @@ impl Scoped {
         }
     }
 
-    /// The workspace as it may be opened, and what to say where it may not.
-    fn workspace(&self, named: Option<&Path>) -> (Option<PathBuf>, Option<String>) {
+    /// The workspace if it may be opened, otherwise the warning that it is not.
+    async fn workspace(&self, named: Option<PathBuf>) -> (Option<PathBuf>, Option<String>) {
         let Some(named) = named else { return (None, None) };
-        match self.roots.open(named) {
+        let roots = Arc::clone(&self.roots);
+        match blocking(move || roots.open(&named)).await {
             Some(opened) => (Some(opened), None),
             None => (
                 None,
@@ -161,59 +163,41 @@ impl Scoped {
             ),
         }
     }
-}
 
-impl GuideService for Scoped {
-    fn admit(&self, tool: Tool) -> Answer<()> {
-        self.authority.check(tool)
-    }
-
-    fn start(&self, mut request: StartRequest) -> Answer<Reply> {
+    async fn start_here(&self, mut request: StartRequest) -> Answer<Reply> {
         self.authority.check(Tool::StartWorkflow)?;
-        let (workspace, label) = self.workspace(request.workspace.as_deref());
+        let (workspace, label) = self.workspace(request.workspace).await;
         request.workspace = workspace;
-        let mut reply = self.guided()?.start(request).map_err(Refusal::into_envelope)?;
+        let mut reply = self.guided().await?.start(request).await.map_err(Refusal::into_envelope)?;
         reply.warnings.extend(label);
         Ok(reply)
     }
 
-    fn proceed(&self, request: ContinueRequest) -> Answer<Reply> {
-        self.proceed_with(request, FromPeople::default())
-    }
-
-    fn questions(&self, request: &ContinueRequest) -> Answer<Option<Questions>> {
-        self.continuing(request)?.questions(request).map_err(Refusal::into_envelope)
-    }
-
-    fn proceed_with(&self, request: ContinueRequest, people: FromPeople) -> Answer<Reply> {
-        self.continuing(&request)?.proceed_with(request, people).map_err(Refusal::into_envelope)
-    }
-
-    fn checkpoint(&self, checkpoint_token: &str, notes: Option<&str>) -> Answer<CheckpointReply> {
+    async fn checkpoint_here(&self, checkpoint_token: &str, notes: Option<&str>) -> Answer<CheckpointReply> {
         self.authority.check(Tool::CheckpointWorkflow)?;
-        let guided = self.guided()?;
+        let guided = self.guided().await?;
         if matches!(self.authority, Authority::Session(_)) {
-            let session = guided.session_of_checkpoint(checkpoint_token).map_err(Refusal::into_envelope)?;
-            self.own(&[session])?;
+            let session = guided.session_of_checkpoint(checkpoint_token).await;
+            self.own(&[session.map_err(Refusal::into_envelope)?])?;
         }
-        guided.checkpoint(checkpoint_token, notes).map_err(Refusal::into_envelope)
+        guided.checkpoint(checkpoint_token, notes).await.map_err(Refusal::into_envelope)
     }
 
-    fn resume(&self, request: &ResumeRequest) -> Answer<ResumeReply> {
+    async fn resume_here(&self, request: &ResumeRequest) -> Answer<ResumeReply> {
         self.authority.check(Tool::ResumeSession)?;
-        let guided = self.guided()?;
-        let (workspace, label) = self.workspace(request.workspace.as_deref());
+        let guided = self.guided().await?;
+        let (workspace, label) = self.workspace(request.workspace.clone()).await;
         let mut request = ResumeRequest { workspace, ..request.clone() };
         let mut reply = match &self.authority {
-            Authority::Scopes(_) => guided.resume(&request).map_err(Refusal::into_envelope)?,
+            Authority::Scopes(_) => guided.resume(&request).await.map_err(Refusal::into_envelope)?,
             Authority::Session(own) => {
                 if let Some(named) = request.session_id.as_deref().filter(|named| *named != own.as_str()) {
                     self.own(&SessionId::parse(named).into_iter().collect::<Vec<_>>())?;
                 }
                 request = ResumeRequest { session_id: Some(own.to_string()), ..ResumeRequest::default() };
-                let mut reply = guided.resume(&request).map_err(Refusal::into_envelope)?;
+                let mut reply = guided.resume(&request).await.map_err(Refusal::into_envelope)?;
                 reply.candidates.retain(|candidate| candidate["sessionId"] == own.as_str());
-                // How many others there are is nothing that this caller should know.
+                // This caller must not learn how many others there are.
                 reply.total_eligible = reply.candidates.len();
                 reply
             }
@@ -222,38 +206,93 @@ impl GuideService for Scoped {
         Ok(reply)
     }
 
-    fn list(&self, workspace: Option<&Path>) -> Listing {
-        let (workspace, label) = self.workspace(workspace);
-        let mut listing = match self.authority.check(Tool::ListWorkflows).and_then(|()| self.guided()) {
-            Ok(guided) => guided.catalogue().list(workspace.as_deref()),
+    async fn list_here(&self, workspace: Option<PathBuf>) -> Listing {
+        let (workspace, label) = self.workspace(workspace).await;
+        let guided = match self.authority.check(Tool::ListWorkflows) {
+            Ok(()) => self.guided().await,
+            Err(refused) => Err(refused),
+        };
+        let mut listing = match guided {
+            Ok(guided) => guided.list_workflows(workspace).await,
             Err(refused) => Listing { unreadable: vec![refused.message().to_owned()], ..Listing::default() },
         };
         listing.unreadable.extend(label);
         listing
     }
 
-    fn bundled_hash(&self, workflow_id: &str) -> Option<WorkflowHash> {
-        self.guided().ok()?.catalogue().bundled_hash(workflow_id)
-    }
-
-    fn find(&self, workspace: Option<&Path>, workflow_id: &str) -> Answer<Arc<Found>> {
+    async fn find_here(&self, workspace: Option<PathBuf>, workflow_id: String) -> Answer<Arc<Found>> {
         self.authority.check(Tool::InspectWorkflow)?;
-        let (workspace, label) = self.workspace(workspace);
-        let mut found =
-            self.guided()?.catalogue().find(workspace.as_deref(), workflow_id).map_err(Box::new)?;
+        let (workspace, label) = self.workspace(workspace).await;
+        let found = self.guided().await?.find_workflow(workspace, workflow_id).await;
+        let mut found = found.map_err(Box::new)?;
         if label.is_some() {
             Arc::make_mut(&mut found).warnings.extend(label);
         }
         Ok(found)
     }
+}
 
-    fn attach(&self, path: &str) -> Answer<String> {
-        self.authority.check(Tool::ManageWorkflowSource)?;
-        self.guided()?.catalogue().attach(path).map_err(Box::new)
+impl GuideService for Scoped {
+    fn admit(&self, tool: Tool) -> Answer<()> {
+        self.authority.check(tool)
     }
 
-    fn detach(&self, path: &str) -> Answer<String> {
-        self.authority.check(Tool::ManageWorkflowSource)?;
-        self.guided()?.catalogue().detach(path).map_err(Box::new)
+    fn start(&self, request: StartRequest) -> Pending<'_, Reply> {
+        PortFuture::boxed(self.start_here(request))
+    }
+
+    fn proceed(&self, request: ContinueRequest) -> Pending<'_, Reply> {
+        self.proceed_with(request, FromPeople::default())
+    }
+
+    fn questions<'a>(&'a self, request: &'a ContinueRequest) -> Pending<'a, Option<Questions>> {
+        PortFuture::boxed(async move {
+            self.continuing(request).await?.questions(request).await.map_err(Refusal::into_envelope)
+        })
+    }
+
+    fn proceed_with(&self, request: ContinueRequest, people: FromPeople) -> Pending<'_, Reply> {
+        PortFuture::boxed(async move {
+            let guided = self.continuing(&request).await?;
+            guided.proceed_with(request, people).await.map_err(Refusal::into_envelope)
+        })
+    }
+
+    fn checkpoint<'a>(
+        &'a self,
+        checkpoint_token: &'a str,
+        notes: Option<&'a str>,
+    ) -> Pending<'a, CheckpointReply> {
+        PortFuture::boxed(self.checkpoint_here(checkpoint_token, notes))
+    }
+
+    fn resume<'a>(&'a self, request: &'a ResumeRequest) -> Pending<'a, ResumeReply> {
+        PortFuture::boxed(self.resume_here(request))
+    }
+
+    fn list(&self, workspace: Option<PathBuf>) -> PortFuture<'_, Listing> {
+        PortFuture::boxed(self.list_here(workspace))
+    }
+
+    fn bundled_hash(&self, workflow_id: &str) -> Option<WorkflowHash> {
+        self.tenants.catalogue().bundled_hash(workflow_id)
+    }
+
+    fn find(&self, workspace: Option<PathBuf>, workflow_id: String) -> Pending<'_, Arc<Found>> {
+        PortFuture::boxed(self.find_here(workspace, workflow_id))
+    }
+
+    fn attach(&self, path: String) -> Pending<'_, String> {
+        PortFuture::boxed(async move {
+            self.authority.check(Tool::ManageWorkflowSource)?;
+            GuideService::attach(&*self.guided().await?, path).await
+        })
+    }
+
+    fn detach(&self, path: String) -> Pending<'_, String> {
+        PortFuture::boxed(async move {
+            self.authority.check(Tool::ManageWorkflowSource)?;
+            GuideService::detach(&*self.guided().await?, path).await
+        })
     }
 }

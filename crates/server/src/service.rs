@@ -1,6 +1,6 @@
-//! What the surface needs of the services behind it.
+//! What the MCP surface needs of the services behind it.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use canon::error::Envelope;
@@ -9,134 +9,127 @@ use guide::record::WorkflowHash;
 use host::catalogue::{Found, Listing};
 use host::guided::api::{CheckpointReply, ContinueRequest, Reply, ResumeReply, ResumeRequest, StartRequest};
 use host::guided::{Guided, Questions, Refusal};
+use ports::{PortFuture, blocking};
 
 use crate::tool::Tool;
 
-/// An answer, or the one envelope that says why there is none.
+/// An answer, or the envelope that says why there is none.
 pub type Answer<T> = Result<T, Box<Envelope>>;
 
-/// Guided sessions, and the workflows there are.
+/// An answer, now or later.
+pub type Pending<'a, T> = PortFuture<'a, Answer<T>>;
+
+/// Guided sessions and the catalogue of workflows.
 ///
 /// # Contract
-/// * Methods block: whoever calls them is on a thread where that is fine.
-/// * An `Err` is complete. It says what went wrong and what to do next, and is sent as it is.
+/// * No method blocks the thread that polls its future.
+/// * An `Err` is complete: it says what went wrong and what to do next, and is sent as it is.
 pub trait GuideService: Send + Sync + 'static {
-    /// Whether whoever is served may call a tool at all. Asked before the arguments of a call are read, and for the list of tools.
+    /// Whether the caller may use a tool. Checked before the arguments of a call are read, and for the list of tools.
     ///
     /// # Errors
-    /// They may not.
+    /// The tool is not allowed.
     fn admit(&self, _tool: Tool) -> Answer<()> {
         Ok(())
     }
 
-    /// Begins a run.
-    ///
-    /// # Errors
-    /// An unknown or invalid workflow, a context that cannot be, and trouble with the store.
-    fn start(&self, request: StartRequest) -> Answer<Reply>;
+    /// Starts a run. Fails for an unknown or invalid workflow, an invalid context, and errors of the store.
+    fn start(&self, request: StartRequest) -> Pending<'_, Reply>;
 
-    /// Goes on with a run, or tells where it is.
-    ///
-    /// # Errors
-    /// Tokens that are not good for this, output that cannot be taken, and trouble with the store.
-    fn proceed(&self, request: ContinueRequest) -> Answer<Reply>;
+    /// Advances a run, or describes where it is. Fails for tokens that cannot be used for this, output that is not accepted, and
+    /// errors of the store.
+    fn proceed(&self, request: ContinueRequest) -> Pending<'_, Reply>;
 
-    /// What a person has to be asked before a run can go on with this call; nothing where asking would not help.
-    ///
-    /// # Errors
-    /// As [`Self::proceed`].
-    fn questions(&self, _request: &ContinueRequest) -> Answer<Option<Questions>> {
-        Ok(None)
+    /// What a person has to be asked before this call can advance its run; `None` if asking would not help. Fails as
+    /// [`Self::proceed`].
+    fn questions<'a>(&'a self, _request: &'a ContinueRequest) -> Pending<'a, Option<Questions>> {
+        PortFuture::ready(Ok(None))
     }
 
-    /// Goes on with a run, with what a person said who was asked before.
-    ///
-    /// # Errors
-    /// As [`Self::proceed`].
-    fn proceed_with(&self, request: ContinueRequest, _people: FromPeople) -> Answer<Reply> {
+    /// [`Self::proceed`], with the answers of a person who was asked before.
+    fn proceed_with(&self, request: ContinueRequest, _people: FromPeople) -> Pending<'_, Reply> {
         self.proceed(request)
     }
 
-    /// Bookmarks a place.
-    ///
-    /// # Errors
-    /// Tokens that are not good for this, and trouble with the store.
-    fn checkpoint(&self, checkpoint_token: &str, notes: Option<&str>) -> Answer<CheckpointReply>;
+    /// Makes a checkpoint. Fails for tokens that cannot be used for this, and errors of the store.
+    fn checkpoint<'a>(
+        &'a self,
+        checkpoint_token: &'a str,
+        notes: Option<&'a str>,
+    ) -> Pending<'a, CheckpointReply>;
 
-    /// Finds a run again.
-    ///
-    /// # Errors
-    /// Trouble with the store.
-    fn resume(&self, request: &ResumeRequest) -> Answer<ResumeReply>;
+    /// Finds a run to resume. Fails for errors of the store.
+    fn resume<'a>(&'a self, request: &'a ResumeRequest) -> Pending<'a, ResumeReply>;
 
-    /// Everything there is to choose from in a workspace. A broken file is part of the answer.
-    fn list(&self, workspace: Option<&Path>) -> Listing;
+    /// All workflows that can be started in a workspace. A broken file is part of the result.
+    fn list(&self, workspace: Option<PathBuf>) -> PortFuture<'_, Listing>;
 
-    /// What a run of a bundled workflow would be pinned to: listings leave it out, because it takes
-    /// compiling.
+    /// The hash that a run of a bundled workflow would be pinned to. Listings leave it out, because it takes compiling.
     fn bundled_hash(&self, workflow_id: &str) -> Option<WorkflowHash>;
 
-    /// One workflow as a run started now would pin it.
-    ///
-    /// # Errors
-    /// An unknown or invalid workflow.
-    fn find(&self, workspace: Option<&Path>, workflow_id: &str) -> Answer<Arc<Found>>;
+    /// A workflow as a run started now would be pinned to it. Fails for an unknown or invalid workflow.
+    fn find(&self, workspace: Option<PathBuf>, workflow_id: String) -> Pending<'_, Arc<Found>>;
 
-    /// Adds a folder to the sources, and gives its path as it is kept.
-    ///
-    /// # Errors
-    /// Not a folder, or trouble with the list of sources.
-    fn attach(&self, path: &str) -> Answer<String>;
+    /// Adds a folder to the sources, and gives its path as it is kept. Fails for a path that is not a folder, and errors of the
+    /// list of sources.
+    fn attach(&self, path: String) -> Pending<'_, String>;
 
-    /// Removes a folder from the sources, and gives its path as it was kept.
-    ///
-    /// # Errors
-    /// Trouble with the list of sources.
-    fn detach(&self, path: &str) -> Answer<String>;
+    /// Removes a folder from the sources, and gives its path as it was kept. Fails for errors of the list of sources.
+    fn detach(&self, path: String) -> Pending<'_, String>;
 }
 
 impl GuideService for Guided {
-    fn start(&self, request: StartRequest) -> Answer<Reply> {
-        self.start(request).map_err(Refusal::into_envelope)
+    fn start(&self, request: StartRequest) -> Pending<'_, Reply> {
+        PortFuture::boxed(async move { self.start(request).await.map_err(Refusal::into_envelope) })
     }
 
-    fn proceed(&self, request: ContinueRequest) -> Answer<Reply> {
-        self.proceed(request).map_err(Refusal::into_envelope)
+    fn proceed(&self, request: ContinueRequest) -> Pending<'_, Reply> {
+        PortFuture::boxed(async move { self.proceed(request).await.map_err(Refusal::into_envelope) })
     }
 
-    fn questions(&self, request: &ContinueRequest) -> Answer<Option<Questions>> {
-        self.questions(request).map_err(Refusal::into_envelope)
+    fn questions<'a>(&'a self, request: &'a ContinueRequest) -> Pending<'a, Option<Questions>> {
+        PortFuture::boxed(async move { self.questions(request).await.map_err(Refusal::into_envelope) })
     }
 
-    fn proceed_with(&self, request: ContinueRequest, people: FromPeople) -> Answer<Reply> {
-        self.proceed_with(request, people).map_err(Refusal::into_envelope)
+    fn proceed_with(&self, request: ContinueRequest, people: FromPeople) -> Pending<'_, Reply> {
+        PortFuture::boxed(
+            async move { self.proceed_with(request, people).await.map_err(Refusal::into_envelope) },
+        )
     }
 
-    fn checkpoint(&self, checkpoint_token: &str, notes: Option<&str>) -> Answer<CheckpointReply> {
-        self.checkpoint(checkpoint_token, notes).map_err(Refusal::into_envelope)
+    fn checkpoint<'a>(
+        &'a self,
+        checkpoint_token: &'a str,
+        notes: Option<&'a str>,
+    ) -> Pending<'a, CheckpointReply> {
+        PortFuture::boxed(async move {
+            self.checkpoint(checkpoint_token, notes).await.map_err(Refusal::into_envelope)
+        })
     }
 
-    fn resume(&self, request: &ResumeRequest) -> Answer<ResumeReply> {
-        self.resume(request).map_err(Refusal::into_envelope)
+    fn resume<'a>(&'a self, request: &'a ResumeRequest) -> Pending<'a, ResumeReply> {
+        PortFuture::boxed(async move { self.resume(request).await.map_err(Refusal::into_envelope) })
     }
 
-    fn list(&self, workspace: Option<&Path>) -> Listing {
-        self.catalogue().list(workspace)
+    fn list(&self, workspace: Option<PathBuf>) -> PortFuture<'_, Listing> {
+        PortFuture::boxed(self.list_workflows(workspace))
     }
 
     fn bundled_hash(&self, workflow_id: &str) -> Option<WorkflowHash> {
         self.catalogue().bundled_hash(workflow_id)
     }
 
-    fn find(&self, workspace: Option<&Path>, workflow_id: &str) -> Answer<Arc<Found>> {
-        self.catalogue().find(workspace, workflow_id).map_err(Box::new)
+    fn find(&self, workspace: Option<PathBuf>, workflow_id: String) -> Pending<'_, Arc<Found>> {
+        PortFuture::boxed(async move { self.find_workflow(workspace, workflow_id).await.map_err(Box::new) })
     }
 
-    fn attach(&self, path: &str) -> Answer<String> {
-        self.catalogue().attach(path).map_err(Box::new)
+    fn attach(&self, path: String) -> Pending<'_, String> {
+        let catalogue = self.catalogue().clone();
+        blocking(move || catalogue.attach(&path).map_err(Box::new))
     }
 
-    fn detach(&self, path: &str) -> Answer<String> {
-        self.catalogue().detach(path).map_err(Box::new)
+    fn detach(&self, path: String) -> Pending<'_, String> {
+        let catalogue = self.catalogue().clone();
+        blocking(move || catalogue.detach(&path).map_err(Box::new))
     }
 }

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! format.json                                  which version of this layout
-//! sessions/<id>/manifest.jsonl                 what counts: attested segments and pinned snapshots
+//! sessions/<id>/manifest.jsonl                 the valid segments with their digests, and pinned snapshots
 //! sessions/<id>/chain.jsonl                    authenticates the manifest with the integrity key
 //! sessions/<id>/events/<first>-<last>.jsonl    the events of one append
 //! sessions/<id>/.lock                          held by the one writer
-//! sessions/<id>/keep                           this session is not collected
-//! sessions/<id>/salvaged.json                  this session is the sound part of a damaged one
+//! sessions/<id>/keep                           garbage collection spares this session
+//! sessions/<id>/salvaged.json                  this session is the valid part of a damaged one
 //! snapshots/<digest>.json                      states of runs
 //! workflows/pinned/<digest>.json               compiled workflows
 //! artifacts/<digest>                           large outputs
-//! keys/keyring.json                            what tokens are signed with
-//! keys/integrity.json                          what chains are authenticated with; never rotated
+//! keys/keyring.json                            the keys that tokens are signed with
+//! keys/integrity.json                          the key that chains are authenticated with; never rotated
 //! cache/                                       derived; can be deleted at any time
 //! ```
 //!
@@ -22,7 +22,6 @@ mod chain;
 mod ended;
 mod format;
 mod gc;
-mod health;
 mod integrity_key;
 mod keep;
 mod keyring;
@@ -30,6 +29,7 @@ pub(crate) mod layout;
 mod log;
 mod manifest;
 mod objects;
+mod port;
 mod salvaged;
 mod snapshots;
 mod verify;
@@ -44,18 +44,19 @@ use guide::plan::AppendPlan;
 use guide::record::{EventIndex, ExecutionSnapshot, SessionId, SnapshotRef, WorkflowHash};
 use guide::token::Key;
 
-pub use chain::{ChainBreak, ChainState, chain_within};
-pub use ended::Ended;
-pub use gc::{GcOutcome, GcReport, Retention};
-pub use health::{Damage, DamageReason, SessionHealth};
+pub use chain::chain_within;
 pub use log::{Cursor, Loaded, MANIFEST_BYTES};
 pub use objects::{NewObject, WORKFLOW_BYTES};
+pub use port::{FileSessions, FileTenants};
+pub use ports::sessions::{
+    ChainBreak, ChainState, Damage, DamageReason, Ended, GcOutcome, GcReport, Retention, SessionHealth,
+    Verification,
+};
+use ports::sessions::{ObjectKind, StoreError};
 pub use snapshots::{CHAIN, NewSnapshot, SNAPSHOT_BYTES};
-pub use verify::Verification;
 pub use writer::{Appended, Attachments, Writer};
 
 use crate::disk::Disk;
-use crate::error::{ObjectKind, StoreError};
 
 /// The guided sessions of one data directory.
 ///
@@ -72,11 +73,11 @@ struct Shared {
     writing: Mutex<HashSet<SessionId>>,
     /// The integrity key, once this process has written something.
     integrity: Mutex<Option<Key>>,
-    /// Whether the directories are known to be there.
+    /// Whether the directories are known to exist.
     prepared: Mutex<bool>,
 }
 
-/// A part of a session that is not healthy: for looking at, never for going on.
+/// A part of a session that may be damaged: for showing it, never for continuing it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidatedPrefix {
     /// What could be validated. If the session is healthy, all of it.
@@ -108,7 +109,7 @@ impl SessionFiles {
         &self.0.disk
     }
 
-    /// The sessions there are, in order of their ids. None of them has been looked at.
+    /// The ids of all sessions, sorted. Nothing is read of the sessions themselves.
     ///
     /// # Errors
     /// Those of the disk.
@@ -120,14 +121,14 @@ impl SessionFiles {
         Ok(ids)
     }
 
-    /// Makes a session out of its first plan, or, for an import, out of all of them.
+    /// Creates a session from its first plan or, for an import, from all of them.
     ///
-    /// The session is built in a directory that nobody reads and becomes visible by one rename: a
-    /// crash leaves the whole session or none.
+    /// The session is written into a directory that nothing reads and becomes visible by one rename: a crash leaves the whole
+    /// session or none.
     ///
     /// # Errors
-    /// [`StoreError::Exists`], [`StoreError::ObjectMissing`] when a plan needs something that is neither
-    /// attached nor stored, and those of the disk.
+    /// [`StoreError::Exists`], [`StoreError::ObjectMissing`] when a plan refers to what is neither attached nor stored, and
+    /// those of the disk.
     ///
     /// # Panics
     /// When there is no plan, or the plans are not those of one session from its first event on.
@@ -139,7 +140,7 @@ impl SessionFiles {
         writer::create(self, plans, attachments, None)
     }
 
-    /// Makes a session out of what is left of another one, and marks it as such.
+    /// Creates a session from what is left of a damaged one, and marks it as such.
     ///
     /// # Errors
     /// As [`SessionFiles::create`].
@@ -163,11 +164,10 @@ impl SessionFiles {
         self.load_since(&Cursor::start(session.clone()))
     }
 
-    /// Reads what was appended to a healthy session since `cursor`. When nothing was, this costs one look
-    /// at the length of the manifest; what is new is durable when this returns, whoever wrote it.
+    /// Reads what was appended to a healthy session since `cursor`. When nothing was, this costs one `stat` of the manifest.
+    /// What is new is durable when this returns, even if another process wrote it.
     ///
-    /// If the session was deleted and made anew, everything is read; [`Loaded::events`] then begin with
-    /// the first event.
+    /// If the session was deleted and created again, everything is read; [`Loaded::events`] then begins with the first event.
     ///
     /// # Errors
     /// As [`SessionFiles::load`].
@@ -179,7 +179,7 @@ impl SessionFiles {
         Ok(loaded)
     }
 
-    /// As [`SessionFiles::load_since`], for what is derived and not answered to anybody.
+    /// As [`SessionFiles::load_since`], for derived data, which need not be durable.
     pub(crate) fn load_unsettled(&self, cursor: &Cursor) -> Result<Loaded, StoreError> {
         let session = cursor.session_id();
         let scan = log::scan(self.disk().as_ref(), &layout::session(session), cursor)?;
@@ -190,8 +190,8 @@ impl SessionFiles {
         }
     }
 
-    /// Makes durable what another process wrote and perhaps had no time to sync before it was killed.
-    /// Otherwise a repeated call would be answered from an append that a power cut can still undo.
+    /// Makes durable what another process wrote and may not have synced before it was killed. Otherwise a repeated call would
+    /// be answered from an append that a power failure can still undo.
     fn settle(&self, from: &Cursor) -> Result<(), StoreError> {
         let disk = self.disk();
         let (sessions, dir) = (layout::sessions(), layout::session(from.session_id()));
@@ -204,12 +204,12 @@ impl SessionFiles {
             Err(cause) if cause.kind() != io::ErrorKind::ReadOnlyFilesystem => {
                 Err(StoreError::disk("sync", &manifest)(cause))
             }
-            // Where nothing can be written, nothing is waiting to be.
+            // On a read-only file system nothing waits to be written.
             _ => Ok(()),
         }
     }
 
-    /// Whether a session is healthy, from its first byte to its last.
+    /// Whether a whole session is healthy.
     ///
     /// # Errors
     /// [`StoreError::Unknown`], and those of the disk.
@@ -217,7 +217,7 @@ impl SessionFiles {
         self.load_validated_prefix(session).map(|prefix| prefix.health)
     }
 
-    /// Reads what can be validated of a session, however it is. For looking at, never for going on.
+    /// Reads what can be validated of a session, for showing and exporting it. Never for continuing it.
     ///
     /// # Errors
     /// [`StoreError::Unknown`], and those of the disk.
@@ -227,18 +227,18 @@ impl SessionFiles {
         Ok(ValidatedPrefix { loaded: scan.loaded, health: scan.health })
     }
 
-    /// The gate: locks a session, reads what is new since `known`, and if all is healthy hands over the
-    /// right to append. Without `known` the whole session is read.
+    /// Locks a session, reads what is new since `known`, and if the session is healthy gives the right to append. Without
+    /// `known`, the whole session is read.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] at once when somebody else writes, [`StoreError::Busy`] during a
-    /// collection, and as [`SessionFiles::load`].
-    pub fn lock(&self, session: &SessionId, known: Option<&Cursor>) -> Result<Writer<'_>, StoreError> {
+    /// [`StoreError::Locked`] at once when there is another writer, [`StoreError::Busy`] during garbage collection, and as
+    /// [`SessionFiles::load`].
+    pub fn lock(&self, session: &SessionId, known: Option<&Cursor>) -> Result<Writer, StoreError> {
         Writer::lock(self, session, known)
     }
 
-    /// Keeps collections out for as long as the answer lives, so that whoever copies the files finds all that they refer
-    /// to. Writers are not held up. `None` where there are no sessions, and nothing to collect.
+    /// Blocks garbage collection while the result is alive, so that a copy of the files has everything they refer to. Writers
+    /// are not affected. `None` if there are no sessions, and so nothing to collect.
     ///
     /// # Errors
     /// [`StoreError::Busy`] during a collection, and those of the disk.
@@ -259,7 +259,7 @@ impl SessionFiles {
         self.disk().stat(&path).map_err(StoreError::disk("look at", &path))
     }
 
-    /// Reads a snapshot, and verifies it.
+    /// Reads and verifies a snapshot.
     ///
     /// # Errors
     /// [`StoreError::ObjectMissing`], [`StoreError::ObjectDamaged`], and those of the disk.
@@ -267,7 +267,12 @@ impl SessionFiles {
         self.0.snapshots.get(self.disk().as_ref(), reference)
     }
 
-    /// Reads the canonical bytes of a pinned workflow, and verifies them.
+    /// A snapshot that is in memory. Reads nothing.
+    pub(crate) fn cached_snapshot(&self, reference: SnapshotRef) -> Option<Arc<ExecutionSnapshot>> {
+        self.0.snapshots.in_memory(reference)
+    }
+
+    /// Reads and verifies the canonical bytes of a pinned workflow.
     ///
     /// # Errors
     /// As [`SessionFiles::snapshot`].
@@ -275,7 +280,7 @@ impl SessionFiles {
         objects::get(self.disk().as_ref(), ObjectKind::Workflow, hash)
     }
 
-    /// Reads the canonical bytes of an artifact, and verifies them.
+    /// Reads and verifies the canonical bytes of an artifact.
     ///
     /// # Errors
     /// As [`SessionFiles::snapshot`].

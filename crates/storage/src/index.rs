@@ -1,47 +1,33 @@
-//! Finding sessions without reading them: an index that is derived, and may be deleted at any time.
+//! Finds sessions without reading them: an index that is derived and can be deleted at any time.
 //!
-//! It answers two questions: which sessions somebody may want to resume, and which position a short
-//! token stands for. The answers come from memory; the file in `cache/` only saves a new process from
-//! reading every log.
+//! It answers two questions: which sessions may be resumed, and which position a short token stands for. The answers come
+//! from memory; the file in `cache/` only saves a new process from reading every log.
 //!
-//! The file is a list of checksummed lines, one for each append, written without a sync: a line that
-//! is lost or damaged costs a little work and nothing else. Each line says how much of the manifest it
-//! covers and where it continues, so a session whose lines do not reach the end of its manifest is
-//! noticed, read from its log and written anew. Nothing in the index is ever believed against the log.
+//! The file is a list of checksummed lines, one for each append, written without a sync: a lost or damaged line costs some work
+//! and nothing else. Each line says how much of the manifest it covers and where it continues, so a session whose lines do not
+//! reach the end of its manifest is noticed, read from its log and written again. Where index and log differ, the log is right.
 
 mod line;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use guide::project::resume::RankingInput;
 use guide::record::{EventIndex, SessionId};
+use ports::sessions::StoreError;
+pub use ports::sessions::{PositionKey, Projection};
 
 use self::line::{HEADER, Key, Line, RunChange};
 use crate::disk::{self, DiskPath, Sharing, Unsynced};
-use crate::error::StoreError;
 use crate::files::{Cursor, Loaded, SessionFiles, layout};
-
-/// What a short token carries: the beginning of the digest of its position.
-pub type PositionKey = [u8; 12];
 
 /// How much of the file is read at once.
 const CHUNK: u64 = 1 << 20;
-/// The longest line that is read. A session with more to say than this is read from its log.
+/// The longest line that is read. A session with a longer one is read from its log.
 const LINE_BYTES: usize = 8 << 20;
-/// The file is written anew when it has this many more lines than sessions.
+/// The file is rewritten when it has this many more lines than sessions.
 const SPARE_LINES: usize = 4096;
-
-/// What the index keeps of a session. It must follow from the events, and from nothing else.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Projection {
-    /// What ranking needs, for each run. The [recap](RankingInput::recap) is not kept: only the few
-    /// candidates that are shown need one, and they are read from their logs anyway.
-    pub runs: Vec<RankingInput>,
-    /// The positions that tokens stand for, and the event that made each position's node.
-    pub positions: Vec<(PositionKey, EventIndex)>,
-}
 
 /// Makes a [`Projection`] of a session that the index does not know, or no longer knows.
 pub trait Projector {
@@ -62,7 +48,7 @@ pub struct IndexReport {
     pub discarded_lines: usize,
     /// Sessions that were read from their logs.
     pub projected_sessions: usize,
-    /// Whether the file was written anew.
+    /// Whether the file was rewritten.
     pub compacted: bool,
 }
 
@@ -96,13 +82,13 @@ struct Entry {
     end: u64,
     /// How long the manifest was when that was last compared.
     compared: u64,
-    /// A line is missing, so the rest is not to be believed.
+    /// A line is missing, so the rest cannot be used.
     broken: bool,
     runs: Vec<RankingInput>,
 }
 
 impl Index {
-    /// The index of these files. Nothing is read before somebody asks.
+    /// The index of these files. Nothing is read before the first query.
     pub fn new(files: SessionFiles) -> Self {
         Self { files, state: Mutex::default() }
     }
@@ -110,8 +96,7 @@ impl Index {
     /// Records what an append changed. `before` is where the session ended, none for a new one; the
     /// projection holds all runs, and the positions that are new.
     ///
-    /// The append itself is durable whatever becomes of this: an error is worth a line in a log, and the
-    /// session is read again when somebody looks for it.
+    /// The append is durable even if this fails: the session is then read again when it is searched for.
     ///
     /// # Errors
     /// Those of the disk.
@@ -140,7 +125,7 @@ impl Index {
                 Line::Append { id, from: entry.end, end, runs: changes, all, positions }
             }
             (None, _) => Line::Session { id, end, runs, positions },
-            // This process does not know all of it: whoever looks for the session next reads it.
+            // This process does not know all of it: the next search reads the session.
             (Some(_), _) => return Ok(()),
         };
         let bytes = line.encode();
@@ -156,7 +141,7 @@ impl Index {
         Ok(())
     }
 
-    /// Says that sessions are gone.
+    /// Records that sessions were deleted.
     ///
     /// # Errors
     /// Those of the disk.
@@ -175,8 +160,8 @@ impl Index {
 
     /// Which session a position is in, and which event made its node.
     ///
-    /// A position that is not known may have been made by another process, or its line may be lost; so
-    /// the file, and if need be every manifest, is looked at again before the answer is "none".
+    /// An unknown position may have been created by another process, or its line may be lost; so the file, and if necessary
+    /// every manifest, is checked again before the answer is `None`.
     ///
     /// # Errors
     /// Those of the disk.
@@ -201,7 +186,18 @@ impl Index {
         Ok(state.position(key))
     }
 
-    /// Shows what ranking needs of every session to `look`, in no order.
+    /// As [`Index::position`], from memory alone: nothing is read, and the caller does not wait.
+    pub fn position_in_memory(&self, key: &PositionKey) -> Option<(SessionId, EventIndex)> {
+        let state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            // Another thread is reading files.
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        state.position(key)
+    }
+
+    /// Calls `look` with the inputs of ranking of every session, in no order.
     ///
     /// # Errors
     /// Those of the disk.
@@ -236,7 +232,7 @@ impl Index {
         Ok(state.report)
     }
 
-    /// The sessions that cannot be indexed because they are damaged, as far as somebody looked, sorted.
+    /// The sessions that were found to be damaged and cannot be indexed, sorted.
     pub fn unusable(&self) -> Vec<SessionId> {
         let mut ids: Vec<_> = self.state().unusable.keys().cloned().collect();
         ids.sort_unstable();
@@ -268,18 +264,18 @@ impl Index {
         let disk = self.files.disk();
         let failed = || StoreError::disk("read", &path);
         let Some(stat) = disk.stat(&path).map_err(failed())? else {
-            // Deleted: what is in memory stays true, and is written again by the next comparison.
+            // Deleted: what is in memory stays valid, and is written again by the next comparison.
             state.offset = 0;
             return Ok(());
         };
         if state.offset > 0 && (stat.id != state.file || stat.len < state.offset) {
-            // Written anew by somebody.
+            // Another process rewrote it.
             state.offset = 0;
         }
         if state.offset == 0 {
             let header = disk.read_range(&path, 0, HEADER.len() as u64).map_err(failed())?;
             if header != HEADER {
-                // Of another version, or damaged: nothing of it counts.
+                // Of another version, or damaged: none of it is used.
                 state.report.discarded_lines += 1;
                 return Ok(());
             }
@@ -363,12 +359,12 @@ impl Index {
                 entry.compared = stat.len;
             }
         }
-        // A directory that cannot be written is searched all the same, only more slowly the next time.
+        // A read-only directory is searched too; the next process only takes longer.
         let _ = self.save(state, &lines);
         Ok(())
     }
 
-    /// Adds lines to the file, or writes it anew when it has grown or is not ours.
+    /// Adds lines to the file, or rewrites it when it has grown or cannot be used.
     fn save(&self, state: &mut State, lines: &[u8]) -> Result<(), StoreError> {
         let path = path();
         let grown = state.lines > 4 * state.sessions.len() + SPARE_LINES;
@@ -385,13 +381,13 @@ impl Index {
         self.compact(state)
     }
 
-    /// Writes the file anew, with one line for each session.
+    /// Rewrites the file with one line for each session.
     fn compact(&self, state: &mut State) -> Result<(), StoreError> {
         self.files.prepare()?;
         let (dir, disk) = (layout::cache(), self.files.disk());
         let lock = dir.join("index.lock");
         let locked = disk.try_lock(&lock, Sharing::Exclusive).map_err(StoreError::disk("lock", &lock))?;
-        // Somebody else is at it.
+        // Another process is rewriting it.
         let Some(_lock) = locked else { return Ok(()) };
         let mut positions: HashMap<u32, BTreeMap<Key, EventIndex>> = HashMap::new();
         for (key, (number, index)) in &state.positions {

@@ -20,17 +20,9 @@ pub(super) const ANSWER: &str = "builtin-interlock-sessions:routes/answer";
 pub(super) const NODE: &str = "builtin-interlock-sessions:routes/node";
 pub(super) const PIN: &str = "builtin-interlock-sessions:routes/workflow";
 
-/// Reads data of the caller's tenant on a blocking thread.
-pub(super) async fn read<T: Send + 'static>(
-    call: &Arc<PageRequest>,
-    what: impl FnOnce(&PageRequest, &Guided) -> Result<T, guided::Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
-    let call = Arc::clone(call);
-    blocking(move || {
-        let guided = call.console.guided.guided(call.caller.tenant.as_str()).map_err(refused)?;
-        what(&call, &guided).map_err(refused)
-    })
-    .await
+/// The guided sessions of the caller's tenant.
+pub(super) async fn of(call: &PageRequest) -> Result<Arc<Guided>, Refusal> {
+    call.console.guided.guided(call.caller.tenant.as_str()).await.map_err(refused)
 }
 
 /// Runs file access, or long computations, on a separate thread.
@@ -50,7 +42,7 @@ pub(super) fn wait_for<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// A refusal of the guided service as a page error.
-fn refused(refusal: guided::Refusal) -> Refusal {
+pub(super) fn refused(refusal: guided::Refusal) -> Refusal {
     let envelope = refusal.into_envelope();
     let code = if envelope.has_code(StoreErrorCode::SessionUnknown) {
         ApiCode::NotFound

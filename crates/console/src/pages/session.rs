@@ -32,21 +32,25 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
     let id = guided::session_id(&call)?;
     let run = guided::run_id(&call)?;
     let page = call.query.number("turns").and_then(|page| usize::try_from(page).ok());
-    let (look, today, waiting) = guided::read(&call, move |call, guided| {
-        let address = |node: &NodeId| {
-            let params = [("sessionId", id.as_str()), ("nodeId", node.as_str())];
-            call.link(NODE, &params).unwrap_or_default()
-        };
-        let look = guided.look(&id, run.as_ref(), page, &address)?;
-        let today = shown_run(&look).map(|run| {
-            let found = guided.today(run, &|path| guided::is_open(call, path));
-            CurrentWorkflow { is_same: found.ok().map(|found| found.hash == run.workflow_hash) }
-        });
-        // A damaged session cannot be continued, so it waits for no response.
-        let waiting = if look.damage.is_none() { guided.waiting_for_people(&id)? } else { Vec::new() };
-        Ok((look, today, waiting))
-    })
-    .await?;
+    let sessions = guided::of(&call).await?;
+    let address = |node: &NodeId| {
+        let params = [("sessionId", id.as_str()), ("nodeId", node.as_str())];
+        call.link(NODE, &params).unwrap_or_default()
+    };
+    let look = sessions.look(&id, run.as_ref(), page, &address).await.map_err(guided::refused)?;
+    let today = match shown_run(&look) {
+        Some(run) => {
+            let reading = Arc::clone(&call);
+            let found = sessions.today(run, move |path| guided::is_open(&reading, path)).await;
+            Some(CurrentWorkflow { is_same: found.ok().map(|found| found.hash == run.workflow_hash) })
+        }
+        None => None,
+    };
+    // A damaged session cannot be continued, so it waits for no response.
+    let waiting = match look.damage {
+        None => sessions.waiting_for_people(&id).await.map_err(guided::refused)?,
+        Some(_) => Vec::new(),
+    };
     let run = shown_run(&look);
     let title = run.and_then(|run| run.title.clone()).unwrap_or_else(|| look.session_id.to_string());
     let body = html! {

@@ -92,8 +92,8 @@ pub(crate) async fn answer(call: Arc<PageRequest>) -> Result<PageResponse, Refus
         words,
         person: Some(call.caller.principal.to_string()),
     };
-    let session = session_id.clone();
-    guided::read(&call, move |_, guided| guided.answer_in_console(&session, &node, &given)).await?;
+    let sessions = guided::of(&call).await?;
+    sessions.answer_in_console(&session_id, &node, &given).await.map_err(guided::refused)?;
     let path = call.link(SESSION, &[("sessionId", session_id.as_str())]).unwrap_or_else(|| "/".to_owned());
     Ok(PageResponse::See(format!("{path}{}", parts::query(&[("done", "answered")]))))
 }

@@ -24,7 +24,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
     };
     let id = guided::session_id(&call)?;
     let node = NodeId::parse(call.param("nodeId")?).map_err(|_| missing())?;
-    let look = guided::read(&call, move |_, guided| guided.look_at_node(&id, &node)).await?;
+    let look = guided::of(&call).await?.look_at_node(&id, &node).await.map_err(guided::refused)?;
     let look = look.ok_or_else(missing)?;
     let turn = &look.turn;
     let title = match &turn.step_title {

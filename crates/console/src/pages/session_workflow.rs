@@ -21,10 +21,10 @@ const OUTLINED: usize = 80;
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let id = guided::session_id(&call)?;
     let run = guided::run_id(&call)?;
-    let pin = guided::read(&call, move |call, guided| {
-        guided.pin(&id, run.as_ref(), &|path| guided::is_open(call, path))
-    })
-    .await?;
+    let reading = Arc::clone(&call);
+    let sessions = guided::of(&call).await?;
+    let pin = sessions.pin(&id, run.as_ref(), move |path| guided::is_open(&reading, path));
+    let pin = pin.await.map_err(guided::refused)?;
     let none = || Refusal::new(ApiCode::NotFound, "Run not found in the valid part of this session.");
     let pin = pin.ok_or_else(none)?;
     let back = call.link(SESSION, &[("sessionId", pin.session_id.as_str())]);

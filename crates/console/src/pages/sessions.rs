@@ -18,7 +18,7 @@ const RUNS: usize = 5;
 
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let first = call.query.number("from").and_then(|from| usize::try_from(from).ok()).unwrap_or_default();
-    let shelf = guided::read(&call, move |_, guided| guided.shelf(first, PAGE)).await?;
+    let shelf = guided::of(&call).await?.shelf(first, PAGE).await.map_err(guided::refused)?;
     let list = if shelf.total == 0 { nothing(&call) } else { folders(&call, &shelf) };
     let body = html! {
         (call.live("sessions", &list))

@@ -12,7 +12,7 @@ use guide::record::{Autonomy, RiskPolicy};
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::console_sessions::EndedSessions;
 use host::guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, Reply, StartRequest};
-use host::guided::{Guided, Tenants};
+use host::guided::{Guided, Tenants, TenantsOptions, Verifier};
 use host::runs::create::Creation;
 use host::runs::secrets::NoSecrets;
 use host::runs::{ApiKey, AuditKey, Caller, Direct, NewRun, Runs, Scope, keys};
@@ -21,6 +21,7 @@ use http::Request;
 use http::header::COOKIE;
 use serde_json::{Map, Value, json};
 use storage::disk::RealDisk;
+use storage::files::FileTenants;
 use storage::sqlite::SqliteRuns;
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -54,7 +55,7 @@ impl TestHost {
         let disk = Arc::new(RealDisk::open(&data).unwrap());
         let catalogue =
             Catalogue::new(CatalogueOptions { configured_dirs: vec![flows], ..CatalogueOptions::default() });
-        let guided = Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap();
+        let guided = wait(Tenants::open(tenants_options(disk, catalogue))).unwrap();
         let guided = Arc::new(guided);
         let runs = Runs::new(host::runs::Options {
             store: Arc::new(SqliteRuns::open(&data.join("runs.sqlite3")).unwrap()),
@@ -248,29 +249,27 @@ fn release(title: &str) -> Value {
 }
 
 fn proceed(guided: &Guided, reply: &Reply, notes: Option<&str>, artifacts: Vec<Value>) -> Reply {
-    guided
-        .proceed(ContinueRequest {
-            handle: Handle::Single(reply.continue_token.clone().expect("something is pending")),
-            intent: Intent::Advance,
-            notes_markdown: notes.map(str::to_owned),
-            artifacts,
-            context: None,
-            preferences: None,
-        })
-        .unwrap_or_else(|refusal| panic!("{refusal}"))
+    wait(guided.proceed(ContinueRequest {
+        handle: Handle::Single(reply.continue_token.clone().expect("something is pending")),
+        intent: Intent::Advance,
+        notes_markdown: notes.map(str::to_owned),
+        artifacts,
+        context: None,
+        preferences: None,
+    }))
+    .unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
 fn rehydrated(guided: &Guided, reply: &Reply) -> Reply {
-    guided
-        .proceed(ContinueRequest {
-            handle: Handle::Single(reply.continue_token.clone().expect("something is pending")),
-            intent: Intent::Rehydrate,
-            notes_markdown: None,
-            artifacts: Vec::new(),
-            context: None,
-            preferences: None,
-        })
-        .unwrap_or_else(|refusal| panic!("{refusal}"))
+    wait(guided.proceed(ContinueRequest {
+        handle: Handle::Single(reply.continue_token.clone().expect("something is pending")),
+        intent: Intent::Rehydrate,
+        notes_markdown: None,
+        artifacts: Vec::new(),
+        context: None,
+        preferences: None,
+    }))
+    .unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
 /// A session with a blocked attempt, a checkpoint and a fork, in a workspace with a branch; every
@@ -280,24 +279,23 @@ fn branched(site: &TestHost, tenant: &str, text: &str) -> String {
     std::fs::create_dir_all(workspace.join(".git")).unwrap();
     let branch: String = text.chars().filter(|found| !found.is_whitespace() && !found.is_control()).collect();
     std::fs::write(workspace.join(".git/HEAD"), format!("ref: refs/heads/fix/{branch}\n")).unwrap();
-    let guided = site.guided.guided(tenant).unwrap();
+    let guided = wait(site.guided.guided(tenant)).unwrap();
     let mut context = Map::new();
     context.insert("reviewer".into(), text.into());
-    let first = guided
-        .start(StartRequest {
-            workflow_id: "project.release".into(),
-            goal: text.into(),
-            workspace: Some(workspace),
-            context,
-            preferences: Some(PreferenceDelta {
-                autonomy: Some(Autonomy::Guided),
-                risk_policy: Some(RiskPolicy::Balanced),
-            }),
-            parent_session_id: None,
-            child_handle: None,
-            equipped_root: None,
-        })
-        .unwrap_or_else(|refusal| panic!("{refusal}"));
+    let first = wait(guided.start(StartRequest {
+        workflow_id: "project.release".into(),
+        goal: text.into(),
+        workspace: Some(workspace),
+        context,
+        preferences: Some(PreferenceDelta {
+            autonomy: Some(Autonomy::Guided),
+            risk_policy: Some(RiskPolicy::Balanced),
+        }),
+        parent_session_id: None,
+        child_handle: None,
+        equipped_root: None,
+    }))
+    .unwrap_or_else(|refusal| panic!("{refusal}"));
     let blocked = proceed(&guided, &first, None, Vec::new());
     let artifact = json!({"kind": "notes", "text": text});
     let second = proceed(
@@ -306,7 +304,7 @@ fn branched(site: &TestHost, tenant: &str, text: &str) -> String {
         Some(&format!("# {text}\n\nFound **14** changes. {text}")),
         vec![artifact],
     );
-    guided.checkpoint(second.checkpoint_token.as_deref().unwrap(), Some(text)).unwrap();
+    wait(guided.checkpoint(second.checkpoint_token.as_deref().unwrap(), Some(text))).unwrap();
     proceed(&guided, &second, Some(text), Vec::new());
     let back = rehydrated(&guided, &second);
     proceed(&guided, &back, Some("a second approach"), Vec::new());
@@ -416,10 +414,10 @@ async fn session_pages_have_bounded_size() {
     let site = TestHost::new();
     let title = "<&\"".repeat(40);
     site.flow("release.json", &release(&title));
-    let guided = site.guided.guided("default").unwrap();
+    let guided = wait(site.guided.guided("default")).unwrap();
     let request =
         StartRequest { workflow_id: "project.release".into(), goal: title, ..StartRequest::default() };
-    let first = guided.start(request).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let first = wait(guided.start(request)).unwrap_or_else(|refusal| panic!("{refusal}"));
     // Escaped text is up to five times longer.
     let notes = "<&\"".repeat(1300);
     let artifacts = || (0..8).map(|n| json!({"kind": notes, "text": notes, "n": n})).collect::<Vec<_>>();
@@ -480,7 +478,7 @@ fn reopened(folder: &Path) -> Arc<Tenants> {
         configured_dirs: vec![folder.join("flows")],
         ..CatalogueOptions::default()
     });
-    Arc::new(Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap())
+    Arc::new(wait(Tenants::open(tenants_options(disk, catalogue))).unwrap())
 }
 
 fn segments(site: &TestHost, id: &str) -> Vec<PathBuf> {
@@ -659,4 +657,20 @@ async fn unknown_pages_are_not_found() {
     ] {
         assert_eq!(site.get(&admin, path).await.0, 404, "{path}");
     }
+}
+
+fn tenants_options(disk: Arc<RealDisk>, catalogue: Catalogue) -> TenantsOptions {
+    TenantsOptions {
+        stores: Arc::new(FileTenants::new(disk)),
+        catalogue,
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        verifier: Verifier::none(),
+    }
+}
+
+/// Runs a future to its end on a thread without a runtime, where the store works inline. On a thread of a runtime, `ports::wait`
+/// never returns once the task has used its budget.
+fn wait<T: Send>(future: impl Future<Output = T> + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(|| ports::wait(future)).join().unwrap())
 }

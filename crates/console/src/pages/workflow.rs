@@ -99,9 +99,10 @@ fn checked(look: &WorkflowLook) -> Markup {
 pub(crate) async fn guided(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let id = call.param("workflowId")?.to_owned();
     let shows_source = may_see_paths(&call);
-    let (found, source) = guided::read(&call, move |_, guided| {
-        let found = guided.catalogue().find(None, &id);
-        let source = found.as_ref().ok().and_then(|found| guided.catalogue().source_text(found));
+    let catalogue = guided::of(&call).await?.catalogue().clone();
+    let (found, source) = guided::blocking(move || {
+        let found = catalogue.find(None, &id);
+        let source = found.as_ref().ok().and_then(|found| catalogue.source_text(found));
         Ok((found, source))
     })
     .await?;

@@ -33,7 +33,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
         Ok((looks.collect::<Result<Vec<_>, _>>()?, total))
     })
     .await?;
-    let listing = guided::read(&call, |_, guided| Ok(guided.catalogue().list(None))).await?;
+    let listing = guided::of(&call).await?.list_workflows(None).await;
     let body = html! {
         (run_workflows(&call, &runs, from, total))
         (guided_workflows(&call, &listing))

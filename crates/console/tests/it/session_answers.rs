@@ -4,7 +4,7 @@ use host::guided::Guided;
 use host::guided::api::{ContinueRequest, Handle, Intent, Reply, ReplyKind, StartRequest};
 use serde_json::json;
 
-use crate::support::{KEY, OTHER, READER, Site};
+use crate::support::{KEY, OTHER, READER, Site, wait};
 
 fn proceed(guided: &Guided, reply: &Reply, intent: Intent) -> Reply {
     let request = ContinueRequest {
@@ -15,7 +15,7 @@ fn proceed(guided: &Guided, reply: &Reply, intent: Intent) -> Reply {
         context: None,
         preferences: None,
     };
-    guided.proceed(request).unwrap_or_else(|refusal| panic!("{refusal}"))
+    wait(guided.proceed(request)).unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
 #[tokio::test]
@@ -27,13 +27,13 @@ async fn a_person_answers_in_the_console_and_the_agent_continues() {
             {"id": "ship", "title": "Ship", "prompt": "Ship it.", "requireConfirmation": true, "requirePerson": true},
             {"id": "tell", "title": "Tell", "prompt": "Tell them."}]}),
     );
-    let guided = site.guided.guided("default").unwrap();
+    let guided = wait(site.guided.guided("default")).unwrap();
     let start = StartRequest {
         workflow_id: "team.release".to_owned(),
         goal: "2.4".to_owned(),
         ..StartRequest::default()
     };
-    let started = guided.start(start).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let started = wait(guided.start(start)).unwrap_or_else(|refusal| panic!("{refusal}"));
     let path = format!("/sessions/{}", started.run.session_id);
     let answer = format!("{path}/answer");
     let person = site.signed_in(KEY).await;

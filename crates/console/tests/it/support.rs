@@ -10,7 +10,7 @@ use flow::definition::Capabilities;
 use flow::engine::Limits;
 use flow::id::{Principal, Tenant, WorkflowId};
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::Tenants;
+use host::guided::{Tenants, TenantsOptions, Verifier};
 use host::plugins::Plugins;
 use host::runs::create::Creation;
 use host::runs::keys::{self, ApiKey};
@@ -20,6 +20,7 @@ use host::system::{Clock as _, SystemClock, SystemEntropy};
 use http::{HeaderMap, Request};
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
+use storage::files::FileTenants;
 use storage::sqlite::SqliteRuns;
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -74,7 +75,7 @@ impl Site {
         std::fs::create_dir(&flows).unwrap();
         let catalogue =
             Catalogue::new(CatalogueOptions { configured_dirs: vec![flows], ..CatalogueOptions::default() });
-        let guided = Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap();
+        let guided = wait(Tenants::open(tenants_options(disk, catalogue))).unwrap();
         let guided = Arc::new(guided);
         let plugins =
             Plugins::open(&folder.path().join("packs"), plugins.map(str::to_owned), public_url).unwrap();
@@ -102,7 +103,7 @@ impl Site {
     pub(crate) fn again(&self) -> Console {
         let disk = Arc::new(RealDisk::open(self.folder.path()).unwrap());
         let catalogue = Catalogue::new(CatalogueOptions::default());
-        let guided = Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap();
+        let guided = wait(Tenants::open(tenants_options(disk, catalogue))).unwrap();
         Console::new(Options {
             runs: self.runs.clone(),
             guided: Arc::new(guided),
@@ -310,4 +311,20 @@ impl Browser {
         }
         self.console.router().oneshot(request).await.unwrap()
     }
+}
+
+fn tenants_options(disk: Arc<RealDisk>, catalogue: Catalogue) -> TenantsOptions {
+    TenantsOptions {
+        stores: Arc::new(FileTenants::new(disk)),
+        catalogue,
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        verifier: Verifier::none(),
+    }
+}
+
+/// Runs a future to its end on a thread without a runtime, where the store works inline. On a thread of a runtime, `ports::wait`
+/// never returns once the task has used its budget.
+pub(crate) fn wait<T: Send>(future: impl Future<Output = T> + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(|| ports::wait(future)).join().unwrap())
 }

@@ -47,11 +47,11 @@ pub enum Handle {
 pub enum Intent {
     /// To acknowledge the pending step and go on.
     Advance,
-    /// To be told again where the run is. Touches no file.
+    /// Describe where the run is. Changes nothing.
     Rehydrate,
 }
 
-/// A call to go on, or to be told where a run is.
+/// A call that advances a run, or asks where it is.
 #[derive(Clone, Debug)]
 pub struct ContinueRequest {
     pub handle: Handle,
@@ -159,7 +159,7 @@ pub struct DelegatedRun {
     pub session_id: String,
     /// The call that starts it, or finds it.
     pub start_call: NextCall,
-    /// How it stands; only to whoever comes back, as it changes.
+    /// Its status, only in replies to a caller that comes back, because it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ChildStatus>,
 }
@@ -186,7 +186,7 @@ pub struct KeyWords {
     pub allowed: Option<String>,
 }
 
-/// Gaps: those that a call opened, or, to whoever comes back and at the end of a run, all that are open.
+/// Gaps: those that a call opened; for a caller that comes back, and at the end of a run, all that are open.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OpenGaps {
     pub count: usize,

@@ -1,13 +1,12 @@
-//! Bookmarking a place.
-
-use std::sync::PoisonError;
+//! Makes checkpoints.
 
 use guide::engine::{self, Checkpoint};
 use guide::record::{NodeId, OutputChannel};
-use guide::token::{self, Keyring, StatePayload, Token};
+use guide::token::{self, CheckpointPayload, Keyring, StatePayload, Token};
 use serde_json::json;
 
 use super::api::{CheckpointReply, NextCall};
+use super::proceed::check_open;
 use super::refusal::{Refusal, inconsistent};
 use super::reply::run_words;
 use super::sessions::Session;
@@ -17,30 +16,26 @@ impl Guided {
     /// Makes a checkpoint. The same token sent again gets the same answer.
     ///
     /// # Errors
-    /// Tokens that are not good for this, and trouble with the store.
-    pub fn checkpoint(
+    /// Tokens that cannot be used for this, and errors of the store.
+    pub async fn checkpoint(
         &self,
         checkpoint_token: &str,
         notes: Option<&str>,
     ) -> Result<CheckpointReply, Refusal> {
-        let keyring = self.keyring()?;
-        let payload = self.checkpoint_of(&keyring, checkpoint_token)?;
-        let place =
-            self.place_of(&payload.session_id, &payload.node_id, Some(payload.attempt_id.clone()), None)?;
-        {
-            let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(made) = session.state.checkpoint_of(&payload.node_id, &payload.attempt_id) {
-                return self.checkpoint_reply(&session, &payload.node_id, &made.id, &keyring);
-            }
+        let keyring = self.keyring().await?;
+        let payload = self.checkpoint_of(&keyring, checkpoint_token).await?;
+        let attempt_id = Some(payload.attempt_id.clone());
+        let place = self.place_of(&payload.session_id, &payload.node_id, attempt_id, None).await?;
+        let mut session = place.session.lock().await;
+        if let Some(made) = made(&session, &payload) {
+            return self.checkpoint_reply(&session, &payload.node_id, &made, &keyring).await;
         }
-        let mut session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut writer = self.files.lock(&place.session_id, Some(&session.cursor))?;
-        let news = writer.news().clone();
-        session.take(&news)?;
-        if let Some(made) = session.state.checkpoint_of(&payload.node_id, &payload.attempt_id) {
-            return self.checkpoint_reply(&session, &payload.node_id, &made.id, &keyring);
+        let writer = self.lock(&mut session).await?;
+        if let Some(made) = made(&session, &payload) {
+            drop(writer);
+            return self.checkpoint_reply(&session, &payload.node_id, &made, &keyring).await;
         }
-        self.check_open(&place.session_id)?;
+        check_open(&*writer, &place.session_id)?;
         let additions = engine::checkpoint(Checkpoint {
             state: &session.state,
             node_id: &payload.node_id,
@@ -48,13 +43,19 @@ impl Guided {
             notes,
             now_ms: self.clock.now_ms(),
         })?;
-        let made = additions.node_id.clone();
-        self.append(&mut session, &mut writer, additions, &[payload.node_id.clone(), made.clone()])?;
-        drop(writer);
-        self.checkpoint_reply(&session, &payload.node_id, &made, &keyring)
+        let mut checkpoint = additions.node_id.clone();
+        let touched = [payload.node_id.clone(), checkpoint.clone()];
+        if let Err(failure) = self.append(&mut session, writer, additions, &touched).await {
+            // Another writer was first. If it recorded this very call, its outcome is the answer.
+            match made(&session, &payload) {
+                Some(other) if failure.is_moved() => checkpoint = other,
+                Some(_) | None => return Err(failure.into()),
+            }
+        }
+        self.checkpoint_reply(&session, &payload.node_id, &checkpoint, &keyring).await
     }
 
-    fn checkpoint_reply(
+    async fn checkpoint_reply(
         &self,
         session: &Session,
         node_id: &NodeId,
@@ -63,8 +64,8 @@ impl Guided {
     ) -> Result<CheckpointReply, Refusal> {
         let node = session.state.node(node_id).ok_or_else(|| inconsistent("A recorded node is missing."))?;
         let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
-        let workflow = self.pinned(run.workflow_hash)?;
-        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        let workflow = self.pinned(run.workflow_hash).await?;
+        let snapshot = self.store.snapshot(node.snapshot_ref).await?;
         let resume_token = token::mint(
             keyring,
             &Token::State(StatePayload {
@@ -80,8 +81,8 @@ impl Guided {
             .into_iter()
             .flat_map(|made| session.state.outputs_of(made, OutputChannel::Recap));
         let warnings = notes.filter_map(cut_notes::warning).collect();
-        // The attempt that was next when the checkpoint was made, so that a replay gives the same bytes
-        // however far the run went since.
+        // The attempt that was next when the checkpoint was made, so that a replay gives the same bytes however far the run has
+        // advanced since.
         let made_at = session.state.node(made).map(|made| made.created_index);
         let attempts =
             node.advances().filter(|(_, advance)| made_at.is_none_or(|at| advance.index < at)).count();
@@ -106,4 +107,9 @@ impl Guided {
             warnings,
         })
     }
+}
+
+/// The checkpoint of a call that is recorded.
+fn made(session: &Session, payload: &CheckpointPayload) -> Option<NodeId> {
+    session.state.checkpoint_of(&payload.node_id, &payload.attempt_id).map(|node| node.id.clone())
 }

@@ -1,6 +1,4 @@
-//! Child runs: starting one by its handle, and how those of a step stand.
-
-use std::sync::PoisonError;
+//! Child runs: starts one by its handle, and gives the status of those of a step.
 
 use canon::error::{Envelope, Retry};
 use guide::delegation::{self, ChildHandle};
@@ -9,8 +7,8 @@ use guide::interpret::visible_context;
 use guide::project::RunStatus;
 use guide::record::{NodeKind, SessionId};
 use guide::verification::ChildStatus;
+use ports::sessions::StoreErrorCode;
 use serde_json::{Value, json};
-use storage::StoreErrorCode;
 
 use super::Guided;
 use super::api::{DelegatedRun, NextCall, Reply, StartRequest};
@@ -19,15 +17,15 @@ use super::reply::Ingredients;
 
 impl Guided {
     /// Starts the child run of a handle, or finds it.
-    pub(super) fn start_child(
+    pub(super) async fn start_child(
         &self,
         handle: &ChildHandle,
         mut request: StartRequest,
     ) -> Result<Reply, Refusal> {
-        if self.files.manifest_stat(&handle.parent)?.is_none() {
+        if self.store.revision(handle.parent.clone()).await?.is_none() {
             return Err(refusal::unknown_parent(&handle.parent));
         }
-        let wanted = self.delegated_workflow(handle)?.ok_or_else(|| not_handed_out(handle))?;
+        let wanted = self.delegated_workflow(handle).await?.ok_or_else(|| not_handed_out(handle))?;
         if request.workflow_id != wanted {
             let message = format!(
                 "This child handle is for the workflow `{wanted}`, and the call names `{}`.",
@@ -37,10 +35,10 @@ impl Guided {
         }
         let child = handle.session_id();
         request.parent_session_id = Some(handle.parent.clone());
-        let started = match self.files.manifest_stat(&child)? {
+        let started = match self.store.revision(child.clone()).await? {
             Some(_) => None,
-            None => match self.start_as(&child, request) {
-                // Somebody was quicker with the same handle.
+            None => match self.start_as(&child, request).await {
+                // Another call with the same handle was first.
                 Err(refusal) if refusal.envelope().has_code(StoreErrorCode::SessionExists) => None,
                 other => Some(other?),
             },
@@ -48,23 +46,23 @@ impl Guided {
         match started {
             Some(reply) => Ok(reply),
             None => {
-                let mut reply = self.rejoin(&child)?;
+                let mut reply = self.rejoin(&child).await?;
                 reply.warnings.push("This delegated run was started before; this is where it is.".to_owned());
                 Ok(reply)
             }
         }
     }
 
-    /// The workflow that a handle is for; nothing where no step hands it out.
-    fn delegated_workflow(&self, handle: &ChildHandle) -> Result<Option<String>, Refusal> {
-        let session = self.sessions.current(&self.files, &handle.parent)?;
-        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The workflow that a handle is for; `None` if no step hands it out.
+    async fn delegated_workflow(&self, handle: &ChildHandle) -> Result<Option<String>, Refusal> {
+        let session = self.sessions.current(&*self.store, &handle.parent).await?;
+        let session = session.lock().await;
         let Some(node) = session.state.node(&handle.node).filter(|node| node.kind == NodeKind::Step) else {
             return Ok(None);
         };
         let Some(run) = session.state.run(&node.run_id) else { return Ok(None) };
-        let workflow = self.pinned(run.workflow_hash)?;
-        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        let workflow = self.pinned(run.workflow_hash).await?;
+        let snapshot = self.store.snapshot(node.snapshot_ref).await?;
         let step = snapshot.state().pending().and_then(|pending| workflow.step(&pending.step_id));
         let delegation = step.and_then(|step| match step.delegations.as_slice() {
             // The place is that of an item.
@@ -76,11 +74,11 @@ impl Guided {
         Ok(delegation.map(|delegation| delegation.workflow_id.clone()))
     }
 
-    /// How a child run stands. What cannot be read has to be looked at by somebody.
-    pub(super) fn child_status(&self, child: &SessionId) -> ChildStatus {
-        match self.files.manifest_stat(child) {
+    /// The status of a child run.
+    pub(super) async fn child_status(&self, child: &SessionId) -> ChildStatus {
+        match self.store.revision(child.clone()).await {
             Ok(None) => ChildStatus::NotStarted,
-            Ok(Some(_)) => match self.standing(child).map(|standing| standing.status) {
+            Ok(Some(_)) => match self.standing(child).await.map(|standing| standing.status) {
                 Ok(RunStatus::InProgress) => ChildStatus::InProgress,
                 Ok(RunStatus::Blocked) => ChildStatus::Blocked,
                 Ok(RunStatus::Complete) => ChildStatus::Complete,

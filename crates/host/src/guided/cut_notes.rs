@@ -1,15 +1,15 @@
-//! Notes that are longer than a recap: the warning in the reply, and the whole text for people.
+//! Notes that are longer than a recap: the warning in the reply, and the complete text for people.
 
+use canon::digest::Digest;
 use guide::derive;
 use guide::engine::{cut_words, stored_whole_words};
 use guide::project::current_output;
-use guide::record::{AdvanceOutcome, AttemptId, NodeId, OutputChannel, OutputPayload};
+use guide::record::{AdvanceOutcome, ArtifactRef, AttemptId, NodeId, OutputChannel, OutputPayload};
 use guide::state::{Node, Output, SessionState};
-use storage::files::SessionFiles;
 
 use super::reply::{Ingredients, Moment};
 
-/// The warnings of this very call, from the record: a replay tells the same.
+/// The warnings of this call, from the log: a replay gives the same.
 pub(super) fn warnings(ingredients: &Ingredients<'_>) -> Vec<String> {
     let Ingredients { session, node, moment, .. } = *ingredients;
     let state = &session.state;
@@ -25,30 +25,40 @@ pub(super) fn warnings(ingredients: &Ingredients<'_>) -> Vec<String> {
     recap.into_iter().chain(correction).collect()
 }
 
-/// The warning about one output of which only the beginning is kept.
+/// The warning about an output of which only the beginning is kept.
 pub(super) fn warning(output: &Output) -> Option<String> {
     sent_bytes(output).map(cut_words)
 }
 
-/// The current notes of a node: whole where they were stored so, and without the mark that they were cut.
-pub(super) fn notes_of(files: &SessionFiles, state: &SessionState, node: &Node) -> Option<String> {
+/// The current notes of a node: complete if they were stored so, otherwise as far as they are kept. `artifact` gives the stored
+/// bytes of an artifact.
+pub(super) fn notes_of<'b>(
+    state: &SessionState,
+    node: &Node,
+    artifact: impl Fn(Digest) -> Option<&'b [u8]>,
+) -> Option<String> {
     let recap = current_output(state, node, OutputChannel::Recap)?;
     let whole = || {
-        let attempt = attempt_that_made(state, &node.id)?;
-        // Notes that were corrected since are those of the correction.
-        if recap.id != derive::recap_output_id(attempt) {
-            return None;
-        }
-        let OutputPayload::ArtifactRef(stored) =
-            &state.output(&derive::whole_notes_output_id(attempt))?.payload
-        else {
-            return None;
-        };
-        let bytes = files.artifact(stored.sha256).ok()?;
-        let artifact: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+        let stored = whole_notes(state, node)?;
+        let artifact: serde_json::Value = serde_json::from_slice(artifact(stored.sha256)?).ok()?;
         Some(artifact.get("notesMarkdown")?.as_str()?.to_owned())
     };
-    sent_bytes(recap).and_then(|_| whole()).or_else(|| recap.notes().map(str::to_owned))
+    whole().or_else(|| recap.notes().map(str::to_owned))
+}
+
+/// The artifact with the complete notes of a node, if the recap has only their beginning.
+pub(super) fn whole_notes<'s>(state: &'s SessionState, node: &Node) -> Option<&'s ArtifactRef> {
+    let recap = current_output(state, node, OutputChannel::Recap)?;
+    sent_bytes(recap)?;
+    let attempt = attempt_that_made(state, &node.id)?;
+    // Notes that were corrected since are those of the correction.
+    if recap.id != derive::recap_output_id(attempt) {
+        return None;
+    }
+    match &state.output(&derive::whole_notes_output_id(attempt))?.payload {
+        OutputPayload::ArtifactRef(stored) => Some(stored),
+        OutputPayload::Notes { .. } => None,
+    }
 }
 
 fn sent_bytes(output: &Output) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! What a run goes on without, as a reply tells it.
+//! The gaps of a run, for a reply.
 
 use guide::record::{AdvanceOutcome, GapDetail, GapReason};
 use guide::state::{Gap, Node, SessionState};
@@ -6,22 +6,22 @@ use guide::state::{Gap, Node, SessionState};
 use super::api::{GapWords, OpenGaps};
 use super::reply::{Ingredients, Moment};
 
-/// How many gaps a reply names: more are not read, and the command line shows them all.
+/// The most gaps in a reply; the command line shows all.
 const NAMED: usize = 10;
 
-/// What this very call was warned of, from the record: a replay tells the same.
+/// The warnings of this call, from the log: a replay gives the same.
 pub(super) fn warnings(ingredients: &Ingredients<'_>) -> Vec<String> {
     let of_call = of_call(ingredients).into_iter().filter(|gap| is_warning(gap));
     of_call.map(|gap| gap.summary.clone()).collect()
 }
 
-/// The gaps that this very call opened; for whoever comes back, and at the end of a run, all that are open.
+/// The gaps that this call opened; for a caller that comes back, and at the end of a run, all that are open.
 pub(super) fn open(ingredients: &Ingredients<'_>) -> Option<OpenGaps> {
     let Ingredients { session, run, node, snapshot, moment, .. } = *ingredients;
     let state = &session.state;
     let told: Vec<&Gap> = match moment {
         Moment::Return => guide::project::open_gaps(state, run).collect(),
-        // A replay tells what was open then, whatever was closed since.
+        // A replay shows what was open then, even if it was closed since.
         Moment::Advance if snapshot.state().is_complete() => {
             state.gaps_of_run(run).filter(|gap| was_open_at(state, gap, node)).collect()
         }
@@ -40,14 +40,14 @@ pub(super) fn open(ingredients: &Ingredients<'_>) -> Option<OpenGaps> {
     Some(OpenGaps { count: told.len(), gaps: gaps.collect() })
 }
 
-/// The gap records that stand in the log because of this call.
+/// The gap records in the log that this call added.
 fn of_call<'s>(ingredients: &Ingredients<'s>) -> Vec<&'s Gap> {
     let Ingredients { session, node, moment, .. } = *ingredients;
     let state = &session.state;
     match moment {
         Moment::Start => state.gaps_of(node).collect(),
         Moment::Advance => {
-            // They stand on the node that was advanced, perhaps among those of other attempts.
+            // They are at the node that was advanced, possibly among those of other attempts.
             let Some(parent) = state.parent_of(node) else { return Vec::new() };
             let made = |outcome: &AdvanceOutcome| matches!(outcome, AdvanceOutcome::Advanced { to_node_id } if *to_node_id == node.id);
             let Some((_, advance)) = parent.advances().find(|(_, advance)| made(&advance.outcome)) else {
@@ -71,7 +71,7 @@ const fn is_gap(gap: &Gap) -> bool {
     matches!(gap.resolution, guide::record::GapResolution::Unresolved)
 }
 
-/// Whether a gap is only about preferences: that is told as a warning, once.
+/// Whether a gap is only about preferences: it is shown once, as a warning.
 fn is_warning(gap: &Gap) -> bool {
     gap.reason == GapReason::Unexpected(GapDetail::PreferencesExceedRecommendation)
 }

@@ -1,29 +1,26 @@
 //! Sessions that a run waits for.
 //!
-//! Such a session is started under an id that its run derives, so that starting it again finds it. The link back is a fact of
-//! its first context, in the log from the first event on: [`Link`]. What the run makes of the session's end is read from
-//! the log up to the event that completed it, so it is the same whenever it is asked for.
+//! Such a session is started under an id that its run derives, so that starting it again finds it. The link back is part of
+//! its first context, in the log from the first event on: [`Link`]. The result for the run is computed from the log up to the
+//! event that completed the session, so it is the same whenever it is asked for.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError};
 
 use flow::id::{NodeId, RunId};
 use guide::project::recap::ancestor_recap;
 use guide::project::{self, RunStatus};
 use guide::record::{Event, EventData, OutputChannel, OutputPayload, SessionId};
 use guide::state::{Node, Run, SessionState};
+use ports::sessions::{Ended, StoreErrorCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use storage::StoreErrorCode;
-use storage::files::Ended;
-use tokio::sync::Notify;
 
+use super::Guided;
 use super::api::{Reply, StartRequest};
 use super::refusal::{Refusal, inconsistent};
 use super::reply::Moment;
-use super::{Guided, refusal};
 
-/// The key of the context that holds the link. What an agent sets there later changes nothing.
+/// The key of the context that contains the link. Only the first context counts, so an agent cannot change it.
 pub const LINK: &str = "interlock";
 /// The most bytes of notes that a run is given.
 pub const RECAP_BYTES: usize = 128 << 10;
@@ -61,32 +58,32 @@ impl Guided {
     ///
     /// # Errors
     /// As [`Guided::start`].
-    pub fn start_once(
+    pub async fn start_once(
         &self,
         session_id: &SessionId,
         link: &Link,
         mut request: StartRequest,
     ) -> Result<(), Refusal> {
-        if self.files.manifest_stat(session_id)?.is_some() {
+        if self.store.revision(session_id.clone()).await?.is_some() {
             return Ok(());
         }
         let link = serde_json::to_value(link).map_err(|_| inconsistent("A link has no JSON form."))?;
         request.context.insert(LINK.to_owned(), link);
-        match self.start_as(session_id, request) {
+        match self.start_as(session_id, request).await {
             Ok(_) => Ok(()),
-            // Somebody was quicker, with the same facts: the id is derived from them.
+            // Another call was first, with the same data: the id is derived from it.
             Err(refusal) if refusal.envelope().has_code(StoreErrorCode::SessionExists) => Ok(()),
             Err(refusal) => Err(refusal),
         }
     }
 
-    /// Where a session stands, from memory where nothing is new.
+    /// The status of a session. Only new events are read.
     ///
     /// # Errors
-    /// A session that is not there or cannot be read.
-    pub fn standing(&self, session_id: &SessionId) -> Result<Standing, Refusal> {
-        let session = self.sessions.current(&self.files, session_id)?;
-        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+    /// A session that does not exist or cannot be read.
+    pub async fn standing(&self, session_id: &SessionId) -> Result<Standing, Refusal> {
+        let session = self.sessions.current(&*self.store, session_id).await?;
+        let session = session.lock().await;
         let run = first_run(&session.state)?;
         Ok(Standing {
             link: session.first_context().and_then(|context| link_of(&context)),
@@ -96,29 +93,29 @@ impl Guided {
         })
     }
 
-    /// What an agent gets who comes to the session now: the tokens of its tip, and where it is.
+    /// The reply for an agent that joins the session now: the tokens of its tip, and its position.
     ///
     /// # Errors
     /// As [`Guided::standing`].
-    pub fn rejoin(&self, session_id: &SessionId) -> Result<Reply, Refusal> {
-        let keyring = self.keyring()?;
-        let session = self.sessions.current(&self.files, session_id)?;
-        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+    pub async fn rejoin(&self, session_id: &SessionId) -> Result<Reply, Refusal> {
+        let keyring = self.keyring().await?;
+        let session = self.sessions.current(&*self.store, session_id).await?;
+        let session = session.lock().await;
         let run = first_run(&session.state)?;
         let tip = project::preferred_tip(&session.state, run)
             .ok_or_else(|| inconsistent("A run has no root."))?
             .id
             .clone();
-        self.answer(&session, &tip, &keyring, Moment::Return)
+        self.answer(&session, &tip, &keyring, Moment::Return).await
     }
 
-    /// What a session came to: nothing before it is complete. It follows from the log up to that event, so it is the same
-    /// whatever happens to the session afterwards.
+    /// The result of a session; `None` before it is complete. It is computed from the log up to the completing event, so it
+    /// stays the same whatever happens to the session afterwards.
     ///
     /// # Errors
     /// As [`Guided::standing`].
-    pub fn result(&self, session_id: &SessionId) -> Result<Option<Map<String, Value>>, Refusal> {
-        let events = self.files.load(session_id)?.events;
+    pub async fn result(&self, session_id: &SessionId) -> Result<Option<Map<String, Value>>, Refusal> {
+        let events = self.store.load(session_id.clone()).await?.events;
         let completion = events.iter().position(|event| matches!(event.data, EventData::RunCompleted { .. }));
         let Some(completion) = completion else { return Ok(None) };
         let events = &events[..=completion];
@@ -129,13 +126,18 @@ impl Guided {
             return Err(inconsistent("A session was completed without a run."));
         };
         let tip = state.node(tip_node_id).ok_or_else(|| inconsistent("A completed node is missing."))?;
-        Ok(Some(self.outputs(&state, run, tip)?))
+        Ok(Some(self.outputs(&state, run, tip).await?))
     }
 
-    fn outputs(&self, state: &SessionState, run: &Run, tip: &Node) -> Result<Map<String, Value>, Refusal> {
+    async fn outputs(
+        &self,
+        state: &SessionState,
+        run: &Run,
+        tip: &Node,
+    ) -> Result<Map<String, Value>, Refusal> {
         let recap = ancestor_recap(state, tip, RECAP_BYTES);
         let summary = recap.entries.first().map(|entry| entry.text.clone());
-        // The notes stand newest first where the newest count; a reader of the run begins at the beginning.
+        // The recap has the newest notes first; readers of the run want them in order.
         let notes: Vec<Value> = recap.entries.iter().rev().map(|entry| entry.text.as_str().into()).collect();
         let status =
             if run.open_critical_gaps > 0 { RunStatus::CompleteWithGaps } else { RunStatus::Complete };
@@ -155,7 +157,7 @@ impl Guided {
             "status": status.as_str(),
             "summary": summary,
             "recap": {"notes": notes, "omitted": recap.omitted},
-            "artifacts": self.artifacts(state, tip)?,
+            "artifacts": self.artifacts(state, tip).await?,
             "gaps": gaps,
             "gapCount": all_gaps,
         });
@@ -165,8 +167,8 @@ impl Guided {
         }
     }
 
-    /// The artifacts along the way to a node, oldest first.
-    fn artifacts(&self, state: &SessionState, tip: &Node) -> Result<Vec<Value>, Refusal> {
+    /// The artifacts on the path to a node, oldest first.
+    async fn artifacts(&self, state: &SessionState, tip: &Node) -> Result<Vec<Value>, Refusal> {
         let mut found = Vec::new();
         let mut seen = BTreeSet::new();
         for node in state.lineage(tip) {
@@ -181,66 +183,47 @@ impl Guided {
         let mut room = ARTIFACT_BYTES as u64;
         let mut given = Vec::with_capacity(found.len());
         for artifact in found.into_iter().rev() {
-            let mut told = json!({"sha256": artifact.sha256.to_string(), "bytes": artifact.byte_length});
+            let mut entry = json!({"sha256": artifact.sha256.to_string(), "bytes": artifact.byte_length});
             if let Some(left) = room.checked_sub(artifact.byte_length) {
                 room = left;
-                told["content"] = match &artifact.content {
+                entry["content"] = match &artifact.content {
                     Some(content) => content.clone(),
-                    None => serde_json::from_slice(&self.files.artifact(artifact.sha256)?)
+                    None => serde_json::from_slice(&self.store.artifact(artifact.sha256).await?)
                         .map_err(|_| inconsistent("An artifact is no JSON."))?,
                 };
             }
-            given.push(told);
+            given.push(entry);
         }
         Ok(given)
     }
 
-    /// Marks a session as one that nobody waits for: the next step is refused. One that is complete, or is not there, has no
-    /// next step; one that another run started is that run's. Says whether it is this run's.
+    /// Marks a session as one that nobody waits for: the next step is refused. A session that is complete or does not exist
+    /// needs no mark, and a session of another run gets none. Returns whether the session belongs to this run.
     ///
     /// # Errors
-    /// When somebody is at work on the session, and trouble with the store.
-    pub fn end(&self, session_id: &SessionId, ended: &Ended) -> Result<bool, Refusal> {
-        if self.files.manifest_stat(session_id)?.is_none() {
+    /// When the session is being written, and errors of the store.
+    pub async fn end(&self, session_id: &SessionId, ended: &Ended) -> Result<bool, Refusal> {
+        if self.store.revision(session_id.clone()).await?.is_none() {
             return Ok(false);
         }
-        // Looked at before the lock is taken: a session of another run is not even held up.
-        let standing = self.standing(session_id)?;
+        // Checked before the lock is taken: a session of another run is not blocked.
+        let standing = self.standing(session_id).await?;
         if standing.link.is_none_or(|link| link.run_id != ended.run_id) {
             return Ok(false);
         }
-        if standing.is_complete || self.files.ended(session_id)?.is_some() {
+        if standing.is_complete || self.store.ended(session_id.clone()).await?.is_some() {
             return Ok(true);
         }
-        let writer = self.files.lock(session_id, None)?;
+        let writer = self.store.lock(session_id.clone(), None).await?;
         let completes = |event: &Event| matches!(event.data, EventData::RunCompleted { .. });
         if !writer.news().events.iter().any(completes) {
-            writer.end(ended)?;
+            writer.end(ended.clone()).await?;
         }
         Ok(true)
     }
-
-    /// Refuses what would be added to a session that nobody waits for.
-    pub(super) fn check_open(&self, session_id: &SessionId) -> Result<(), Refusal> {
-        match self.files.ended(session_id)? {
-            Some(ended) => Err(refusal::session_ended(session_id, &ended)),
-            None => Ok(()),
-        }
-    }
-
-    /// Lets somebody know whenever this process advances a session. The first who asks is told.
-    pub fn listen(&self, listener: &Arc<Notify>) {
-        let _ = self.listener.set(Arc::clone(listener));
-    }
-
-    pub(super) fn tell_listener(&self) {
-        if let Some(listener) = self.listener.get() {
-            listener.notify_one();
-        }
-    }
 }
 
-/// What a session was started for, from its events; nothing for one that no run asked for.
+/// What a session was started for, from its events; `None` for one that no run waits for.
 pub fn link_of_session(events: &[Event]) -> Option<Link> {
     events.iter().find_map(|event| match &event.data {
         EventData::ContextSet { context, .. } => Some(link_of(context)),

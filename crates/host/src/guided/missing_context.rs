@@ -6,7 +6,7 @@ use guide::workflow::compiled::{CompiledWorkflow, Count, LoopControl};
 use guide::workflow::context_keys::ContextFault;
 use serde_json::{Map, Value};
 
-/// The keys that the blockers of a state name, each with a placeholder that is refused if it is sent as it is.
+/// The keys that the blockers of a state name, each with a placeholder that is refused if it is sent unchanged.
 pub(super) fn wanted(
     workflow: &CompiledWorkflow,
     state: &EngineState,

@@ -1,11 +1,11 @@
 //! The run that is open in a workspace, for hooks of agent clients.
 
 use std::path::Path;
-use std::sync::PoisonError;
 
 use guide::project::preferred_tip;
-use guide::record::{Block, BlockerCode, EngineState, NodeKind, ObservationKey, RunId, SessionId};
-use storage::files::Loaded;
+use guide::record::{Block, BlockerCode, EngineState, NodeKind, ObservationKey};
+use ports::blocking;
+use ports::sessions::OpenRunRef;
 
 use super::Guided;
 use super::api::{NextCall, RunWords};
@@ -32,50 +32,45 @@ pub struct OpenRun {
 }
 
 impl Guided {
-    /// The run of a workspace's repository that is not complete and was active last; nothing outside of a repository.
+    /// The run of a workspace's repository that is not complete and was active last; `None` outside of a repository.
     ///
     /// # Errors
-    /// Trouble with the store.
-    pub fn open_run(&self, workspace: &Path) -> Result<Option<OpenRun>, Refusal> {
-        let facts = git::observations(&git::facts(workspace));
+    /// Errors of the store.
+    pub async fn open_run(&self, workspace: &Path) -> Result<Option<OpenRun>, Refusal> {
+        let workspace = workspace.to_owned();
+        let facts = blocking(move || git::observations(&git::facts(&workspace))).await;
         let root = facts.iter().find(|(key, _)| *key == ObservationKey::RepoRootHash);
         let Some(root) = root.map(|(_, value)| value.text()) else { return Ok(None) };
-        let newest: Option<(SessionId, RunId)> =
-            self.index.with_inputs(&|loaded: &Loaded| self.project(loaded), |inputs| {
-                inputs
-                    .filter(|run| !run.is_complete && run.repo_root_hash.as_deref() == Some(&root))
-                    .max_by_key(|run| (run.last_modified_ms, run.last_activity_index))
-                    .map(|run| (run.session_id.clone(), run.run_id.clone()))
-            })?;
-        match newest {
-            Some((session, run)) => self.open_run_of(&session, &run),
+        match self.store.newest_open_run(root).await? {
+            Some(newest) => self.open_run_of(&newest).await,
             None => Ok(None),
         }
     }
 
-    /// Whether only a person can help the run of a session now.
+    /// Whether the run of a session can only continue with a person.
     ///
     /// # Errors
-    /// A session that is not there or cannot be read.
-    pub fn waits_for_person(&self, session_id: &SessionId) -> Result<bool, Refusal> {
-        let run = {
-            let session = self.sessions.current(&self.files, session_id)?;
-            let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The session does not exist or cannot be read.
+    pub async fn waits_for_person(&self, session_id: &SessionId) -> Result<bool, Refusal> {
+        let run_id = {
+            let session = self.sessions.current(&*self.store, session_id).await?;
+            let session = session.lock().await;
             session.state.runs().first().map(|run| run.id.clone())
         };
-        let Some(run) = run else { return Ok(false) };
-        Ok(self.open_run_of(session_id, &run)?.is_some_and(|open| open.waits_for_person))
+        let Some(run_id) = run_id else { return Ok(false) };
+        let open = self.open_run_of(&OpenRunRef { session_id: session_id.clone(), run_id }).await?;
+        Ok(open.is_some_and(|open| open.waits_for_person))
     }
 
-    fn open_run_of(&self, session: &SessionId, run: &RunId) -> Result<Option<OpenRun>, Refusal> {
-        let keyring = self.keyring()?;
-        let session = self.sessions.current(&self.files, session)?;
-        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+    async fn open_run_of(&self, newest: &OpenRunRef) -> Result<Option<OpenRun>, Refusal> {
+        let keyring = self.keyring().await?;
+        let session = self.sessions.current(&*self.store, &newest.session_id).await?;
+        let session = session.lock().await;
         let state = &session.state;
-        let Some(run) = state.run(run) else { return Ok(None) };
+        let Some(run) = state.run(&newest.run_id) else { return Ok(None) };
         let Some(tip) = preferred_tip(state, run) else { return Ok(None) };
-        let workflow = self.pinned(run.workflow_hash)?;
-        let snapshot = self.files.snapshot(tip.snapshot_ref)?;
+        let workflow = self.pinned(run.workflow_hash).await?;
+        let snapshot = self.store.snapshot(tip.snapshot_ref).await?;
         let engine = snapshot.state();
         let Some(step) = engine.pending().and_then(|pending| workflow.step(&pending.step_id)) else {
             return Ok(None);

@@ -1,10 +1,8 @@
-//! Asking people for what only the user can give, and taking their answers.
+//! Questions to people, and their answers.
 //!
-//! A person is reached in two ways. The client of a call may ask its user: [`Guided::questions`] says what to ask before the
+//! A person is asked in two ways. The client of a call may ask its user: [`Guided::questions`] gives what to ask before the
 //! call is made, and the answers are recorded with it, in one append. Or a person answers in the console about a node that is
-//! blocked: one event, which the next attempt counts.
-
-use std::sync::PoisonError;
+//! blocked: one event, which the next attempt uses.
 
 use canon::error::{Envelope, Retry};
 use guide::engine::{
@@ -16,7 +14,7 @@ use guide::state::{Node, Run};
 
 use super::Guided;
 use super::api::{ContinueRequest, Intent};
-use super::proceed::recorded;
+use super::proceed::{check_open, recorded};
 use super::refusal::{GuidedErrorCode, Refusal, inconsistent};
 use super::reply::{Ingredients, Moment};
 use super::sessions::Session;
@@ -46,25 +44,25 @@ pub struct WaitingRun {
 }
 
 impl Guided {
-    /// What a person has to be asked before a call can advance its run; nothing where asking would not help.
+    /// What a person has to be asked before a call can advance its run; `None` if asking would not help.
     ///
     /// # Errors
-    /// Tokens that are not good for this, output that cannot be taken, and trouble with the store.
-    pub fn questions(&self, request: &ContinueRequest) -> Result<Option<Questions>, Refusal> {
+    /// Tokens that cannot be used for this, output that is not accepted, and errors of the store.
+    pub async fn questions(&self, request: &ContinueRequest) -> Result<Option<Questions>, Refusal> {
         if request.intent != Intent::Advance {
             return Ok(None);
         }
-        let keyring = self.keyring()?;
-        let place = self.place(&request.handle, &keyring)?;
+        let keyring = self.keyring().await?;
+        let place = self.place(&request.handle, &keyring).await?;
         let Some(attempt_id) = &place.attempt_id else { return Ok(None) };
-        let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = place.session.lock().await;
         if recorded(&session, &place.node_id, attempt_id)?.is_some() {
             return Ok(None);
         }
         let Some(node) = session.state.node(&place.node_id) else { return Ok(None) };
         let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
-        let workflow = self.pinned(run.workflow_hash)?;
-        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        let workflow = self.pinned(run.workflow_hash).await?;
+        let snapshot = self.store.snapshot(node.snapshot_ref).await?;
         let questions = engine::questions(&Advance {
             state: &session.state,
             node_id: &node.id,
@@ -94,14 +92,14 @@ impl Guided {
     /// The runs of a session that wait for a person.
     ///
     /// # Errors
-    /// There is no such session, and trouble with the store.
-    pub fn waiting_for_people(&self, session_id: &SessionId) -> Result<Vec<WaitingRun>, Refusal> {
-        let session = self.sessions.current(&self.files, session_id)?;
-        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+    /// An unknown session, and errors of the store.
+    pub async fn waiting_for_people(&self, session_id: &SessionId) -> Result<Vec<WaitingRun>, Refusal> {
+        let session = self.sessions.current(&*self.store, session_id).await?;
+        let session = session.lock().await;
         let mut waiting = Vec::new();
         for run in session.state.runs() {
             let Some(node) = preferred_tip(&session.state, run) else { continue };
-            let questions = self.open_questions(&session, run, node)?;
+            let questions = self.open_questions(&session, run, node).await?;
             if !questions.is_empty() {
                 waiting.push(WaitingRun { run_id: run.id.clone(), node_id: node.id.clone(), questions });
             }
@@ -109,27 +107,26 @@ impl Guided {
         Ok(waiting)
     }
 
-    fn open_questions(
+    async fn open_questions(
         &self,
         session: &Session,
         run: &Run,
         node: &Node,
     ) -> Result<Vec<(Question, Option<AnswerOutcome>)>, Refusal> {
-        // Most nodes are not blocked, and their workflow need not be read.
+        // Most nodes are not blocked; their workflow need not be read.
         if node.blocked_chain == 0 {
             return Ok(Vec::new());
         }
-        let workflow = self.pinned(run.workflow_hash)?;
-        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        let workflow = self.pinned(run.workflow_hash).await?;
+        let snapshot = self.store.snapshot(node.snapshot_ref).await?;
         Ok(engine::waiting_for_people(&session.state, node, &workflow, snapshot.state()))
     }
 
     /// Records the answer of a person who is signed in to the console.
     ///
     /// # Errors
-    /// `QUESTION_CLOSED` where the node does not wait for this answer any more; an answer that is too long or does not say
-    /// what it has to; trouble with the store.
-    pub fn answer_in_console(
+    /// `QUESTION_CLOSED` if the node no longer waits for this answer; an answer that is too long or empty; errors of the store.
+    pub async fn answer_in_console(
         &self,
         session_id: &SessionId,
         node_id: &NodeId,
@@ -141,12 +138,10 @@ impl Guided {
                 "The answer is {words} bytes; the limit is {MAX_ANSWER_BYTES}."
             )));
         }
-        let session = self.sessions.current(&self.files, session_id)?;
-        let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut writer = self.files.lock(session_id, Some(&session.cursor))?;
-        let news = writer.news().clone();
-        session.take(&news)?;
-        self.check_open(session_id)?;
+        let session = self.sessions.current(&*self.store, session_id).await?;
+        let mut session = session.lock().await;
+        let writer = self.lock(&mut session).await?;
+        check_open(&*writer, session_id)?;
         let additions = {
             let state = &session.state;
             let node = state.node(node_id).ok_or_else(|| closed(session_id))?;
@@ -154,7 +149,7 @@ impl Guided {
             if preferred_tip(state, run).is_none_or(|tip| tip.id != node.id) {
                 return Err(closed(session_id));
             }
-            let open = self.open_questions(&session, run, node)?;
+            let open = self.open_questions(&session, run, node).await?;
             let question = open.iter().find(|(question, _)| question.id == answer.dependency_id);
             let (question, _) = question.ok_or_else(|| closed(session_id))?;
             if question.needs_words && words == 0 {
@@ -165,11 +160,12 @@ impl Guided {
             }
             engine::answer_in_console(state, node, answer, self.clock.now_ms())?
         };
-        self.append(&mut session, &mut writer, additions, std::slice::from_ref(node_id))
+        self.append(&mut session, writer, additions, std::slice::from_ref(node_id)).await?;
+        Ok(())
     }
 }
 
-/// What a person who came back is told of answers that were given in the console. A reply to an advance is the same for ever.
+/// Says which questions were answered in the console, for a caller that comes back. A reply to an advance never changes.
 pub(super) fn answered_since(ingredients: &Ingredients<'_>) -> Vec<String> {
     let Ingredients { session, node, workflow, snapshot, moment, .. } = *ingredients;
     if moment != Moment::Return {

@@ -1,6 +1,6 @@
-//! From the tokens of a call to a place in a session.
+//! Resolves the tokens of a call to a position in a session.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use guide::derive;
 use guide::record::{AttemptId, NodeId, SessionId};
@@ -8,10 +8,9 @@ use guide::state::Node;
 use guide::token::{
     self, CheckpointPayload, Keyring, Position, RunDescription, Token, TokenError, TokenKind,
 };
+use ports::sessions::{PositionKey, StoreErrorCode};
 use serde_json::json;
-use storage::StoreErrorCode;
-use storage::files::Loaded;
-use storage::index::PositionKey;
+use tokio::sync::Mutex;
 
 use super::api::Handle;
 use super::refusal::{Refusal, inconsistent};
@@ -23,72 +22,83 @@ pub(super) struct ResolvedPosition {
     pub(super) session: Arc<Mutex<Session>>,
     pub(super) session_id: SessionId,
     pub(super) node_id: NodeId,
-    /// None for a state token alone, which is good for looking only.
+    /// None for a state token alone, which cannot advance.
     pub(super) attempt_id: Option<AttemptId>,
 }
 
 impl Guided {
-    /// Finds the place of a handle.
-    pub(super) fn place(&self, handle: &Handle, keyring: &Keyring) -> Result<ResolvedPosition, Refusal> {
+    /// Resolves a handle.
+    pub(super) async fn place(
+        &self,
+        handle: &Handle,
+        keyring: &Keyring,
+    ) -> Result<ResolvedPosition, Refusal> {
         match handle {
             Handle::Single(text) if TokenKind::claimed_by(text) == Some(TokenKind::Continue) => {
-                self.place_of_short(text, keyring)
+                self.place_of_short(text, keyring).await
             }
             Handle::Single(text) if TokenKind::claimed_by(text) == Some(TokenKind::ShortCheckpoint) => {
                 Err(not_for_continuing(TokenKind::ShortCheckpoint))
             }
             Handle::Single(text) => match token::verify(keyring, text)? {
                 Token::State(state) => {
-                    self.place_of(&state.session_id, &state.node_id, None, Some(state.workflow_hash))
+                    self.place_of(&state.session_id, &state.node_id, None, Some(state.workflow_hash)).await
                 }
-                Token::Ack(ack) => self.place_of(&ack.session_id, &ack.node_id, Some(ack.attempt_id), None),
+                Token::Ack(ack) => {
+                    self.place_of(&ack.session_id, &ack.node_id, Some(ack.attempt_id), None).await
+                }
                 Token::Checkpoint(_) => Err(not_for_continuing(TokenKind::Checkpoint)),
             },
             Handle::Pair { state_token, ack_token } => {
                 let state = token::verify(keyring, state_token)?.into_state()?;
                 let Some(ack_token) = ack_token else {
-                    return self.place_of(&state.session_id, &state.node_id, None, Some(state.workflow_hash));
+                    let hash = Some(state.workflow_hash);
+                    return self.place_of(&state.session_id, &state.node_id, None, hash).await;
                 };
                 let ack = token::verify(keyring, ack_token)?.into_ack()?;
                 if token::check_pair(&state, &ack).is_err() {
-                    return Err(self.two_runs(keyring, &state, &ack));
+                    return Err(self.two_runs(keyring, &state, &ack).await);
                 }
-                self.place_of(&ack.session_id, &ack.node_id, Some(ack.attempt_id), Some(state.workflow_hash))
+                let hash = Some(state.workflow_hash);
+                self.place_of(&ack.session_id, &ack.node_id, Some(ack.attempt_id), hash).await
             }
         }
     }
 
-    /// The sessions that the tokens of a handle belong to: one, unless somebody mixes two up.
+    /// The sessions that the tokens of a handle belong to: one, unless the caller mixes tokens of two.
     ///
-    /// Each token is read by itself and nothing else is looked at, so that somebody who may know one session learns nothing of another.
+    /// Each token is resolved by itself, so that a caller with access to one session learns nothing about another.
     ///
     /// # Errors
-    /// Tokens that nobody here signed, and places that are in no log.
-    pub fn sessions_of(&self, handle: &Handle) -> Result<Vec<SessionId>, Refusal> {
-        let keyring = self.keyring()?;
+    /// Tokens that were not signed here, and positions that are in no log.
+    pub async fn sessions_of(&self, handle: &Handle) -> Result<Vec<SessionId>, Refusal> {
+        let keyring = self.keyring().await?;
+        let mut sessions = Vec::with_capacity(2);
         match handle {
-            Handle::Single(text) => Ok(vec![self.session_of(text, &keyring)?]),
-            Handle::Pair { state_token, ack_token } => std::iter::once(state_token)
-                .chain(ack_token)
-                .map(|text| self.session_of(text, &keyring))
-                .collect(),
+            Handle::Single(text) => sessions.push(self.session_of(text, &keyring).await?),
+            Handle::Pair { state_token, ack_token } => {
+                for text in std::iter::once(state_token).chain(ack_token) {
+                    sessions.push(self.session_of(text, &keyring).await?);
+                }
+            }
         }
+        Ok(sessions)
     }
 
-    /// The session of a token, if its log has what the token names.
+    /// The session of a token, if its log has the token's node.
     ///
-    /// Tokens are issued for what is recorded, so a genuine token whose step is not found proves a loss.
+    /// Tokens are issued for recorded steps, so a genuine token whose step is missing proves a loss.
     ///
     /// # Errors
     /// `TOKEN_UNKNOWN_NODE` for such a token, the other token errors for a text that is not one, and errors of the store.
-    pub fn locate(&self, text: &str) -> Result<SessionId, Refusal> {
-        // Looking must not make keys; without keys no token is genuine.
-        let keyring = self.files.keyring()?;
+    pub async fn locate(&self, text: &str) -> Result<SessionId, Refusal> {
+        // This must not create keys; without keys no token is genuine.
+        let keyring = self.store.keyring().await?;
         let kind = TokenKind::claimed_by(text).ok_or(TokenError::Shape)?;
         let keyring = keyring.ok_or(TokenError::BadSignature { kind })?;
         let (session_id, node_id) = match kind {
-            TokenKind::Continue => return Ok(self.place_of_short(text, &keyring)?.session_id),
-            TokenKind::ShortCheckpoint => return Ok(self.checkpoint_of(&keyring, text)?.session_id),
+            TokenKind::Continue => return Ok(self.place_of_short(text, &keyring).await?.session_id),
+            TokenKind::ShortCheckpoint => return Ok(self.checkpoint_of(&keyring, text).await?.session_id),
             TokenKind::State | TokenKind::Ack | TokenKind::Checkpoint => match token::verify(&keyring, text)?
             {
                 Token::State(state) => (state.session_id, state.node_id),
@@ -96,32 +106,39 @@ impl Guided {
                 Token::Checkpoint(checkpoint) => (checkpoint.session_id, checkpoint.node_id),
             },
         };
-        Ok(self.place_of(&session_id, &node_id, None, None)?.session_id)
+        Ok(self.place_of(&session_id, &node_id, None, None).await?.session_id)
     }
 
     /// The session of a checkpoint token.
     ///
     /// # Errors
-    /// Tokens that nobody here signed.
-    pub fn session_of_checkpoint(&self, checkpoint_token: &str) -> Result<SessionId, Refusal> {
-        Ok(self.checkpoint_of(&self.keyring()?, checkpoint_token)?.session_id)
+    /// Tokens that were not signed here.
+    pub async fn session_of_checkpoint(&self, checkpoint_token: &str) -> Result<SessionId, Refusal> {
+        let keyring = self.keyring().await?;
+        Ok(self.checkpoint_of(&keyring, checkpoint_token).await?.session_id)
     }
 
     /// What a checkpoint token names, short or long.
-    pub(super) fn checkpoint_of(&self, keyring: &Keyring, text: &str) -> Result<CheckpointPayload, Refusal> {
+    pub(super) async fn checkpoint_of(
+        &self,
+        keyring: &Keyring,
+        text: &str,
+    ) -> Result<CheckpointPayload, Refusal> {
         if TokenKind::claimed_by(text) != Some(TokenKind::ShortCheckpoint) {
             return Ok(token::verify_checkpoint(keyring, text)?);
         }
         let (digest, number) = token::verify_short_checkpoint(keyring, text)?;
-        let (_, Position { session_id, run_id, node_id, .. }) = self.position_of(&digest)?;
+        let (_, Position { session_id, run_id, node_id, .. }) = self.position_of(&digest).await?;
         let attempt_id = derive::checkpoint_attempt_id(&session_id, &node_id, u64::from(number));
         Ok(CheckpointPayload { session_id, run_id, node_id, attempt_id })
     }
 
-    fn session_of(&self, text: &str, keyring: &Keyring) -> Result<SessionId, Refusal> {
+    async fn session_of(&self, text: &str, keyring: &Keyring) -> Result<SessionId, Refusal> {
         match TokenKind::claimed_by(text) {
-            Some(TokenKind::Continue) => return Ok(self.place_of_short(text, keyring)?.session_id),
-            Some(TokenKind::ShortCheckpoint) => return Ok(self.checkpoint_of(keyring, text)?.session_id),
+            Some(TokenKind::Continue) => return Ok(self.place_of_short(text, keyring).await?.session_id),
+            Some(TokenKind::ShortCheckpoint) => {
+                return Ok(self.checkpoint_of(keyring, text).await?.session_id);
+            }
             Some(TokenKind::State | TokenKind::Ack | TokenKind::Checkpoint) | None => {}
         }
         Ok(match token::verify(keyring, text)? {
@@ -131,28 +148,24 @@ impl Guided {
         })
     }
 
-    fn place_of_short(&self, text: &str, keyring: &Keyring) -> Result<ResolvedPosition, Refusal> {
-        let (session, position) = self.position_of(&token::verify_short(keyring, text)?)?;
+    async fn place_of_short(&self, text: &str, keyring: &Keyring) -> Result<ResolvedPosition, Refusal> {
+        let (session, position) = self.position_of(&token::verify_short(keyring, text)?).await?;
         let Position { session_id, node_id, attempt_id, .. } = position;
         Ok(ResolvedPosition { session, session_id, node_id, attempt_id: Some(attempt_id) })
     }
 
     /// The session of a position, and the position itself, by its digest.
-    fn position_of(&self, digest: &PositionKey) -> Result<(Arc<Mutex<Session>>, Position), Refusal> {
-        let projector = |loaded: &Loaded| self.project(loaded);
-        let Some((session_id, made_by)) = self.index.position(digest, &projector)? else {
+    async fn position_of(&self, digest: &PositionKey) -> Result<(Arc<Mutex<Session>>, Position), Refusal> {
+        let Some((session_id, created_by)) = self.store.position(*digest).await? else {
             return Err(TokenError::UnknownPosition.into());
         };
-        let session = self.sessions.current(&self.files, &session_id)?;
-        let position = {
-            let locked = session.lock().unwrap_or_else(PoisonError::into_inner);
-            locked.position(made_by, digest)
-        };
+        let session = self.sessions.current(&*self.store, &session_id).await?;
+        let position = session.lock().await.position(created_by, digest);
         position.map(|position| (session, position)).ok_or_else(|| TokenError::UnknownPosition.into())
     }
 
-    /// The place of a node, which has to be in the log.
-    pub(super) fn place_of(
+    /// The position of a node, which has to be in the log.
+    pub(super) async fn place_of(
         &self,
         session_id: &SessionId,
         node_id: &NodeId,
@@ -160,14 +173,14 @@ impl Guided {
         workflow_hash: Option<guide::record::WorkflowHash>,
     ) -> Result<ResolvedPosition, Refusal> {
         let unknown = || TokenError::UnknownNode { session: session_id.clone(), node: node_id.clone() };
-        let session = match self.sessions.current(&self.files, session_id) {
+        let session = match self.sessions.current(&*self.store, session_id).await {
             Err(refusal) if refusal.envelope().has_code(StoreErrorCode::SessionUnknown) => {
                 return Err(unknown().into());
             }
             other => other?,
         };
         {
-            let locked = session.lock().unwrap_or_else(PoisonError::into_inner);
+            let locked = session.lock().await;
             let missing =
                 || TokenError::MissingFromLog { session: session_id.clone(), node: node_id.clone() };
             let node = locked.state.node(node_id).ok_or_else(missing)?;
@@ -179,48 +192,58 @@ impl Guided {
         Ok(ResolvedPosition { session, session_id: session_id.clone(), node_id: node_id.clone(), attempt_id })
     }
 
-    /// Whether an attempt on a node is recorded, or is the next one to be.
+    /// Whether an attempt on a node is recorded, or is the next one.
     pub(super) fn attempt_exists(session: &Session, node: &Node, attempt_id: &AttemptId) -> bool {
         let next = derive::attempt_id(session.state.session_id(), &node.id, node.attempts() as u64);
         *attempt_id == next || node.advances().any(|(recorded, _)| recorded == attempt_id)
     }
 
-    /// The error for tokens of two runs: both in words, with the call to make for each.
-    fn two_runs(&self, keyring: &Keyring, state: &token::StatePayload, ack: &token::AckPayload) -> Refusal {
-        let plain = || {
-            TokenError::ScopeMismatch {
+    /// The error for tokens of two runs: describes both, with the call to make for each.
+    async fn two_runs(
+        &self,
+        keyring: &Keyring,
+        state: &token::StatePayload,
+        ack: &token::AckPayload,
+    ) -> Refusal {
+        let first = self.describe(keyring, &state.session_id, &state.node_id).await;
+        let second = self.describe(keyring, &ack.session_id, &ack.node_id).await;
+        match (first, second) {
+            (Ok(first), Ok(second)) => token::scope_mismatch(&first, &second).into(),
+            _ => TokenError::ScopeMismatch {
                 first: (state.session_id.clone(), state.run_id.clone()),
                 second: (ack.session_id.clone(), ack.run_id.clone()),
             }
-            .into()
-        };
-        let describe = |session_id: &SessionId, node_id: &NodeId| -> Result<RunDescription, Refusal> {
-            let place = self.place_of(session_id, node_id, None, None)?;
-            let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
-            let node = session.state.node(node_id).ok_or_else(|| inconsistent("A node is missing."))?;
-            let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
-            let workflow = self.pinned(run.workflow_hash)?;
-            let snapshot = self.files.snapshot(node.snapshot_ref)?;
-            let words = reply::run_words(&session, run, node, &workflow, snapshot.state());
-            let position =
-                session.positions_of(node).pop().ok_or_else(|| inconsistent("A node has no position."))?;
-            let token = token::mint_short(keyring, &position);
-            Ok(RunDescription {
-                workflow: words.workflow_name,
-                goal: words.goal,
-                step: words.step,
-                steps: words.steps,
-                call: json!({"tool": "continue_workflow", "params": {"continueToken": token, "intent": "advance"}}),
-            })
-        };
-        match (describe(&state.session_id, &state.node_id), describe(&ack.session_id, &ack.node_id)) {
-            (Ok(first), Ok(second)) => token::scope_mismatch(&first, &second).into(),
-            _ => plain(),
+            .into(),
         }
+    }
+
+    async fn describe(
+        &self,
+        keyring: &Keyring,
+        session_id: &SessionId,
+        node_id: &NodeId,
+    ) -> Result<RunDescription, Refusal> {
+        let place = self.place_of(session_id, node_id, None, None).await?;
+        let session = place.session.lock().await;
+        let node = session.state.node(node_id).ok_or_else(|| inconsistent("A node is missing."))?;
+        let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
+        let workflow = self.pinned(run.workflow_hash).await?;
+        let snapshot = self.store.snapshot(node.snapshot_ref).await?;
+        let words = reply::run_words(&session, run, node, &workflow, snapshot.state());
+        let position =
+            session.positions_of(node).pop().ok_or_else(|| inconsistent("A node has no position."))?;
+        let token = token::mint_short(keyring, &position);
+        Ok(RunDescription {
+            workflow: words.workflow_name,
+            goal: words.goal,
+            step: words.step,
+            steps: words.steps,
+            call: json!({"tool": "continue_workflow", "params": {"continueToken": token, "intent": "advance"}}),
+        })
     }
 }
 
-/// The error for a checkpoint token where a run is to go on.
+/// The error for a checkpoint token in a call that continues a run.
 fn not_for_continuing(given: TokenKind) -> Refusal {
     TokenError::OtherKind { wanted: TokenKind::Continue, given }.into()
 }

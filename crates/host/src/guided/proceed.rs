@@ -1,89 +1,85 @@
-//! Going on, replaying, and telling where a run is.
-
-use std::sync::PoisonError;
+//! Advances, replays and describes a session.
 
 use guide::engine::{self, Additions, Advance, EngineError, FromPeople, Output};
-use guide::record::{AdvanceOutcome, AttemptId, NodeId, NodeKind};
+use guide::record::{AdvanceOutcome, AttemptId, NodeId, NodeKind, SessionId};
 use guide::state::Node;
 use guide::token::{Keyring, TokenError};
+use ports::sessions::{Append, NewObject, NewObjects, SessionWriter, StoreError};
 use serde_json::json;
-use storage::files::{Attachments, NewObject, NewSnapshot, Writer};
+use tracing::Instrument as _;
 
 use super::Guided;
 use super::api::{ContinueRequest, Intent, Reply};
 use super::position::ResolvedPosition;
-use super::refusal::{Refusal, inconsistent};
+use super::refusal::{self, Refusal, inconsistent};
 use super::reply::{Ingredients, Moment, rehydrate_call, reply};
 use super::sessions::Session;
 use super::verify;
 
 impl Guided {
-    /// Advances a node, or tells where a run is.
+    /// Advances a node, or describes where a run is.
     ///
     /// The same handle sent again gets the recorded outcome, byte for byte, whatever is sent with it.
     ///
     /// # Errors
-    /// Tokens that are not good for this, output that cannot be taken, and trouble with the store.
-    pub fn proceed(&self, request: ContinueRequest) -> Result<Reply, Refusal> {
-        self.proceed_with(request, FromPeople::default())
+    /// Tokens that cannot be used for this, output that is not accepted, and errors of the store.
+    pub async fn proceed(&self, request: ContinueRequest) -> Result<Reply, Refusal> {
+        self.proceed_with(request, FromPeople::default()).await
     }
 
-    /// [`Self::proceed`], with what people said who were [asked](Self::questions) before. Both are recorded in one append.
+    /// [`Self::proceed`], with the answers of people who were [asked](Self::questions) before. Both are recorded in one append.
     ///
     /// # Errors
     /// As [`Self::proceed`].
-    pub fn proceed_with(&self, request: ContinueRequest, people: FromPeople) -> Result<Reply, Refusal> {
-        let keyring = self.keyring()?;
-        let place = self.place(&request.handle, &keyring)?;
+    pub async fn proceed_with(&self, request: ContinueRequest, people: FromPeople) -> Result<Reply, Refusal> {
+        let keyring = self.keyring().await?;
+        let place = self.place(&request.handle, &keyring).await?;
         match request.intent {
-            Intent::Rehydrate => self.rehydrate(&place, &keyring),
-            Intent::Advance => self.advance(&place, &keyring, request, people),
+            Intent::Rehydrate => {
+                let session = place.session.lock().await;
+                self.answer(&session, &place.node_id, &keyring, Moment::Return).await
+            }
+            Intent::Advance => {
+                // Ids only: notes and context may contain anything.
+                let span = tracing::debug_span!(
+                    "session.advance",
+                    session.id = place.session_id.as_str(),
+                    node.id = place.node_id.as_str()
+                );
+                self.advance(&place, &keyring, request, people).instrument(span).await
+            }
         }
     }
 
-    /// Where the run is at a node. Touches no file but to read.
-    fn rehydrate(&self, place: &ResolvedPosition, keyring: &Keyring) -> Result<Reply, Refusal> {
-        let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
-        self.answer(&session, &place.node_id, keyring, Moment::Return)
-    }
-
-    fn advance(
+    async fn advance(
         &self,
         place: &ResolvedPosition,
         keyring: &Keyring,
         request: ContinueRequest,
         people: FromPeople,
     ) -> Result<Reply, Refusal> {
-        // Ids only: notes and context may hold anything.
-        let _span = tracing::debug_span!(
-            "session.advance",
-            session.id = place.session_id.as_str(),
-            node.id = place.node_id.as_str()
-        )
-        .entered();
         let Some(attempt_id) = &place.attempt_id else {
             return Err(TokenError::Misused {
                 reason: "a `stateToken` alone cannot advance: send the `continueToken`, or the `ackToken` beside it",
             }
             .into());
         };
-        // What is in the log already is answered without a lock: an append-only log cannot take it back.
+        // A recorded call is answered without a lock: an append-only log cannot lose it.
         {
-            let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
+            let session = place.session.lock().await;
             if let Some(to) = recorded(&session, &place.node_id, attempt_id)? {
-                return self.answer(&session, &to, keyring, Moment::Advance);
+                return self.answer(&session, &to, keyring, Moment::Advance).await;
             }
         }
-        let verification = self.verification(place, attempt_id, &request, &people)?;
-        let mut session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut writer = self.files.lock(&place.session_id, Some(&session.cursor))?;
-        let news = writer.news().clone();
-        session.take(&news)?;
-        // Somebody may have made the same call in between.
+        let verification = self.verification(place, attempt_id, &request, &people).await?;
+        let mut session = place.session.lock().await;
+        let writer = self.lock(&mut session).await?;
+        // The same call may have been recorded meanwhile.
         if let Some(to) = recorded(&session, &place.node_id, attempt_id)? {
-            return self.answer(&session, &to, keyring, Moment::Advance);
+            drop(writer);
+            return self.answer(&session, &to, keyring, Moment::Advance).await;
         }
-        self.check_open(&place.session_id)?;
+        check_open(&*writer, &place.session_id)?;
         let node = session.state.node(&place.node_id).ok_or_else(|| TokenError::UnknownNode {
             session: place.session_id.clone(),
             node: place.node_id.clone(),
@@ -92,8 +88,8 @@ impl Guided {
             return Err(TokenError::UnknownPosition.into());
         }
         let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
-        let workflow = self.pinned(run.workflow_hash)?;
-        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        let workflow = self.pinned(run.workflow_hash).await?;
+        let snapshot = self.store.snapshot(node.snapshot_ref).await?;
         let attempt = Advance {
             state: &session.state,
             node_id: &node.id,
@@ -107,68 +103,84 @@ impl Guided {
             verification,
             now_ms: self.clock.now_ms(),
         };
-        // What another call changed meanwhile may have made the attempt one that has to be verified after all.
+        // Another call may have changed the session so that this attempt has to be verified.
         if attempt.verification.is_none() && matches!(engine::verification_wanted(&attempt), Ok(Some(_))) {
             return Err(TokenError::SessionLocked { session: place.session_id.clone() }.into());
         }
         let additions =
             engine::advance(&attempt).map_err(|error| with_way_back(&session, node, keyring, &error))?;
         let from = node.id.clone();
-        let to = additions.node_id.clone();
-        self.append(&mut session, &mut writer, additions, &[from, to.clone()])?;
-        drop(writer);
-        self.answer(&session, &to, keyring, Moment::Advance)
+        let mut to = additions.node_id.clone();
+        if let Err(failure) = self.append(&mut session, writer, additions, &[from, to.clone()]).await {
+            // Another writer was first. If it recorded this very call, its outcome is the answer.
+            match recorded(&session, &place.node_id, attempt_id) {
+                Ok(Some(other)) if failure.is_moved() => to = other,
+                Ok(_) | Err(_) => return Err(failure.into()),
+            }
+        }
+        self.answer(&session, &to, keyring, Moment::Advance).await
     }
 
-    /// Appends what a decision adds, and takes it over into memory and index.
+    /// Takes the right to append to a session, and folds what others appended meanwhile.
+    pub(super) async fn lock(&self, session: &mut Session) -> Result<Box<dyn SessionWriter>, Refusal> {
+        let id = session.state.session_id().clone();
+        let writer = self.store.lock(id, Some(session.cursor.clone())).await?;
+        session.take(writer.news())?;
+        Ok(writer)
+    }
+
+    /// Appends what a decision adds. The session in memory and the index contain it afterwards.
     ///
-    /// It is folded before it is written, on the session in memory and not on a copy: that costs as much as
-    /// the events do, however long the session is. Only when something fails is the session read again.
-    pub(super) fn append(
+    /// It is folded before it is written, on the session in memory and not on a copy: that costs as much as the events,
+    /// however long the session is. If something fails, the session is read again.
+    pub(super) async fn append(
         &self,
         session: &mut Session,
-        writer: &mut Writer<'_>,
+        writer: Box<dyn SessionWriter>,
         additions: Additions,
         touched: &[NodeId],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), AppendFailure> {
         let before = session.cursor.clone();
         let mut ahead = session.set_aside();
-        if let Err(refusal) = Self::commit(&mut ahead, writer, additions) {
-            session.reread(&self.files);
-            return Err(refusal);
+        if let Err(failure) = self.commit(&mut ahead, writer, additions, touched).await {
+            session.reread(&*self.store).await;
+            return Err(failure);
         }
         *session = ahead;
         if session.cursor != before {
-            // The step is durable whatever becomes of the index, which reads the session when it is asked for.
-            let projection = session.projection(Some(touched), |run| self.workflow_name(run));
-            let _ = self.index.record(Some(&before), &session.cursor, projection);
-            self.tell_listener();
+            self.advanced.notify_one();
         }
         Ok(())
     }
 
     /// Folds what a decision adds, then writes it.
-    fn commit(ahead: &mut Session, writer: &mut Writer<'_>, additions: Additions) -> Result<(), Refusal> {
+    async fn commit(
+        &self,
+        ahead: &mut Session,
+        writer: Box<dyn SessionWriter>,
+        additions: Additions,
+        touched: &[NodeId],
+    ) -> Result<(), AppendFailure> {
         let Some(plan) = ahead.plan(additions.events)? else { return Ok(()) };
-        let attachments = Attachments {
-            snapshots: additions
-                .snapshots
-                .iter()
-                .map(|new| NewSnapshot { named: &new.named, parent: new.parent })
-                .collect(),
-            workflows: Vec::new(),
-            artifacts: additions
-                .artifacts
-                .iter()
-                .map(|new| NewObject { digest: new.sha256, bytes: &new.bytes })
-                .collect(),
+        let names = self.workflow_names(&ahead.state).await;
+        let artifacts = additions.artifacts.into_iter();
+        let append = Append {
+            plan,
+            objects: NewObjects {
+                snapshots: additions.snapshots,
+                workflows: Vec::new(),
+                artifacts: artifacts
+                    .map(|new| NewObject { digest: new.sha256, bytes: new.bytes.into() })
+                    .collect(),
+            },
+            projection: ahead.projection(Some(touched), |run| names.of(run)),
         };
-        ahead.cursor = writer.append(&plan, &attachments)?.cursor;
+        ahead.cursor = writer.append(append).await?.cursor;
         Ok(())
     }
 
-    /// The answer about a node, from recorded facts.
-    pub(super) fn answer(
+    /// The reply about a node, from recorded facts.
+    pub(super) async fn answer(
         &self,
         session: &Session,
         node_id: &NodeId,
@@ -177,8 +189,8 @@ impl Guided {
     ) -> Result<Reply, Refusal> {
         let node = session.state.node(node_id).ok_or_else(|| inconsistent("A recorded node is missing."))?;
         let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
-        let workflow = self.pinned(run.workflow_hash)?;
-        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        let workflow = self.pinned(run.workflow_hash).await?;
+        let snapshot = self.store.snapshot(node.snapshot_ref).await?;
         let mut reply = reply(&Ingredients {
             session,
             run,
@@ -190,16 +202,62 @@ impl Guided {
         });
         if moment == Moment::Return {
             for delegated in &mut reply.delegations {
-                delegated.status = delegated.session_id.parse().ok().map(|child| self.child_status(&child));
+                if let Ok(child) = delegated.session_id.parse() {
+                    delegated.status = Some(self.child_status(&child).await);
+                }
             }
         }
-        reply.verification = verify::verification_of(&self.files, &session.state, node);
+        reply.verification = verify::recorded_verification(&*self.store, &session.state, node).await;
         Ok(reply)
     }
 }
 
-/// An error, with the call that leads out of it where one does: after too many blocked attempts, and at a step
-/// that is blocked for good, that is the place before the first of them.
+/// Why an append failed.
+#[derive(Debug)]
+pub(super) enum AppendFailure {
+    /// The store failed, or another writer was first.
+    Store(StoreError),
+    Refused(Refusal),
+}
+
+impl AppendFailure {
+    /// Whether another writer was first, so that nothing was recorded.
+    pub(super) const fn is_moved(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Moved { .. }))
+    }
+}
+
+impl From<StoreError> for AppendFailure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Refusal> for AppendFailure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<AppendFailure> for Refusal {
+    fn from(failure: AppendFailure) -> Self {
+        match failure {
+            AppendFailure::Store(error) => error.into(),
+            AppendFailure::Refused(refusal) => refusal,
+        }
+    }
+}
+
+/// Refuses to add to a session that nobody waits for.
+pub(super) fn check_open(writer: &dyn SessionWriter, session_id: &SessionId) -> Result<(), Refusal> {
+    match writer.ended() {
+        Some(ended) => Err(refusal::session_ended(session_id, ended)),
+        None => Ok(()),
+    }
+}
+
+/// An error, with the call that leads out of it if there is one: after too many blocked attempts, and at a step that stays
+/// blocked, it goes back to the node before the first of them.
 fn with_way_back(session: &Session, node: &Node, keyring: &Keyring, error: &EngineError) -> Refusal {
     let envelope = error.envelope();
     let leads_back = matches!(error, EngineError::TooManyBlocks { .. } | EngineError::TerminalBlock);

@@ -1,4 +1,4 @@
-//! How anything that goes wrong becomes the one envelope.
+//! Turns every error into the one envelope.
 
 use canon::error::{Envelope, Retry};
 use guide::engine::EngineError;
@@ -7,13 +7,12 @@ use guide::record::{SessionId, WorkflowHash};
 use guide::state::FoldError;
 use guide::token::TokenError;
 use guide::workflow::compiled::COMPILED_VERSION;
-use storage::files::Ended;
-use storage::{StoreError, StoreErrorCode};
+use ports::sessions::{Ended, StoreError, StoreErrorCode};
 
 use super::tenants::MAX_TENANT;
 
 canon::error_codes! {
-    /// What the service itself can run into.
+    /// Errors of the service itself.
     pub enum GuidedErrorCode {
         /// Something that must hold does not. The input is not at fault.
         Internal => "INTERNAL_ERROR",
@@ -28,7 +27,7 @@ canon::error_codes! {
     }
 }
 
-/// Why a call is refused: the envelope that the caller gets.
+/// Why a call is refused: the envelope for the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal(Box<Envelope>);
 
@@ -43,8 +42,8 @@ impl Refusal {
     }
 }
 
-/// Whether an envelope says that the host failed, and not its caller. What passes by itself, such as a session that another process
-/// holds, is not a failure.
+/// Whether an envelope reports a failure of the host, not of its caller. Temporary conditions, such as a session that another process
+/// is writing, are not failures.
 pub fn is_failure(envelope: &Envelope) -> bool {
     if let Some(code) = envelope.code_in::<StoreErrorCode>() {
         return match code {
@@ -106,10 +105,12 @@ impl From<PlanError> for Refusal {
 }
 
 impl From<StoreError> for Refusal {
-    /// On the way to a caller with a token, a session that somebody else holds is the token's error.
+    /// For a caller with a token, losing to another writer is an error of the token: the call can be repeated with it.
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Locked { session } => TokenError::SessionLocked { session }.into(),
+            StoreError::Locked { session } | StoreError::Moved { session, .. } => {
+                TokenError::SessionLocked { session }.into()
+            }
             other => other.envelope().into(),
         }
     }
@@ -142,7 +143,7 @@ pub(super) fn newer_workflow(hash: WorkflowHash, found: u64) -> Refusal {
         .into()
 }
 
-/// The agent is told to stop, and for whom it worked.
+/// Tells the agent to stop, and which run it worked for.
 pub(super) fn session_ended(session: &SessionId, ended: &Ended) -> Refusal {
     let what = match ended.run_status.as_str() {
         "cancelled" => "was cancelled",

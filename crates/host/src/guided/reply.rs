@@ -1,4 +1,4 @@
-//! Building the answer from recorded facts.
+//! Builds a reply from recorded facts.
 
 use std::sync::Arc;
 
@@ -26,21 +26,21 @@ use super::api::{
 use super::sessions::Session;
 use super::{children, cut_notes, gaps, missing_context, people};
 
-/// How much of a goal a description repeats.
+/// The most characters of a goal in a description.
 const GOAL_CHARACTERS: usize = 120;
 
-/// When a reply is given, which decides what it is made of.
+/// The occasion of a reply, which decides what it contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     /// The run began.
     Start,
     /// A step was acknowledged, now or earlier: a replay gives the same bytes.
     Advance,
-    /// Somebody came back.
+    /// A caller came back.
     Return,
 }
 
-/// Everything that a reply is made of.
+/// What a reply is built from.
 pub(super) struct Ingredients<'a> {
     pub(super) session: &'a Session,
     pub(super) run: &'a Run,
@@ -51,11 +51,11 @@ pub(super) struct Ingredients<'a> {
     pub(super) moment: Moment,
 }
 
-/// The answer about a node.
+/// The reply about a node.
 pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
     let Ingredients { session, run, node, workflow, snapshot, moment, .. } = *ingredients;
     let state = snapshot.state();
-    // What was true then is what a replay tells; who comes back wants to know what is true now.
+    // A replay uses the context of then; a caller that comes back gets the current one.
     let context: Arc<Map<String, Value>> = match moment {
         Moment::Start | Moment::Advance => session.context_of(node),
         Moment::Return => Arc::new(session.state.context(&run.id).clone()),
@@ -90,7 +90,7 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
     let next_intent = if is_complete || pending.is_none() {
         NextIntent::Complete
     } else if terminal {
-        // Only a person can help now.
+        // Only a person can help.
         NextIntent::AwaitUserConfirmation
     } else if moment == Moment::Return {
         NextIntent::RehydrateOnly
@@ -140,7 +140,7 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
     }
 }
 
-/// What did not run on the way to a node. Whoever comes back is told that of the node too: it is as recorded.
+/// What was skipped before a node. It is recorded, so a caller that comes back gets the same.
 fn skipped(ingredients: &Ingredients<'_>, context: &Map<String, Value>) -> Vec<SkippedWords> {
     let Ingredients { session, node, workflow, .. } = *ingredients;
     let skipped = way::skipped_before(&session.state, workflow, node).into_iter();
@@ -259,8 +259,7 @@ fn blocked(ingredients: &Ingredients<'_>, tokens: &Tokens) -> Option<BlockedRepl
         Block::RetryableBlock { blockers, validation_ref, .. } => (blockers.clone(), validation_ref, true),
         Block::TerminalBlock { blockers, validation_ref, .. } => (blockers.clone(), validation_ref, false),
     };
-    // The very check of this attempt: its node may have been attempted again since. What a blocker says already is
-    // not repeated.
+    // The check of this attempt: its node may have been attempted again since. What a blocker says is not repeated.
     let checks = ingredients.session.state.parent_of(ingredients.node).map(|parent| &parent.validations);
     let validation = checks
         .into_iter()
@@ -286,7 +285,7 @@ fn blocked(ingredients: &Ingredients<'_>, tokens: &Tokens) -> Option<BlockedRepl
     })
 }
 
-/// The call that shows the newest place of the run, for somebody who came back to an earlier one.
+/// The call that shows the newest position of the run, for a caller that came back to an earlier one.
 fn latest_call(ingredients: &Ingredients<'_>) -> Option<NextCall> {
     let Ingredients { session, run, node, keyring, moment, .. } = *ingredients;
     if moment != Moment::Return || is_newest_place(&session.state, run, node) {
@@ -337,7 +336,7 @@ fn step_context(node: &Node) -> Option<Value> {
     Some(json!({"assessments": assessments}))
 }
 
-/// What somebody needs who comes back.
+/// What a caller needs that comes back.
 fn recovery(ingredients: &Ingredients<'_>) -> Recovery {
     let Ingredients { session, run, node, workflow, snapshot, .. } = *ingredients;
     let budget = guide::record::budgets::RECOVERY_BYTES;
@@ -364,7 +363,7 @@ fn recovery(ingredients: &Ingredients<'_>) -> Recovery {
     Recovery { branches, later, notes, functions }
 }
 
-/// What the notes of a node are about. Those of a step stand on the node that they led to.
+/// The step that the notes of a node are about. The notes of a step are at the node that they led to.
 fn entitled(
     state: &SessionState,
     workflow: &CompiledWorkflow,
@@ -386,7 +385,7 @@ fn entitled(
     titled.unwrap_or_else(|| "an earlier step".to_owned())
 }
 
-/// What was made from a node, and what advancing it means now.
+/// What was created from a node, and what advancing it means now.
 fn branches(node: &Node, summary: &BranchSummary) -> Option<String> {
     let counted = |count: usize, one: &str, many: &str| match count {
         0 => None,

@@ -1,14 +1,12 @@
-//! Finding a run again.
-
-use std::sync::PoisonError;
+//! Finds a run to resume.
 
 use guide::project::preferred_tip;
-use guide::project::resume::{Candidate, ResumeQuery, rank, ranking_input, snippet};
+use guide::project::resume::{Candidate, ResumeQuery, ranking_input, snippet};
 use guide::record::budgets::RESUME_CANDIDATES;
 use guide::record::{ObservationKey, RunId, SessionId};
 use guide::token::{self, Keyring, StatePayload, Token};
+use ports::blocking;
 use serde_json::{Value, json};
-use storage::files::Loaded;
 
 use super::Guided;
 use super::api::{ResumeReply, ResumeRequest};
@@ -17,46 +15,36 @@ use super::reply::rehydrate_call;
 use crate::catalogue::git;
 
 impl Guided {
-    /// Ranks the runs there are by how well they answer, and offers the best five.
+    /// Ranks all runs by how well they match, and offers the best five.
     ///
-    /// Ranking reads the index alone; only the candidates that are offered are read and validated,
-    /// and one that is not healthy gives way to the next.
+    /// Ranking reads only the index; the offered candidates are read and validated, and a damaged one is replaced by the next.
     ///
     /// # Errors
-    /// Trouble with the store.
-    pub fn resume(&self, request: &ResumeRequest) -> Result<ResumeReply, Refusal> {
-        let keyring = self.keyring()?;
-        let query = query(request);
-        let (ranked, total_eligible) =
-            self.index.with_inputs(&|loaded: &Loaded| self.project(loaded), |inputs| {
-                let ranking = rank(inputs, &query);
-                let ranked: Vec<_> = ranking
-                    .ranked
-                    .iter()
-                    // More than are offered, in case some are not healthy.
-                    .take(RESUME_CANDIDATES * 8)
-                    .map(|ranked| ranking.candidate(ranked))
-                    .collect();
-                (ranked, ranking.total_eligible())
-            })?;
+    /// Errors of the store.
+    pub async fn resume(&self, request: &ResumeRequest) -> Result<ResumeReply, Refusal> {
+        let keyring = self.keyring().await?;
+        let asked = request.clone();
+        let query = blocking(move || query(&asked)).await;
+        // More than are offered, in case some are damaged.
+        let found = self.store.search(query.clone(), RESUME_CANDIDATES * 8).await?;
         let mut candidates = Vec::new();
-        for candidate in ranked {
+        for candidate in &found.candidates {
             if candidates.len() == RESUME_CANDIDATES {
                 break;
             }
-            candidates.extend(self.offer(&candidate, &query, &keyring));
+            candidates.extend(self.offer(candidate, &query, &keyring).await);
         }
-        Ok(ResumeReply { candidates, total_eligible, warnings: Vec::new() })
+        Ok(ResumeReply { candidates, total_eligible: found.total_eligible, warnings: Vec::new() })
     }
 
     /// The candidate as it is offered, if its session can be read.
-    fn offer(&self, candidate: &Candidate, query: &ResumeQuery, keyring: &Keyring) -> Option<Value> {
-        let session = self.sessions.current(&self.files, &candidate.session_id).ok()?;
-        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+    async fn offer(&self, candidate: &Candidate, query: &ResumeQuery, keyring: &Keyring) -> Option<Value> {
+        let session = self.sessions.current(&*self.store, &candidate.session_id).await.ok()?;
+        let session = session.lock().await;
         let run = session.state.run(&candidate.run_id)?;
         let tip = preferred_tip(&session.state, run)?;
         let input = ranking_input(&session.state, run, None)?;
-        let snapshot = self.files.snapshot(tip.snapshot_ref).ok()?;
+        let snapshot = self.store.snapshot(tip.snapshot_ref).await.ok()?;
         let resume_token = token::mint(
             keyring,
             &Token::State(StatePayload {
@@ -79,6 +67,7 @@ impl Guided {
     }
 }
 
+/// Reads the repository of the workspace, so it blocks.
 fn query(request: &ResumeRequest) -> ResumeQuery {
     let facts = request.workspace.as_deref().map(git::facts);
     let seen = facts.as_ref().map(git::observations).unwrap_or_default();

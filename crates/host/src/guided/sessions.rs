@@ -1,41 +1,52 @@
-//! Sessions in memory: folded once, then only what is new.
+//! Sessions in memory: each is folded once, then only with new events.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-use guide::derive;
 use guide::plan::{AppendPlan, Planned};
-use guide::project::resume::ranking_input;
 use guide::record::{Event, EventData, EventIndex, NodeId, SessionId};
 use guide::state::{Node, Run, SessionState};
 use guide::token::{Position, ShortToken};
+use ports::blocking;
+use ports::sessions::{Cursor, Loaded, PositionKey, Projection, SessionStore, positions_of};
 use serde_json::{Map, Value};
-use storage::files::{Cursor, Loaded, SessionFiles};
-use storage::index::{PositionKey, Projection};
+use tokio::sync::Mutex;
 
 use super::Refusal;
 
 /// How many sessions are kept folded.
 const CACHED: usize = 8;
+/// Longer sessions are folded on a thread that may compute for a while.
+const FOLDED_HERE: usize = 256;
 
 /// A session as this process knows it.
 pub(super) struct Session {
     pub(super) state: SessionState,
     pub(super) cursor: Cursor,
-    /// Every context that was ever in force, by the event that set it: a replay renders with the one of then.
+    /// All contexts, by the event that set each: a replay renders with the one that was current then.
     contexts: BTreeMap<EventIndex, Arc<Map<String, Value>>>,
-    /// The node that an event made.
+    /// The node that an event created.
     nodes: HashMap<EventIndex, NodeId>,
 }
 
 impl Session {
-    pub(super) fn new(id: &SessionId, loaded: &Loaded) -> Result<Self, Refusal> {
+    /// Reads and folds a session.
+    async fn read(store: &dyn SessionStore, id: &SessionId) -> Result<Self, Refusal> {
+        let loaded = store.load(id.clone()).await?;
+        if loaded.events.len() <= FOLDED_HERE {
+            return Self::new(id, &loaded);
+        }
+        let id = id.clone();
+        blocking(move || Self::new(&id, &loaded)).await
+    }
+
+    fn new(id: &SessionId, loaded: &Loaded) -> Result<Self, Refusal> {
         let mut session = Self::unread(id);
         session.take(loaded)?;
         Ok(session)
     }
 
-    /// A session of which nothing is known yet: the next look reads all of it.
+    /// A session of which nothing was read yet.
     pub(super) fn unread(id: &SessionId) -> Self {
         Self {
             state: SessionState::new(id.clone()),
@@ -45,7 +56,7 @@ impl Session {
         }
     }
 
-    /// Takes over what was appended.
+    /// Folds what was appended.
     pub(super) fn take(&mut self, news: &Loaded) -> Result<(), Refusal> {
         self.apply(&news.events)?;
         self.cursor = news.cursor.clone();
@@ -60,7 +71,7 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps what the state does not: earlier contexts, and which event made which node.
+    /// Keeps what the state does not: earlier contexts, and which event created which node.
     fn note(&mut self, events: &[Event]) {
         for event in events {
             match &event.data {
@@ -77,14 +88,14 @@ impl Session {
         }
     }
 
-    /// Takes the session away to be folded further than its log goes, and leaves one behind of which nothing
-    /// is known. Should the append fail, or panic, nobody is told what was never recorded.
+    /// Takes the session, to fold events that are not in the log yet, and leaves an unread one. If the append fails, panics or
+    /// is abandoned, no reply can contain what was never recorded.
     pub(super) fn set_aside(&mut self) -> Self {
         let unread = Self::unread(self.state.session_id());
         std::mem::replace(self, unread)
     }
 
-    /// Plans an append, and folds it; nothing if it was made before.
+    /// Plans an append and folds it; `None` if it is recorded already.
     pub(super) fn plan(&mut self, events: Vec<Event>) -> Result<Option<AppendPlan>, Refusal> {
         match AppendPlan::new(&mut self.state, events)? {
             Planned::Append(plan) => {
@@ -95,113 +106,79 @@ impl Session {
         }
     }
 
-    /// Reads the session again, in place of one that was set aside. If even that does not work, nothing is
-    /// known of it, and the next look tries.
-    pub(super) fn reread(&mut self, files: &SessionFiles) {
+    /// Reads the session again, in place of one that was set aside. If that fails too, the next call tries.
+    pub(super) async fn reread(&mut self, store: &dyn SessionStore) {
         let id = self.state.session_id().clone();
-        let session = files.load(&id).ok().and_then(|loaded| Self::new(&id, &loaded).ok());
-        *self = session.unwrap_or_else(|| Self::unread(&id));
+        *self = Self::read(store, &id).await.unwrap_or_else(|_| Self::unread(&id));
     }
 
-    /// The context that was in force when a node was made.
+    /// The context that was current when a node was created.
     pub(super) fn context_of(&self, node: &Node) -> Arc<Map<String, Value>> {
         let context = match node.parent {
-            // The root is made before the first context is set.
+            // The root is created before the first context is set.
             None => self.contexts.values().next(),
             Some(_) => node.context_index.and_then(|index| self.contexts.get(&index)),
         };
         context.cloned().unwrap_or_default()
     }
 
-    /// The context that the session began with.
+    /// The context that the session was started with.
     pub(super) fn first_context(&self) -> Option<Arc<Map<String, Value>>> {
         self.contexts.values().next().cloned()
     }
 
-    /// The position of a short token, whose node an event made.
+    /// The position of a short token, whose node an event created.
     pub(super) fn position(&self, made_by: EventIndex, digest: &PositionKey) -> Option<Position> {
         let node = self.state.node(self.nodes.get(&made_by)?)?;
         self.positions_of(node).into_iter().find(|position| ShortToken::position_digest(position) == *digest)
     }
 
-    /// Every attempt of a node that a token can stand for: the recorded ones, and the next.
+    /// Every attempt on a node that a token can stand for.
     pub(super) fn positions_of(&self, node: &Node) -> Vec<Position> {
-        let session_id = self.state.session_id();
-        let next = derive::attempt_id(session_id, &node.id, node.attempts() as u64);
-        let attempts = node.advances().map(|(attempt_id, _)| attempt_id.clone()).chain([next]);
-        attempts
-            .map(|attempt_id| Position {
-                session_id: session_id.clone(),
-                run_id: node.run_id.clone(),
-                node_id: node.id.clone(),
-                attempt_id,
-            })
-            .collect()
+        positions_of(&self.state, node)
     }
 
-    /// What the index keeps of the whole session, or of the nodes that `since` an event were made or advanced.
-    /// Runs are found by the name of their workflow too, which only its pinned copy has.
+    /// What the index keeps of the session; with `touched`, only the positions of those nodes.
     pub(super) fn projection(
         &self,
         touched: Option<&[NodeId]>,
         name: impl Fn(&Run) -> Option<String>,
     ) -> Projection {
-        let input = |run| ranking_input(&self.state, run, name(run).as_deref());
-        let runs = self.state.runs().iter().filter_map(input).collect();
-        let position = |node: &Node| {
-            self.positions_of(node)
-                .into_iter()
-                .map(|position| (ShortToken::position_digest(&position), node.created_index))
-                .collect::<Vec<_>>()
-        };
-        let positions = match touched {
-            None => {
-                let nodes = self.state.runs().iter().flat_map(|run| self.state.nodes_of(run));
-                nodes.flat_map(position).collect()
-            }
-            Some(ids) => ids.iter().filter_map(|id| self.state.node(id)).flat_map(position).collect(),
-        };
-        Projection { runs, positions }
+        Projection::of(&self.state, touched, name)
     }
-}
-
-/// What the index keeps of a session that it does not know.
-pub(super) fn project(loaded: &Loaded, name: impl Fn(&Run) -> Option<String>) -> Option<Projection> {
-    let session = Session::new(loaded.cursor.session_id(), loaded).ok()?;
-    Some(session.projection(None, name))
 }
 
 /// The sessions that are kept folded, the least recently used first.
 #[derive(Default)]
-pub(super) struct Sessions(Mutex<VecDeque<(SessionId, Arc<Mutex<Session>>)>>);
+pub(super) struct Sessions(std::sync::Mutex<VecDeque<(SessionId, Arc<Mutex<Session>>)>>);
 
 impl Sessions {
     /// The session, with everything that is in the log now.
-    pub(super) fn current(
+    pub(super) async fn current(
         &self,
-        files: &SessionFiles,
+        store: &dyn SessionStore,
         id: &SessionId,
     ) -> Result<Arc<Mutex<Session>>, Refusal> {
         if let Some(session) = self.cached(id) {
-            let mut locked = session.lock().unwrap_or_else(PoisonError::into_inner);
-            let news = files.load_since(&locked.cursor)?;
-            // A session that was deleted and made anew begins again with its first event.
+            let mut locked = session.lock().await;
+            let news = store.load_since(locked.cursor.clone()).await?;
+            // A session that was deleted and created again begins with its first event.
             let continues =
                 news.events.first().is_none_or(|first| first.event_index == locked.state.next_index());
             if continues {
                 locked.take(&news)?;
             } else {
-                *locked = Session::new(id, &files.load(id)?)?;
+                *locked = Session::read(store, id).await?;
             }
             drop(locked);
             return Ok(session);
         }
-        let session = Arc::new(Mutex::new(Session::new(id, &files.load(id)?)?));
+        let session = Arc::new(Mutex::new(Session::read(store, id).await?));
         self.keep(id, &session);
         Ok(session)
     }
 
-    /// Keeps a session that was just made.
+    /// Keeps a session that was just created.
     pub(super) fn insert(&self, session: Session) -> Arc<Mutex<Session>> {
         let id = session.state.session_id().clone();
         let session = Arc::new(Mutex::new(session));

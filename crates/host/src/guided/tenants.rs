@@ -1,18 +1,17 @@
 //! The guided sessions of each tenant.
 //!
-//! The data directory itself is the tenant `default`; tenant T has the same layout below `tenants/<T>/`, with signing keys of its own,
-//! so that a token of one tenant is no token of another. Workflows are shared: which there are is a matter of the host.
+//! The store itself has the sessions of the tenant `default`; every other tenant has a store of its own, with its own signing
+//! keys, so that a token of one tenant is not valid for another. All tenants share the workflows of the host.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use storage::StoreError;
-use storage::disk::{DiskPath, RealDisk};
-use storage::files::SessionFiles;
+use ports::sessions::{SessionStores, StoreError};
+use tokio::sync::Notify;
 
 use super::refusal::{Refusal, not_a_tenant};
-use super::{Guided, Verifier};
+use super::{Guided, GuidedOptions, Verifier};
 use crate::catalogue::Catalogue;
 use crate::system::{Clock, Entropy};
 
@@ -20,72 +19,78 @@ use crate::system::{Clock, Entropy};
 pub const DEFAULT_TENANT: &str = "default";
 /// The longest name of a tenant, in characters.
 pub(super) const MAX_TENANT: usize = 64;
-/// How many tenants are kept open besides the default one. Each holds a few folded sessions and an index; one that was closed is
-/// opened again when it is asked for.
+/// How many tenants are kept open besides the default one. Each has a few folded sessions and an index in memory; a closed one is
+/// opened again when it is needed.
 const OPEN: usize = 64;
 
-/// Whether a text can be the name of a tenant: 1 to 64 lower-case letters, digits, `-` and `_`. Such a name is one name of a path,
-/// and none that leads elsewhere.
+/// Whether a string is a valid name of a tenant: 1 to 64 lower-case letters, digits, `-` and `_`. Such a name is a single path
+/// component.
 pub fn is_tenant_name(text: &str) -> bool {
     let is_name =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
     (1..=MAX_TENANT).contains(&text.len()) && text.bytes().all(is_name)
 }
 
-/// The guided service of every tenant of a data directory, opened when it is first asked for.
+/// What the guided services of all tenants are made of.
+#[derive(Clone)]
+pub struct TenantsOptions {
+    /// Opens the sessions of a tenant.
+    pub stores: Arc<dyn SessionStores>,
+    /// All tenants choose from the same workflows.
+    pub catalogue: Catalogue,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    /// Verifies the evidence of every tenant.
+    pub verifier: Arc<Verifier>,
+}
+
+/// The guided service of every tenant, opened when it is first used.
 pub struct Tenants {
-    disk: Arc<RealDisk>,
-    catalogue: Catalogue,
-    clock: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
+    options: TenantsOptions,
+    /// Notified whenever this process advances a session of any tenant.
+    advanced: Arc<Notify>,
     default: Arc<Guided>,
-    verifier: Option<Arc<Verifier>>,
-    /// The one that was asked for last is the last.
+    /// The most recently used is the last.
     open: Mutex<VecDeque<(String, Arc<Guided>)>>,
 }
 
 impl fmt::Debug for Tenants {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Tenants").field("disk", &self.disk).finish_non_exhaustive()
+        formatter.debug_struct("Tenants").field("stores", &self.options.stores).finish_non_exhaustive()
     }
 }
 
 impl Tenants {
-    /// The tenants of a data directory, which all choose from the same workflows.
+    /// Opens the tenants of a store.
     ///
     /// # Errors
-    /// A directory of a newer version, or one that cannot be read.
-    pub fn new(
-        disk: Arc<RealDisk>,
-        catalogue: Catalogue,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
-    ) -> Result<Self, StoreError> {
-        let files = SessionFiles::open(Arc::clone(&disk) as _)?;
-        let default =
-            Arc::new(Guided::new(files, catalogue.clone(), Arc::clone(&clock), Arc::clone(&entropy)));
-        Ok(Self { disk, catalogue, clock, entropy, default, verifier: None, open: Mutex::default() })
+    /// A store of a newer version, or one that cannot be read.
+    pub async fn open(options: TenantsOptions) -> Result<Self, StoreError> {
+        let advanced = Arc::new(Notify::new());
+        let default = options.open(None, &advanced).await?;
+        Ok(Self { options, advanced, default, open: Mutex::default() })
     }
 
-    /// Verifies the evidence of every tenant with this. A tenant that is open already goes on as it is.
-    #[must_use]
-    pub fn verifying_with(self, verifier: Arc<Verifier>) -> Self {
-        self.default.verify_with(&verifier);
-        Self { verifier: Some(verifier), ..self }
+    /// Notified whenever this process advances a session of any tenant.
+    pub const fn advanced(&self) -> &Arc<Notify> {
+        &self.advanced
     }
 
-    /// Ends every command that runs for a session, and lets none begin: for the end of the process.
+    /// The catalogue of workflows that all tenants share.
+    pub const fn catalogue(&self) -> &Catalogue {
+        &self.options.catalogue
+    }
+
+    /// Kills every command that runs for a session, and starts no further one: for the end of the process.
     pub fn stop_verifying(&self) {
-        if let Some(verifier) = &self.verifier {
-            verifier.stop();
-        }
+        self.options.verifier.stop();
     }
 
-    /// The guided service of a tenant. Blocks while one is opened.
+    /// The guided service of a tenant.
     ///
     /// # Errors
-    /// A text that cannot be the name of a tenant, and trouble with the disk.
-    pub fn guided(&self, tenant: &str) -> Result<Arc<Guided>, Refusal> {
+    /// An invalid name, and errors of the store.
+    pub async fn guided(&self, tenant: &str) -> Result<Arc<Guided>, Refusal> {
         if tenant == DEFAULT_TENANT {
             return Ok(Arc::clone(&self.default));
         }
@@ -95,24 +100,13 @@ impl Tenants {
         if let Some(guided) = self.opened(tenant) {
             return Ok(guided);
         }
-        // Opened beside the lock: a slow disk holds up nobody who needs another tenant. Of two that are opened at once one is
-        // dropped, which is no harm, as any number of processes may share a directory.
-        let dir = DiskPath::root("tenants").join(tenant);
-        let disk = self.disk.open_below(&dir).map_err(|cause| StoreError::Disk {
-            doing: "open",
-            path: dir.to_string(),
-            cause,
-        })?;
-        let files = SessionFiles::open(Arc::new(disk))?;
-        let (clock, entropy) = (Arc::clone(&self.clock), Arc::clone(&self.entropy));
-        let guided = Arc::new(Guided::new(files, self.catalogue.clone(), clock, entropy));
-        if let Some(verifier) = &self.verifier {
-            guided.verify_with(verifier);
-        }
+        // Opened without a lock: a slow disk delays no other tenant. If two calls open one at once, the second is dropped; any
+        // number of processes may share a store.
+        let guided = self.options.open(Some(tenant), &self.advanced).await?;
         Ok(self.keep(tenant, guided))
     }
 
-    /// The service of a tenant that is open, which is now the one asked for last.
+    /// The service of an open tenant, which becomes the most recently used.
     fn opened(&self, tenant: &str) -> Option<Arc<Guided>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let place = open.iter().position(|(name, _)| name == tenant)?;
@@ -135,46 +129,64 @@ impl Tenants {
     }
 }
 
+impl TenantsOptions {
+    async fn open(&self, tenant: Option<&str>, advanced: &Arc<Notify>) -> Result<Arc<Guided>, StoreError> {
+        let options = self.clone();
+        Ok(Arc::new(Guided::new(GuidedOptions {
+            store: self.stores.open(tenant).await?,
+            catalogue: options.catalogue,
+            clock: options.clock,
+            entropy: options.entropy,
+            verifier: options.verifier,
+            advanced: Arc::clone(advanced),
+        })))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{MetadataExt as _, symlink};
+
+    use storage::disk::RealDisk;
+    use storage::files::FileTenants;
 
     use super::*;
     use crate::catalogue::CatalogueOptions;
     use crate::guided::api::{ContinueRequest, Handle, Intent, ResumeRequest, StartRequest};
     use crate::system::{ManualClock, SeededEntropy};
 
-    fn tenants(dir: &std::path::Path) -> Tenants {
-        Tenants::new(
-            Arc::new(RealDisk::open(dir).unwrap()),
-            Catalogue::new(CatalogueOptions::default()),
-            Arc::new(ManualClock::at(1_700_000_000_000)),
-            Arc::new(SeededEntropy::new(1)),
-        )
-        .unwrap()
+    async fn tenants(dir: &std::path::Path) -> Tenants {
+        let options = TenantsOptions {
+            stores: Arc::new(FileTenants::new(Arc::new(RealDisk::open(dir).unwrap()))),
+            catalogue: Catalogue::new(CatalogueOptions::default()),
+            clock: Arc::new(ManualClock::at(1_700_000_000_000)),
+            entropy: Arc::new(SeededEntropy::new(1)),
+            verifier: Verifier::none(),
+        };
+        Tenants::open(options).await.unwrap()
     }
 
-    fn start(guided: &Guided) -> String {
+    async fn start(guided: &Guided) -> String {
         let request = StartRequest {
             workflow_id: "wr.bug_investigation".into(),
             goal: "find out".into(),
             ..StartRequest::default()
         };
-        guided.start(request).unwrap().continue_token.unwrap()
+        guided.start(request).await.unwrap().continue_token.unwrap()
     }
 
-    #[test]
-    fn tenants_do_not_see_each_other() {
+    #[tokio::test]
+    async fn tenants_do_not_see_each_other() {
         let dir = tempfile::tempdir().unwrap();
-        let tenants = tenants(dir.path());
+        let tenants = tenants(dir.path()).await;
         let (default, acme, other) = (
-            tenants.guided(DEFAULT_TENANT).unwrap(),
-            tenants.guided("acme").unwrap(),
-            tenants.guided("other").unwrap(),
+            tenants.guided(DEFAULT_TENANT).await.unwrap(),
+            tenants.guided("acme").await.unwrap(),
+            tenants.guided("other").await.unwrap(),
         );
-        let token = start(&acme);
+        let token = start(&acme).await;
         for (name, guided, runs) in [("default", &default, 0), ("acme", &acme, 1), ("other", &other, 0)] {
-            let found = guided.resume(&ResumeRequest::default()).unwrap();
+            let found = guided.resume(&ResumeRequest::default()).await.unwrap();
             assert_eq!(found.total_eligible, runs, "{name}");
         }
         let call = ContinueRequest {
@@ -185,52 +197,56 @@ mod tests {
             context: None,
             preferences: None,
         };
-        assert_eq!(other.proceed(call.clone()).unwrap_err().envelope().code(), "TOKEN_BAD_SIGNATURE");
-        acme.proceed(call).unwrap();
-        assert!(Arc::ptr_eq(&acme, &tenants.guided("acme").unwrap()));
+        assert_eq!(other.proceed(call.clone()).await.unwrap_err().envelope().code(), "TOKEN_BAD_SIGNATURE");
+        acme.proceed(call).await.unwrap();
+        assert!(Arc::ptr_eq(&acme, &tenants.guided("acme").await.unwrap()));
     }
 
-    #[test]
-    fn a_tenant_has_a_directory_that_only_its_owner_can_open() {
+    #[tokio::test]
+    async fn a_tenant_has_a_directory_that_only_its_owner_can_open() {
         let dir = tempfile::tempdir().unwrap();
-        start(&tenants(dir.path()).guided("acme").unwrap());
+        start(&*tenants(dir.path()).await.guided("acme").await.unwrap()).await;
         for made in ["tenants", "tenants/acme", "tenants/acme/sessions", "tenants/acme/keys"] {
             let mode = std::fs::metadata(dir.path().join(made)).unwrap().mode();
             assert_eq!(mode & 0o777, 0o700, "{made}");
         }
     }
 
-    #[test]
-    fn names_that_are_no_tenants() {
+    #[tokio::test]
+    async fn invalid_names_of_tenants_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let tenants = tenants(dir.path());
+        let tenants = tenants(dir.path()).await;
         let long = "a".repeat(65);
         for name in ["", ".", "..", "../x", "/etc", "a/b", "A", "a b", "é", "a\0", &long] {
-            assert_eq!(tenants.guided(name).unwrap_err().envelope().code(), "TENANT_INVALID", "{name:?}");
+            let refusal = tenants.guided(name).await.unwrap_err();
+            assert_eq!(refusal.envelope().code(), "TENANT_INVALID", "{name:?}");
         }
-        assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none(), "nothing was made for them");
+        assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none(), "nothing was created for them");
     }
 
-    #[test]
-    fn a_link_in_the_place_of_a_tenant_is_not_followed() {
+    #[tokio::test]
+    async fn a_link_in_the_place_of_a_tenant_is_not_followed() {
         let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::create_dir(dir.path().join("tenants")).unwrap();
         symlink(elsewhere.path(), dir.path().join("tenants/acme")).unwrap();
-        assert!(tenants(dir.path()).guided("acme").is_err());
+        assert!(tenants(dir.path()).await.guided("acme").await.is_err());
         assert!(std::fs::read_dir(elsewhere.path()).unwrap().next().is_none());
     }
 
-    #[test]
-    fn a_bounded_number_of_tenants_is_kept_open() {
+    #[tokio::test]
+    async fn a_bounded_number_of_tenants_is_kept_open() {
         let dir = tempfile::tempdir().unwrap();
-        let tenants = tenants(dir.path());
-        let first = tenants.guided("t0").unwrap();
+        let tenants = tenants(dir.path()).await;
+        let first = tenants.guided("t0").await.unwrap();
         for n in 1..OPEN {
-            tenants.guided(&format!("t{n}")).unwrap();
+            tenants.guided(&format!("t{n}")).await.unwrap();
         }
-        assert!(Arc::ptr_eq(&first, &tenants.guided("t0").unwrap()), "asked for again, it is the last to go");
-        tenants.guided("one-more").unwrap();
+        assert!(
+            Arc::ptr_eq(&first, &tenants.guided("t0").await.unwrap()),
+            "used again, it is the last to go"
+        );
+        tenants.guided("one-more").await.unwrap();
         assert_eq!(tenants.open.lock().unwrap().len(), OPEN);
-        assert!(Arc::ptr_eq(&first, &tenants.guided("t0").unwrap()));
+        assert!(Arc::ptr_eq(&first, &tenants.guided("t0").await.unwrap()));
     }
 }

@@ -1,8 +1,8 @@
-//! Evidence that the host gathers itself: commands of the operator's settings, and what an agent's text cites.
+//! Evidence that the host gathers itself: runs commands from the operator's settings, and checks what an agent's text cites.
 //!
-//! It is gathered before the attempt is judged, without holding the session: a command may take minutes. What was found
-//! is recorded with the attempt, so a call that is repeated runs nothing. After a crash between the two the call is
-//! made again, and so are the commands.
+//! It is gathered before the attempt is judged, without a lock on the session: a command may take minutes. The result is
+//! recorded with the attempt, so a repeated call runs nothing. After a crash between the two, the repeated call runs the
+//! commands again.
 
 mod citation;
 mod command;
@@ -15,7 +15,9 @@ use std::time::Duration;
 use guide::delegation::{ChildHandle, delegating_node};
 use guide::engine::{self, Advance, FromPeople, Output};
 use guide::project::current_outputs;
-use guide::record::{AttemptId, NodeId, ObservationKey, OutputChannel, OutputPayload, SessionId};
+use guide::record::{
+    ArtifactRef, AttemptId, NodeId, ObservationKey, OutputChannel, OutputPayload, SessionId,
+};
 use guide::state::{Node, SessionState};
 use guide::token::TokenError;
 use guide::verification::{
@@ -23,7 +25,8 @@ use guide::verification::{
     VerificationRequest,
 };
 use guide::{derive, record};
-use storage::files::SessionFiles;
+use ports::blocking;
+use ports::sessions::SessionStore;
 
 pub(crate) use command::INHERITED;
 
@@ -34,7 +37,7 @@ use super::refusal::Refusal;
 use super::workspace_roots::WorkspaceRoots;
 use super::{Guided, cut_notes};
 
-/// How many attempts are verified at once. Commands are as heavy as builds; the next caller is asked to come back.
+/// How many attempts are verified at once. Commands are as heavy as builds; the next caller has to retry.
 const CONCURRENT: usize = 4;
 
 /// A command that the operator allows.
@@ -113,11 +116,17 @@ impl Verifier {
         }
     }
 
-    /// Takes a place for an attempt of a session; nothing while the session is being verified, or all places are taken.
-    fn enter(&self, session: &SessionId) -> Option<Place<'_>> {
+    /// Allows no command and opens no workspace.
+    pub fn none() -> Arc<Self> {
+        let workspaces = Workspaces::Below { roots: WorkspaceRoots::default(), own: PathBuf::new() };
+        Arc::new(Self::new(BTreeMap::new(), workspaces))
+    }
+
+    /// Takes a slot for an attempt of a session; `None` while the session is being verified, or all slots are taken.
+    fn enter(self: &Arc<Self>, session: &SessionId) -> Option<Slot> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let is_free = running.sessions.len() < CONCURRENT && running.sessions.insert(session.clone());
-        is_free.then(|| Place { verifier: self, session: session.clone() })
+        is_free.then(|| Slot { verifier: Arc::clone(self), session: session.clone() })
     }
 
     /// Remembers a process group as long as its command runs. Says whether it may run.
@@ -184,12 +193,13 @@ impl Verifier {
     }
 }
 
-struct Place<'v> {
-    verifier: &'v Verifier,
+/// A verification that is running. Owned, so that it ends with the command and not with the caller.
+struct Slot {
+    verifier: Arc<Verifier>,
     session: SessionId,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut running = self.verifier.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.sessions.remove(&self.session);
@@ -197,64 +207,57 @@ impl Drop for Place<'_> {
 }
 
 impl Guided {
-    /// Verifies evidence with this. The first who says so counts; without, no command is allowed and no workspace opened.
-    pub fn verify_with(&self, verifier: &Arc<Verifier>) {
-        let _ = self.verifier.set(Arc::clone(verifier));
-    }
-
-    /// What the host finds for an attempt; nothing where the step demands nothing, or where the attempt cannot
-    /// succeed anyway. An attempt with a mistake in it is left to whoever judges it.
-    pub(super) fn verification(
+    /// What the host finds for an attempt; `None` if the step demands nothing, or if the attempt cannot succeed anyway. An
+    /// invalid attempt is refused later, when it is judged.
+    pub(super) async fn verification(
         &self,
         place: &ResolvedPosition,
         attempt_id: &AttemptId,
         request: &ContinueRequest,
         people: &FromPeople,
     ) -> Result<Option<Verification>, Refusal> {
-        let nobody = Verifier::new(
-            BTreeMap::new(),
-            Workspaces::Below { roots: WorkspaceRoots::default(), own: PathBuf::new() },
-        );
-        let verifier = self.verifier.get().map_or(&nobody, Arc::as_ref);
-        let Some((wanted, workspace, delegating)) = self.wanted(place, attempt_id, request, people)? else {
-            return Ok(None);
-        };
+        let wanted = self.wanted(place, attempt_id, request, people).await?;
+        let Some((wanted, workspace, delegating)) = wanted else { return Ok(None) };
         let busy = || TokenError::SessionLocked { session: place.session_id.clone() };
-        let _place = verifier.enter(&place.session_id).ok_or_else(busy)?;
+        let slot = self.verifier.enter(&place.session_id).ok_or_else(busy)?;
         {
-            let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
-            // Whoever verified the same attempt until now has recorded it by now.
+            let session = place.session.lock().await;
+            // If the same attempt was verified until now, it is recorded by now.
             if recorded(&session, &place.node_id, attempt_id)?.is_some() {
                 return Ok(None);
             }
         }
-        let mut verification = verifier.verify(&wanted, workspace.as_deref(), &place.session_id);
-        let delegations = wanted.delegations.into_iter().map(|(index, workflow_id)| {
+        let session = place.session_id.clone();
+        let (mut verification, wanted, _slot) = blocking(move || {
+            let found = slot.verifier.verify(&wanted, workspace.as_deref(), &session);
+            (found, wanted, slot)
+        })
+        .await;
+        for (index, workflow_id) in wanted.delegations {
             let handle = ChildHandle { parent: place.session_id.clone(), node: delegating.clone(), index };
             let session_id = handle.session_id();
-            let status = self.child_status(&session_id);
-            DelegationResult { index, workflow_id, session_id, status }
-        });
-        verification.delegations = delegations.collect();
+            let status = self.child_status(&session_id).await;
+            verification.delegations.push(DelegationResult { index, workflow_id, session_id, status });
+        }
         Ok(Some(verification))
     }
 
-    fn wanted(
+    async fn wanted(
         &self,
         place: &ResolvedPosition,
         attempt_id: &AttemptId,
         request: &ContinueRequest,
         people: &FromPeople,
     ) -> Result<Option<(VerificationRequest, Option<PathBuf>, NodeId)>, Refusal> {
-        let session = place.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = place.session.lock().await;
         let Some(node) = session.state.node(&place.node_id) else { return Ok(None) };
         let Some(run) = session.state.run(&node.run_id) else { return Ok(None) };
-        let workflow = self.pinned(run.workflow_hash)?;
-        let snapshot = self.files.snapshot(node.snapshot_ref)?;
+        let workflow = self.pinned(run.workflow_hash).await?;
+        let snapshot = self.store.snapshot(node.snapshot_ref).await?;
         let step = snapshot.state().pending().and_then(|pending| workflow.step(&pending.step_id));
         if step.is_none_or(|step| step.evidence.is_none() && step.delegations.is_empty())
             || !Self::attempt_exists(&session, node, attempt_id)
-            || self.files.ended(&place.session_id)?.is_some()
+            || self.store.ended(place.session_id.clone()).await?.is_some()
         {
             return Ok(None);
         }
@@ -289,19 +292,34 @@ fn workspace_of(state: &SessionState) -> Option<PathBuf> {
     }
 }
 
-/// What the host verified for the attempt that made a node, from the log.
-pub(super) fn verification_of(
-    files: &SessionFiles,
+/// What the host verified for the attempt that created a node, from the log.
+pub(super) async fn recorded_verification(
+    store: &dyn SessionStore,
     state: &SessionState,
     node: &Node,
 ) -> Option<Verification> {
+    let artifact = verification_artifact(state, node)?;
+    let stored = match artifact.content {
+        Some(_) => None,
+        None => Some(store.artifact(artifact.sha256).await.ok()?),
+    };
+    read_verification(artifact, stored.as_deref())
+}
+
+/// The artifact with what the host verified for the attempt that created a node.
+pub(super) fn verification_artifact<'s>(state: &'s SessionState, node: &'s Node) -> Option<&'s ArtifactRef> {
     let id = derive::verification_output_id(cut_notes::attempt_that_made(state, &node.id)?);
     let output = current_outputs(state, node, OutputChannel::Artifact).find(|output| output.id == id)?;
-    let OutputPayload::ArtifactRef(artifact) = &output.payload else { return None };
+    match &output.payload {
+        OutputPayload::ArtifactRef(artifact) => Some(artifact),
+        OutputPayload::Notes { .. } => None,
+    }
+}
+
+/// Parses a verification; `stored` is the content of an artifact that is not part of its event.
+pub(super) fn read_verification(artifact: &ArtifactRef, stored: Option<&[u8]>) -> Option<Verification> {
     match &artifact.content {
         Some(content) => Verification::from_artifact(content),
-        None => {
-            Verification::from_artifact(&serde_json::from_slice(&files.artifact(artifact.sha256).ok()?).ok()?)
-        }
+        None => Verification::from_artifact(&serde_json::from_slice(stored?).ok()?),
     }
 }

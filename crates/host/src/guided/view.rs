@@ -1,7 +1,6 @@
-//! Looking at sessions: what pages and the command line show of them. Nothing in here changes anything.
+//! Views of sessions for pages and the command line. Nothing here changes a session.
 //!
-//! Whatever is wrong with a session, the part of it that could be validated can be looked at; the [health](Salvaged::health)
-//! says what the rest is.
+//! The valid part of a damaged session is shown; its [health](Salvaged::health) says what is wrong with the rest.
 
 mod folders;
 mod node;
@@ -14,40 +13,45 @@ use std::ops::Range;
 
 use guide::project::graph::Labels;
 use guide::record::SessionId;
-use guide::state::{FoldError, Run, SessionState};
-use storage::StoreError;
-use storage::files::{SessionFiles, ValidatedPrefix};
+use guide::state::{FoldError, Node, Run, SessionState};
+use ports::blocking;
+use ports::sessions::{SessionStore, StoreError, ValidatedPrefix};
 
 pub use self::folders::{Branch, Folder, Shelf, ShelfEntry, ShelfPage};
 pub use self::node::{Check, NodeLook, Prompt};
 pub use self::pin::{Pin, Sides, StepPair};
 pub use self::replay::{
     Artifact, DivergenceLine, GapLine, Replay, RunReplay, SkippedKey, SkippedLine, Turn, replay, run_replay,
-    turn,
 };
 pub use self::session_page::{RunLook, SessionLook, TURNS};
+use self::steps::STATES_AT_ONCE;
 pub use self::steps::{PendingStep, Steps};
 
-/// What can be trusted of a session, for looking at.
+/// The valid part of a session.
 #[derive(Debug)]
 pub struct Salvaged {
-    /// The events that could be validated.
+    /// The valid events.
     pub prefix: ValidatedPrefix,
-    /// The state after the last event that fits.
+    /// The state after the last event that follows from the others.
     pub state: SessionState,
     /// Why folding stopped before the last event, if it did.
     pub misfit: Option<FoldError>,
 }
 
-/// Reads what can be trusted of a session, however it is.
+/// Reads the valid part of a session.
 ///
 /// # Errors
-/// There is no such session, or the disk cannot be read.
-pub fn salvage(files: &SessionFiles, id: &SessionId) -> Result<Salvaged, StoreError> {
-    let prefix = files.load_validated_prefix(id)?;
-    let mut state = SessionState::new(id.clone());
-    let misfit = prefix.loaded.events.iter().find_map(|event| state.apply(event).err());
-    Ok(Salvaged { prefix, state, misfit })
+/// An unknown session, or a store that cannot be read.
+pub async fn salvage(store: &dyn SessionStore, id: &SessionId) -> Result<Salvaged, StoreError> {
+    let prefix = store.load_validated_prefix(id.clone()).await?;
+    let id = id.clone();
+    // Folding a long session takes a while.
+    let salvaged = blocking(move || {
+        let mut state = SessionState::new(id);
+        let misfit = prefix.loaded.events.iter().find_map(|event| state.apply(event).err());
+        Salvaged { prefix, state, misfit }
+    });
+    Ok(salvaged.await)
 }
 
 impl Salvaged {
@@ -74,14 +78,18 @@ impl Salvaged {
     }
 }
 
-/// What to call the nodes of a run whose places in the order of making are in `window`: the titles of their steps.
-pub fn labels(state: &SessionState, run: &Run, steps: &mut Steps<'_>, window: Range<usize>) -> Labels {
+/// The labels of the nodes of a run in `window`, counted in the order of their creation: the titles of their steps.
+pub async fn labels(state: &SessionState, run: &Run, steps: &mut Steps<'_>, window: Range<usize>) -> Labels {
     let mut labels = Labels::new();
-    for node in state.nodes_of(run).skip(window.start).take(window.len()) {
-        let pending =
-            steps.state(node).and_then(|engine| steps.pending(run, &engine, state.context(&run.id)));
-        if let Some(step) = pending {
-            labels.insert(node.id.clone(), step.title);
+    let nodes: Vec<&Node> = state.nodes_of(run).skip(window.start).take(window.len()).collect();
+    for batch in nodes.chunks(STATES_AT_ONCE) {
+        steps.read_states(run, batch).await;
+        for node in batch {
+            let pending =
+                steps.state(node).and_then(|engine| steps.pending(run, &engine, state.context(&run.id)));
+            if let Some(step) = pending {
+                labels.insert(node.id.clone(), step.title);
+            }
         }
     }
     labels

@@ -1,7 +1,7 @@
-//! Where workspaces may be that a caller from elsewhere names.
+//! The workspaces that a remote caller may name.
 //!
-//! Whoever calls over a network names folders of a machine that is not theirs. Only those below a configured root are opened; every
-//! other path is a label, of which nothing is read and nothing is said, not even whether it exists.
+//! Only folders below a configured root are opened; every other path is a label: nothing is read from it, and no reply says whether it
+//! exists.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -18,11 +18,11 @@ impl WorkspaceRoots {
         Self(roots)
     }
 
-    /// The workspace with its links resolved, where it lies below a root, and so does the repository that it is part of.
+    /// The workspace with its links resolved, if it and its repository are below a root.
     ///
-    /// The path has to be below a root as it is written before anything is looked at, and once more after links were resolved. Who
-    /// can put a link into the place of a folder while a call is answered can still lead that one call elsewhere, so folders that
-    /// others may write do not belong between a root and the workspaces below it.
+    /// The path has to be below a root as it is written, before anything is read, and again after links were resolved. A user who can
+    /// replace a folder by a link during a call can still redirect that call, so folders that others can write must not be between a
+    /// root and its workspaces.
     pub fn open(&self, workspace: &Path) -> Option<PathBuf> {
         let climbs = |component| matches!(component, Component::ParentDir | Component::CurDir);
         if !workspace.is_absolute() || workspace.components().any(climbs) {

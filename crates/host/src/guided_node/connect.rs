@@ -1,6 +1,6 @@
 //! How an agent connects to the session that a node waits for.
 //!
-//! Made when somebody reads who may, and kept nowhere: not in events, snapshots, streams, bundles or logs.
+//! Created for an authorized reader and stored nowhere: not in events, snapshots, streams, bundles or logs.
 
 use canon::time::Timestamp;
 use flow::id::Tenant;
@@ -9,25 +9,25 @@ use serde_json::{Value, json};
 
 use super::{GuidedNodes, Trouble, session_id};
 
-/// How long the key of an agent is good from the beginning of the period in which it was read. Reading again gives a later one.
+/// How long the key of an agent is valid, from the beginning of the period in which it was read. Reading again gives a later one.
 pub const KEY_LIFETIME_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// What an authorised reader learns.
+/// What an authorized reader gets.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Connection {
-    /// How to connect; nothing once the session is complete.
+    /// How to connect; `None` once the session is complete.
     pub(crate) connect: Option<Value>,
-    /// Where the session stands.
+    /// The status of the session.
     pub(crate) session: Value,
 }
 
 impl GuidedNodes {
-    /// How an agent connects to a session. `period` is the moment from which the lifetime of the key counts, so that whoever
-    /// reads again soon gets the same.
+    /// How an agent connects to a session. The lifetime of the key counts from `period`, so that reading again soon gives the
+    /// same key.
     ///
     /// # Errors
-    /// A session that is not there, or cannot be read now.
-    pub(crate) fn connection(
+    /// A session that does not exist or cannot be read.
+    pub(crate) async fn connection(
         &self,
         public_url: &str,
         tenant: &Tenant,
@@ -35,11 +35,11 @@ impl GuidedNodes {
         period: Timestamp,
     ) -> Result<Connection, Trouble> {
         let id: SessionId = session_id(session)?;
-        let guided = self.guided(tenant)?;
+        let guided = self.guided(tenant).await?;
         let lost = |refusal| super::failure::of_session(session, &refusal);
-        let standing = guided.standing(&id).map_err(lost)?;
-        let reply = guided.rejoin(&id).map_err(lost)?;
-        let told = json!({
+        let standing = guided.standing(&id).await.map_err(lost)?;
+        let reply = guided.rejoin(&id).await.map_err(lost)?;
+        let described = json!({
             "sessionId": session,
             "status": standing.status.as_str(),
             "step": reply.run.step,
@@ -47,7 +47,7 @@ impl GuidedNodes {
             "description": reply.run.description,
         });
         if standing.is_complete {
-            return Ok(Connection { connect: None, session: told });
+            return Ok(Connection { connect: None, session: described });
         }
         let expires_at = period.plus(KEY_LIFETIME_MS);
         let root = self.root_of(standing.link.as_ref());
@@ -60,12 +60,12 @@ impl GuidedNodes {
             "workspaceRoot": root.map(|root| root.display().to_string()),
             "expiresAt": expires_at.to_rfc3339(),
         });
-        Ok(Connection { connect: Some(connect), session: told })
+        Ok(Connection { connect: Some(connect), session: described })
     }
 
-    /// How many events a session has: a reader who saw that many has seen all of it.
-    pub(crate) fn progress(&self, tenant: &Tenant, session: &str) -> Option<u64> {
+    /// The number of events of a session: a reader that saw that many has seen all of it.
+    pub(crate) async fn progress(&self, tenant: &Tenant, session: &str) -> Option<u64> {
         let id = session_id(session).ok()?;
-        Some(self.guided(tenant).ok()?.standing(&id).ok()?.events)
+        Some(self.guided(tenant).await.ok()?.standing(&id).await.ok()?.events)
     }
 }

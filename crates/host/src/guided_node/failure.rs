@@ -6,8 +6,8 @@ use flow::failure::FailureCode;
 use flow::state::RunError;
 use guide::token::TokenErrorCode;
 use ports::Cause;
+use ports::sessions::StoreErrorCode;
 use serde_json::{Map, Value, json};
-use storage::StoreErrorCode;
 
 use crate::guided::Refusal;
 

@@ -1,7 +1,7 @@
-//! Sessions that runs wait for, and whether anything happened to them.
+//! Sessions that runs wait for.
 //!
-//! A session may be advanced by any process that shares the data directory. Those of this process say so; for the others, the
-//! manifest of each session is looked at now and then, which costs one call of the system and reads nothing.
+//! A session may be advanced by any process that shares the store. This process notifies; for the others, the revision of each
+//! session is checked now and then, which reads nothing of the session.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use flow::id::{NodeId, RunId, Tenant};
 use guide::record::SessionId;
-use storage::disk::Stat;
+use ports::sessions::Revision;
 
 use super::GuidedNodes;
 
-/// How often sessions are looked at when little is to be looked at.
+/// The shortest pause between two checks.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
-/// The part of the time that looking may take: one in this many.
+/// Checks may take one in this many parts of the time.
 const SHARE: u32 = 10;
 
 /// A node that waits for a session.
@@ -32,8 +32,8 @@ pub(super) struct Watched(Mutex<BTreeMap<String, Entry>>);
 struct Entry {
     tenant: Tenant,
     waiters: BTreeSet<Waiter>,
-    /// What the manifest was like when the session was last looked into.
-    seen: Option<Stat>,
+    /// The revision of the session when it was last reported as changed.
+    seen: Option<Revision>,
 }
 
 impl Watched {
@@ -43,7 +43,7 @@ impl Watched {
 }
 
 impl GuidedNodes {
-    /// Watches a session for a node from now on, and looks into it once in any case.
+    /// Watches a session for a node. It is reported as changed once in any case.
     pub(crate) fn watch(&self, tenant: &Tenant, session: &str, waiter: Waiter) {
         let mut watched = self.inner.watched.lock();
         let entry = watched.entry(session.to_owned()).or_insert_with(|| Entry {
@@ -54,10 +54,10 @@ impl GuidedNodes {
         entry.seen = None;
         entry.waiters.insert(waiter);
         drop(watched);
-        self.inner.news.notify_one();
+        self.inner.options.tenants.advanced().notify_one();
     }
 
-    /// Watches a session for a node no more.
+    /// Stops watching a session for a node.
     pub(crate) fn forget(&self, session: &str, run_id: &RunId, node_id: &NodeId) {
         let mut watched = self.inner.watched.lock();
         if let Some(entry) = watched.get_mut(session) {
@@ -74,48 +74,63 @@ impl GuidedNodes {
         watched.get(session).map(|entry| entry.waiters.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// Looks into a session again at the next opportunity, whether anything happens to it or not.
+    /// Reports a session as changed at the next check in any case.
     pub(crate) fn look_again(&self, session: &str) {
         if let Some(entry) = self.inner.watched.lock().get_mut(session) {
             entry.seen = None;
         }
     }
 
-    /// The sessions to which something happened since they were last asked for here, with their tenants.
-    pub(crate) fn changed(&self) -> Vec<(String, Tenant)> {
-        let all: Vec<(String, Tenant, Option<Stat>)> = {
-            let watched = self.inner.watched.lock();
-            watched.iter().map(|(id, entry)| (id.clone(), entry.tenant.clone(), entry.seen)).collect()
-        };
+    /// The sessions that changed since they were last reported, with their tenants.
+    pub(crate) async fn changed(&self) -> Vec<(String, Tenant)> {
+        let mut by_tenant: BTreeMap<Tenant, Vec<(String, Option<Revision>)>> = BTreeMap::new();
+        for (session, entry) in self.inner.watched.lock().iter() {
+            by_tenant.entry(entry.tenant.clone()).or_default().push((session.clone(), entry.seen));
+        }
         let mut changed = Vec::new();
-        for (session, tenant, seen) in all {
-            // What cannot be looked at is looked into, and what is wrong with it is told there.
-            let stat = SessionId::parse(&session).ok().and_then(|id| {
-                let guided = self.guided(&tenant).ok()?;
-                guided.files().manifest_stat(&id).ok()?
-            });
-            if seen.is_some() && stat == seen {
-                continue;
+        for (tenant, watched) in by_tenant {
+            let revisions = self.revisions(&tenant, &watched).await;
+            for ((session, seen), revision) in watched.into_iter().zip(revisions) {
+                // A session whose revision cannot be read counts as changed; reading it reports the error.
+                if seen.is_some() && revision == seen {
+                    continue;
+                }
+                if let Some(entry) = self.inner.watched.lock().get_mut(&session) {
+                    entry.seen = revision;
+                }
+                changed.push((session, tenant.clone()));
             }
-            if let Some(entry) = self.inner.watched.lock().get_mut(&session) {
-                entry.seen = stat;
-            }
-            changed.push((session, tenant));
         }
         changed
     }
 
-    /// Waits until somebody in this process advances a session, or it is time to look at what others did. `took` is how long the
-    /// last look took.
+    /// The revisions of some sessions of a tenant; `None` where one cannot be read.
+    async fn revisions(
+        &self,
+        tenant: &Tenant,
+        watched: &[(String, Option<Revision>)],
+    ) -> Vec<Option<Revision>> {
+        let ids: Vec<Option<SessionId>> =
+            watched.iter().map(|(session, _)| SessionId::parse(session).ok()).collect();
+        let valid: Vec<SessionId> = ids.iter().flatten().cloned().collect();
+        let Ok(guided) = self.guided(tenant).await else { return vec![None; ids.len()] };
+        let Ok(read) = guided.store().revisions(valid).await else { return vec![None; ids.len()] };
+        let mut read = read.into_iter();
+        ids.iter().map(|id| id.as_ref().and_then(|_| read.next().flatten())).collect()
+    }
+
+    /// Waits until this process advances a session, or until it is time to check what others did. `took` is the duration of the
+    /// last check.
     pub(crate) async fn news(&self, took: Duration) {
+        let news = self.inner.options.tenants.advanced();
         let pause = (took * SHARE).max(SHORTEST_PAUSE);
-        // Where nothing is waited for there is nothing to look at, until somebody waits.
+        // Without a watched session there is nothing to check.
         if self.inner.watched.lock().is_empty() {
-            self.inner.news.notified().await;
+            news.notified().await;
             return;
         }
         tokio::select! {
-            () = self.inner.news.notified() => {}
+            () = news.notified() => {}
             () = tokio::time::sleep(pause) => {}
         }
     }

@@ -10,8 +10,8 @@ use flow::run::Genesis;
 use flow::state::{NodeStatus, RunState};
 use ports::Cause;
 use ports::runs::Change;
+use ports::sessions::Ended;
 use serde_json::Value;
-use storage::files::Ended;
 
 use super::interrupts::TOKEN_PERIOD_MS;
 use super::{Caller, Refusal, Runs, Scope};
@@ -91,7 +91,8 @@ impl Runs {
                 .patiently(&run_id, || async {
                     let job = self.job(&run_id, &tenant, guide.clone()).await?;
                     let path = path.clone();
-                    tokio::task::spawn_blocking(move || path.begin(&job)).await.map_err(later)?
+                    // A task of its own, so that a panic ends only this attempt.
+                    tokio::spawn(async move { path.begin(&job).await }).await.map_err(later)?
                 })
                 .await;
             match begun {
@@ -122,9 +123,7 @@ impl Runs {
         let job = self
             .patiently(run_id, || async {
                 let job = self.job(run_id, tenant, guide.clone()).await?;
-                let path = path.clone();
-                let is_own = tokio::task::spawn_blocking(move || Ok(path.is_own(&job)?.then_some(job)));
-                is_own.await.map_err(later)?
+                Ok(path.is_own(&job).await?.then_some(job))
             })
             .await;
         // A session that cannot be read is reported by whoever watches it.
@@ -239,12 +238,9 @@ impl Runs {
                 () = self.stopped() => return,
             }
             let began = Instant::now();
-            let looked = {
-                let path = path.clone();
-                tokio::task::spawn_blocking(move || path.changed()).await
-            };
+            let changed = path.changed().await;
             took = began.elapsed();
-            for (session_id, tenant) in looked.unwrap_or_default() {
+            for (session_id, tenant) in changed {
                 self.look_into(&path, &tenant, &session_id).await;
             }
         }
@@ -254,7 +250,7 @@ impl Runs {
     async fn look_into(&self, path: &GuidedNodes, tenant: &Tenant, session_id: &str) {
         let looked = {
             let (path, tenant, session_id) = (path.clone(), tenant.to_owned(), session_id.to_owned());
-            tokio::task::spawn_blocking(move || path.result(&tenant, &session_id)).await
+            tokio::spawn(async move { path.result(&tenant, &session_id).await }).await
         };
         let outcome = match looked {
             Ok(Ok(None)) => return,
@@ -284,8 +280,7 @@ impl Runs {
             // A run that is paused asks again when it goes on.
             path.forget(session_id, &waiter.run_id, &waiter.node_id);
         }
-        let (path, tenant, session_id) = (path.clone(), tenant.to_owned(), session_id.to_owned());
-        let _ = tokio::task::spawn_blocking(move || path.release(&tenant, &session_id)).await;
+        path.release(tenant, session_id).await;
     }
 
     /// Marks a session that nobody waits for any more. Says whether that is done; what is not is done by the clock.
@@ -305,7 +300,7 @@ impl Runs {
             let ended = Ended { run_id: run_id.to_owned(), node_id: node_id.to_owned(), run_status: status };
             let marked = {
                 let (tenant, session_id) = (tenant.to_owned(), session_id.to_owned());
-                tokio::task::spawn_blocking(move || path.end(&tenant, &session_id, &ended)).await
+                tokio::spawn(async move { path.end(&tenant, &session_id, &ended).await }).await
             };
             match marked {
                 // One that cannot be read has no next step either.
@@ -330,7 +325,7 @@ impl Runs {
     }
 
     /// Adds to an interrupt how an agent connects, for a reader who may answer what runs ask. Nothing of it is kept.
-    pub(super) fn show_connection(
+    pub(super) async fn show_connection(
         &self,
         caller: &Caller,
         state: &RunState,
@@ -346,7 +341,7 @@ impl Runs {
         let period = Timestamp(now - now % TOKEN_PERIOD_MS);
         let tenant = &state.genesis.tenant;
         // A session that cannot be read now is shown without: reading the run says so soon enough.
-        if let Ok(connection) = path.connection(self.public_url(), tenant, &session_id, period) {
+        if let Ok(connection) = path.connection(self.public_url(), tenant, &session_id, period).await {
             interrupt["session"] = connection.session;
             if let Some(connect) = connection.connect {
                 interrupt["connect"] = connect;
@@ -376,12 +371,12 @@ impl Runs {
         let mut interrupt = serde_json::json!({
             "kind": open.kind, "nodeId": open.node_id, "interruptId": open.id, "data": open.data,
         });
-        self.show_connection(caller, &loaded.state, node_id, &mut interrupt);
+        self.show_connection(caller, &loaded.state, node_id, &mut interrupt).await;
         Ok(interrupt)
     }
 
     /// What a name for the bytes that a reader got has to hold beside the run's own sequence: how far the session is.
-    pub(super) fn connection_tag(
+    pub(super) async fn connection_tag(
         &self,
         caller: &Caller,
         state: &RunState,
@@ -391,7 +386,7 @@ impl Runs {
             return None;
         }
         let session_id = self.guided_session(state, node_id)?;
-        let events = self.path()?.progress(&state.genesis.tenant, &session_id)?;
+        let events = self.path()?.progress(&state.genesis.tenant, &session_id).await?;
         Some(format!("s{events}"))
     }
 

@@ -96,8 +96,8 @@ impl Runs {
         let node = snapshot.pointer("/interrupt/nodeId").and_then(Value::as_str).map(NodeId::new);
         let mut of_session = None;
         if let Some(node) = &node {
-            of_session = self.connection_tag(caller, &loaded.state, node);
-            self.show_connection(caller, &loaded.state, node, &mut snapshot["interrupt"]);
+            of_session = self.connection_tag(caller, &loaded.state, node).await;
+            self.show_connection(caller, &loaded.state, node, &mut snapshot["interrupt"]).await;
         }
         let interrupt = node.and_then(|node| loaded.state.interrupts.get(&node));
         let recipient = Recipient::caller(caller);

@@ -18,7 +18,6 @@ use guide::workflow::context_keys::ContextType;
 use guide::workflow::pinned::PinnedWorkflow;
 use guide::workflow::registry;
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::Guided;
 use host::guided::api::{ContinueRequest, DelegatedRun, Handle, Intent, Reply, StartRequest};
 use host::system::{ManualClock, SeededEntropy};
 use serde_json::{Map, Value};
@@ -27,6 +26,8 @@ use storage::files::SessionFiles;
 
 use self::agent::{Agent, Output};
 use self::plays::{PLAYS, Play};
+
+use crate::sync::Guided;
 
 /// How an agent works on a step.
 #[derive(Clone, Copy, PartialEq)]

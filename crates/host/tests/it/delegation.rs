@@ -7,12 +7,14 @@ use guide::delegation::ChildHandle;
 use guide::record::BlockerCode;
 use guide::verification::ChildStatus;
 use host::catalogue::{Catalogue, CatalogueOptions};
+use host::guided::Refusal;
 use host::guided::api::{ContinueRequest, Handle, Intent, NextCall, Reply, ReplyKind, StartRequest};
-use host::guided::{Guided, Refusal};
 use host::system::{ManualClock, SeededEntropy};
 use serde_json::json;
 use storage::disk::RealDisk;
 use storage::files::SessionFiles;
+
+use crate::sync::Guided;
 
 struct Desk {
     _directory: tempfile::TempDir,

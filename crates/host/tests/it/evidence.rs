@@ -13,11 +13,13 @@ use guide::verification::{CitationFinding, CommandEnd, CommandOutcome};
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::api::{ContinueRequest, Handle, Intent, NextIntent, Reply, ReplyKind, StartRequest};
 use host::guided::view::{replay, salvage};
-use host::guided::{AllowedCommand, Guided, Refusal, Verifier, WorkspaceRoots, Workspaces};
+use host::guided::{AllowedCommand, Refusal, Verifier, WorkspaceRoots, Workspaces};
 use host::system::{ManualClock, SeededEntropy};
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
 use storage::files::SessionFiles;
+
+use crate::sync::Guided;
 
 struct Desk {
     directory: tempfile::TempDir,
@@ -50,8 +52,6 @@ impl Desk {
             SessionFiles::open(Arc::new(RealDisk::open(&directory.path().join("data")).unwrap())).unwrap();
         let catalogue =
             Catalogue::new(CatalogueOptions { configured_dirs: vec![flows], ..CatalogueOptions::default() });
-        let guided =
-            Guided::new(files, catalogue, Arc::new(ManualClock::at(1)), Arc::new(SeededEntropy::new(1)));
         let commands: BTreeMap<String, AllowedCommand> = commands
             .iter()
             .map(|(name, argv)| {
@@ -64,7 +64,9 @@ impl Desk {
                 ((*name).to_owned(), command)
             })
             .collect();
-        guided.verify_with(&Arc::new(Verifier::new(commands, workspaces(directory.path()))));
+        let verifier = Arc::new(Verifier::new(commands, workspaces(directory.path())));
+        let (clock, entropy) = (Arc::new(ManualClock::at(1)), Arc::new(SeededEntropy::new(1)));
+        let guided = Guided::verifying(files, catalogue, clock, entropy, verifier);
         Self { directory, guided }
     }
 
@@ -134,8 +136,8 @@ fn a_claim_is_refused_until_the_command_passes_and_a_replay_runs_nothing() {
     assert_eq!(desk.runs(), 2);
     // Verified and claimed evidence are distinguished.
     let id = passed.run.session_id.parse().unwrap();
-    let salvaged = salvage(desk.guided.files(), &id).unwrap();
-    let turns = replay(desk.guided.files(), &salvaged, false, 10).runs.remove(0).turns;
+    let salvaged = ports::wait(salvage(desk.guided.store(), &id)).unwrap();
+    let turns = ports::wait(replay(desk.guided.store(), &salvaged, false, 10)).runs.remove(0).turns;
     let verified: Vec<bool> = turns.iter().flat_map(|turn| &turn.verified).map(|line| line.passed).collect();
     assert_eq!(verified, [false, true]);
     assert!(turns[2].verified[0].words.starts_with("command `tests`: exit code 0 after "), "{turns:?}");

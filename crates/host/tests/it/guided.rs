@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use guide::record::{Autonomy, Preferences, RiskPolicy};
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::Guided;
 use host::guided::api::{
     ContinueRequest, Handle, Intent, NextIntent, PreferenceDelta, Reply, ReplyKind, ResumeRequest,
     StartRequest,
@@ -15,6 +14,8 @@ use host::system::{ManualClock, SeededEntropy};
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
 use storage::files::SessionFiles;
+
+use crate::sync::Guided;
 
 /// A data directory with a few workflows, and the service over it.
 pub(crate) struct Desk {

@@ -11,13 +11,14 @@ use flow::id::{ArtifactId, NodeId, RunId};
 use guide::record::SessionId;
 use host::catalogue::{Catalogue, CatalogueOptions};
 use host::guided::api::{ContinueRequest, Handle, Intent, Reply};
-use host::guided::{Guided, Tenants};
+use host::guided::{Guided, Tenants, TenantsOptions, Verifier};
 use host::guided_node::{Gate, GuidedNodes, Options};
 use host::runs::{ApiCode, Caller, Direct, Runs, Scope};
 use host::system::{Clock, ManualClock, SystemClock, SystemEntropy};
 use ports::runs::RunStore;
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
+use storage::files::FileTenants;
 use tempfile::TempDir;
 
 use crate::runs::requests::new_fork;
@@ -25,6 +26,7 @@ use crate::runs::{
     Setup, anonymous_token, begin, caller, create, events, keep_time, kinds, open, snapshot, status,
     to_the_end, until,
 };
+use crate::sync::wait;
 use crate::wait::Wait as _;
 
 const MANIFEST: &str = "
@@ -68,7 +70,14 @@ pub(crate) fn tenants(folder: &Path, clock: Arc<dyn Clock>) -> Arc<Tenants> {
     let disk = Arc::new(RealDisk::open(&folder.join("data")).unwrap());
     let options =
         CatalogueOptions { configured_dirs: vec![folder.join("place")], ..CatalogueOptions::default() };
-    Arc::new(Tenants::new(disk, Catalogue::new(options), clock, Arc::new(SystemEntropy)).unwrap())
+    let options = TenantsOptions {
+        stores: Arc::new(FileTenants::new(disk)),
+        catalogue: Catalogue::new(options),
+        clock,
+        entropy: Arc::new(SystemEntropy),
+        verifier: Verifier::none(),
+    };
+    Arc::new(wait(Tenants::open(options)).unwrap())
 }
 
 fn path(folder: &Path, runs: &Runs, clock: Arc<dyn Clock>, gate: Option<Gate>) -> GuidedNodes {
@@ -181,7 +190,7 @@ impl House {
 
     /// The sessions, as the process of an agent sees them.
     pub(crate) fn agent(&self) -> Arc<Guided> {
-        tenants(self.folder.path(), Arc::new(SystemClock)).guided("acme").unwrap()
+        wait(tenants(self.folder.path(), Arc::new(SystemClock)).guided("acme")).unwrap()
     }
 
     /// Waits until a node waits for its session, and returns the session.
@@ -211,14 +220,14 @@ pub(crate) fn keep(runs: &Runs) {
 
 /// One step of an agent.
 fn step(guided: &Guided, token: &str, notes: &str) -> Result<Reply, host::guided::Refusal> {
-    guided.proceed(ContinueRequest {
+    wait(guided.proceed(ContinueRequest {
         handle: Handle::Single(token.to_owned()),
         intent: Intent::Advance,
         notes_markdown: Some(notes.to_owned()),
         artifacts: vec![json!({"kind": "finding", "text": notes})],
         context: None,
         preferences: None,
-    })
+    }))
 }
 
 /// A refused step, as soon as the session is no longer locked by the process that marks it.
@@ -234,7 +243,7 @@ fn refused(guided: &Guided, token: &str) -> host::guided::Refusal {
 
 /// An agent that performs all remaining steps of a session.
 pub(crate) fn work(guided: &Guided, session: &SessionId) {
-    let mut reply = guided.rejoin(session).unwrap();
+    let mut reply = wait(guided.rejoin(session)).unwrap();
     let mut steps = 0;
     while let Some(token) = reply.continue_token.clone() {
         steps += 1;
@@ -301,11 +310,11 @@ async fn the_session_knows_its_run_and_what_the_node_was_given() {
     let house = House::open().await;
     let run_id = begin(&house.runs, "equipped").await;
     let session = house.session(&run_id, "guide").await;
-    let standing = house.agent().standing(&session).unwrap();
+    let standing = wait(house.agent().standing(&session)).unwrap();
     let link = standing.link.unwrap();
     assert_eq!((link.run_id, link.node_id), (run_id.clone(), NodeId::new("guide")));
     assert!(link.is_equipped);
-    assert!(house.agent().rejoin(&session).unwrap().run.goal.contains("Review it"));
+    assert!(wait(house.agent().rejoin(&session)).unwrap().run.goal.contains("Review it"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -381,7 +390,7 @@ async fn a_blocked_session_keeps_its_run_waiting_and_says_so() {
     let run_id = begin(&house.runs, "strict").await;
     let session = house.session(&run_id, "guide").await;
     let agent = house.agent();
-    let token = agent.rejoin(&session).unwrap().continue_token.unwrap();
+    let token = wait(agent.rejoin(&session)).unwrap().continue_token.unwrap();
     let blocked = step(&agent, &token, "Not yet.").unwrap();
     let shown = snapshot(&house.runs, &caller("acme"), &run_id);
     assert_eq!(shown["status"], "waiting-external");
@@ -415,7 +424,7 @@ async fn an_agent_whose_run_was_cancelled_or_failed_must_stop() {
         let run_id = begin(&house.runs, workflow_id).await;
         let session = house.session(&run_id, "guide").await;
         let agent = house.agent();
-        let token = agent.rejoin(&session).unwrap().continue_token.unwrap();
+        let token = wait(agent.rejoin(&session)).unwrap().continue_token.unwrap();
         let second = step(&agent, &token, "One.").unwrap().continue_token.unwrap();
         if workflow_id == "plain" {
             house.runs.cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
@@ -428,7 +437,7 @@ async fn an_agent_whose_run_was_cancelled_or_failed_must_stop() {
         assert_eq!(kinds(&events).last(), Some(&ends));
         // The mark follows the commit.
         let refused = loop {
-            match agent.files().ended(&session).unwrap() {
+            match wait(agent.store().ended(session.clone())).unwrap() {
                 None => tokio::task::yield_now().await,
                 Some(_) => break refused(&agent, &second),
             }
@@ -457,7 +466,7 @@ async fn what_cannot_begin_fails_its_node_with_a_closed_code() {
         assert_eq!(shown["error"]["code"], code, "{workflow_id}: {}", shown["error"]);
         assert_eq!(shown["error"]["details"]["code"], inner, "{workflow_id}: {}", shown["error"]);
     }
-    assert_eq!(house.agent().files().sessions().unwrap(), [], "nobody was guided");
+    assert_eq!(wait(house.agent().store().sessions()).unwrap(), [], "nobody was guided");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -564,7 +573,7 @@ async fn the_example_of_the_documentation_can_be_run() {
     house.runs.register(&caller("acme"), &document).await.unwrap();
     let run_id = begin(&house.runs, "guided").await;
     let session = house.session(&run_id, "review").await;
-    let reply = house.agent().rejoin(&session).unwrap();
+    let reply = wait(house.agent().rejoin(&session)).unwrap();
     assert_eq!(reply.run.goal, "Review the change on the current branch");
 }
 
@@ -601,7 +610,7 @@ async fn a_branch_waits_for_the_session_of_its_source_and_leaves_it_alone_when_i
         assert_eq!(completed(&events, "guide")["sessionId"], session.as_str());
     }
     assert_eq!(status(&house.runs, &branches[0]), "cancelled");
-    assert_eq!(house.agent().files().ended(&session).unwrap(), None);
+    assert_eq!(wait(house.agent().store().ended(session.clone())).unwrap(), None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -615,7 +624,7 @@ async fn a_replay_repeats_the_run_and_guides_nobody() {
     let fork = house.runs.fork(&caller("acme"), &run_id, new_fork(&request), Direct).await.unwrap();
     let repeated = to_the_end(&house.runs, &fork.run_id).await;
     assert_eq!(kinds(&repeated), kinds(&events));
-    assert_eq!(house.agent().files().sessions().unwrap(), [session]);
+    assert_eq!(wait(house.agent().store().sessions()).unwrap(), [session]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

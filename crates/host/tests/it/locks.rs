@@ -13,12 +13,14 @@ use guide::record::{
 };
 use guide::state::SessionState;
 use host::catalogue::{Catalogue, CatalogueOptions};
+use host::guided::Refusal;
 use host::guided::api::{ContinueRequest, Handle, Intent, Reply, ResumeRequest, StartRequest};
-use host::guided::{Guided, Refusal};
 use host::system::{ManualClock, SeededEntropy};
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
 use storage::files::{Loaded, SessionFiles};
+
+use crate::sync::Guided;
 
 /// A folder with a workflow, and a data directory beside it.
 struct Desk {

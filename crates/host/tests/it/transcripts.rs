@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use guide::workflow::registry;
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::Guided;
 use host::guided::api::{ContinueRequest, Handle, Intent, NextIntent, Reply, StartRequest};
 use host::system::{ManualClock, SeededEntropy};
 use serde_json::Value;
 use storage::disk::RealDisk;
 use storage::files::SessionFiles;
+
+use crate::sync::Guided;
 
 /// The number of shown lines of a prompt.
 const PROMPT_LINES: usize = 6;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use guide::record::Autonomy;
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::Guided;
 use host::guided::api::{
     ContinueRequest, Handle, Intent, NextIntent, PreferenceDelta, Reply, ReplyKind, StartRequest,
 };
@@ -13,6 +12,8 @@ use host::system::{ManualClock, SeededEntropy};
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
 use storage::files::SessionFiles;
+
+use crate::sync::Guided;
 
 /// Three steps: one that the user must approve, one that the coordinator must approve, one that requires notes.
 fn open(directory: &Path) -> Guided {

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use guide::project::RunStatus;
 use guide::record::{NodeId, NodeKind, SessionId};
-use host::guided::Guided;
 use host::guided::api::Reply;
 use host::guided::view::{Sides, TURNS};
 
 use crate::guided::{Desk, advance, token};
+use crate::sync::Guided;
 
 fn session_of(reply: &Reply) -> SessionId {
     let wire = serde_json::to_value(reply).unwrap();
@@ -156,7 +156,7 @@ fn a_long_run_is_shown_in_pages_of_turns() {
 fn a_workflow_that_changes_is_told_from_what_a_run_is_pinned_to() {
     let desk = Desk::new();
     let id = branched(&desk);
-    let pin = || desk.guided.pin(&id, None, &|_| false).unwrap().unwrap();
+    let pin = || desk.guided.pin(&id, None, |_| false).unwrap().unwrap();
     assert_eq!(pin().sides(), Sides::Same);
     assert!(pin().source.unwrap().contains("project.release"));
     let file = desk.directory.path().join("flows/release.json");

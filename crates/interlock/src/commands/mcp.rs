@@ -26,11 +26,9 @@ pub(crate) fn run(arguments: &Mcp, globals: &Globals) -> Result<ExitStatus, Fail
 
 fn serve(arguments: &Mcp, globals: &Globals) -> Result<ExitStatus, Failure> {
     let settings = Settings::load(globals)?.with_workflow_dirs(&arguments.workflows);
-    let guided = service::open_guided(&settings)?;
     // The user who starts this process can run commands anyway, in any folder.
     let verifier = Arc::new(service::verifier(&settings, Workspaces::Any));
-    guided.verify_with(&verifier);
-    let guided: Arc<dyn GuideService> = Arc::new(guided);
+    let guided: Arc<dyn GuideService> = Arc::new(service::open_guided(&settings, Arc::clone(&verifier))?);
     let served = server::run_stdio(guided);
     verifier.stop();
     served.map_err(|error| Failure::Unwritable {

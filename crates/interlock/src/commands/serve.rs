@@ -149,7 +149,7 @@ pub(crate) async fn serve(
     if let Some(made) = keys::prepare(&runs, settings, address).await? {
         greeting.show_key(&made)?;
     }
-    let tenants = Arc::new(service::open_tenants(settings)?);
+    let tenants = Arc::new(service::open_tenants(settings).await?);
     let fixtures = server::http::Fixtures::default();
     let loaded = workflows::load(&runs, &arguments.workflows, &fixtures).await;
     let guided_nodes = service::walk(&runs, settings, Arc::clone(&tenants), Some(address))?;

@@ -19,17 +19,20 @@ use crate::settings::Settings;
 
 pub(crate) fn run(command: &SessionCommand, globals: &Globals) -> Result<ExitStatus, Failure> {
     let settings = Settings::load(globals)?;
-    match command {
-        SessionCommand::List(arguments) => list::run(arguments, &settings),
-        SessionCommand::Show(arguments) => show::run(arguments, &settings),
-        SessionCommand::Tail(arguments) => tail::run(arguments, &settings),
-        SessionCommand::Verify(arguments) => verify::run(arguments, &settings),
-        SessionCommand::Export(arguments) => export::run(arguments, &settings),
-        SessionCommand::Import(arguments) => import::run(arguments, &settings),
-        SessionCommand::Gc(arguments) => gc::run(arguments, &settings),
-        SessionCommand::Keep(arguments) => keep::run(arguments, &settings),
-        SessionCommand::Graph(arguments) => graph::run(arguments, &settings),
-    }
+    // Without a runtime, the store works on this thread.
+    ports::wait(async {
+        match command {
+            SessionCommand::List(arguments) => list::run(arguments, &settings).await,
+            SessionCommand::Show(arguments) => show::run(arguments, &settings).await,
+            SessionCommand::Tail(arguments) => tail::run(arguments, &settings).await,
+            SessionCommand::Verify(arguments) => verify::run(arguments, &settings).await,
+            SessionCommand::Export(arguments) => export::run(arguments, &settings).await,
+            SessionCommand::Import(arguments) => import::run(arguments, &settings).await,
+            SessionCommand::Gc(arguments) => gc::run(arguments, &settings).await,
+            SessionCommand::Keep(arguments) => keep::run(arguments, &settings).await,
+            SessionCommand::Graph(arguments) => graph::run(arguments, &settings).await,
+        }
+    })
 }
 
 /// The health of a folder without a session.

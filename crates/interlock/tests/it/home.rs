@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use guide::record::SessionId;
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::Guided;
 use host::guided::api::{ContinueRequest, Handle, Intent, Reply, StartRequest};
+use host::guided::{Guided, GuidedOptions, Verifier};
 use host::system::{SystemClock, SystemEntropy};
+use ports::wait;
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
-use storage::files::SessionFiles;
+use storage::files::{FileSessions, SessionFiles};
 use tempfile::TempDir;
 
 use crate::program::{interlock, run_command, text};
@@ -108,7 +109,7 @@ impl TestHome {
             workspace: Some(self.workspace()),
             ..StartRequest::default()
         };
-        let reply = self.guided().start(request).unwrap();
+        let reply = wait(self.guided().start(request)).unwrap();
         (SessionId::parse(&reply.run.session_id).unwrap(), reply)
     }
 
@@ -120,23 +121,22 @@ impl TestHome {
             .and_then(|blocked| blocked.retry_continue_token.clone())
             .or_else(|| reply.continue_token.clone())
             .unwrap();
-        self.guided()
-            .proceed(ContinueRequest {
-                handle: Handle::Single(handle),
-                intent: Intent::Advance,
-                notes_markdown: Some(notes.to_owned()),
-                artifacts,
-                context: None,
-                preferences: None,
-            })
-            .unwrap()
+        wait(self.guided().proceed(ContinueRequest {
+            handle: Handle::Single(handle),
+            intent: Intent::Advance,
+            notes_markdown: Some(notes.to_owned()),
+            artifacts,
+            context: None,
+            preferences: None,
+        }))
+        .unwrap()
     }
 
     /// A complete run: a step, a blocked attempt, a checkpoint, a verdict.
     pub(crate) fn complete_session(&self, goal: &str) -> SessionId {
         let (id, reply) = self.start(goal);
         let reply = self.advance(&reply, "Looked at it.\nIt is \u{1b}[31mred\u{1b}[0m.", Vec::new());
-        self.guided().checkpoint(reply.checkpoint_token.as_deref().unwrap(), None).unwrap();
+        wait(self.guided().checkpoint(reply.checkpoint_token.as_deref().unwrap(), None)).unwrap();
         let blocked = self.advance(&reply, "No verdict yet.", Vec::new());
         assert!(blocked.blocked.is_some(), "the contract blocks");
         let done = self.advance(&blocked, "A verdict.", vec![verdict()]);
@@ -147,12 +147,14 @@ impl TestHome {
 
 pub(crate) fn guided(data_dir: &Path) -> Guided {
     let files = SessionFiles::open(Arc::new(RealDisk::open(data_dir).unwrap())).unwrap();
-    Guided::new(
-        files,
-        Catalogue::new(CatalogueOptions::default()),
-        Arc::new(SystemClock),
-        Arc::new(SystemEntropy),
-    )
+    Guided::new(GuidedOptions {
+        store: Arc::new(FileSessions::new(files)),
+        catalogue: Catalogue::new(CatalogueOptions::default()),
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        verifier: Verifier::none(),
+        advanced: Arc::default(),
+    })
 }
 
 /// An artifact that satisfies the contract.

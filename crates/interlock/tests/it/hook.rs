@@ -1,5 +1,6 @@
 //! `interlock hook` as clients call it: one event in, one response out.
 
+use ports::wait;
 use serde_json::{Value, json};
 
 use crate::home::{TestHome, verdict};
@@ -37,7 +38,7 @@ fn an_agent_may_not_stop_while_a_step_is_pending() {
         "another folder does not belong to this run"
     );
 
-    test_home.guided().checkpoint(started.checkpoint_token.as_deref().unwrap(), None).unwrap();
+    wait(test_home.guided().checkpoint(started.checkpoint_token.as_deref().unwrap(), None)).unwrap();
     assert_eq!(hook(&test_home, "claude-code", &stop), None, "after a checkpoint the agent may stop");
     let second = test_home.advance(&started, "Looked at it.", Vec::new());
     let cursor = json!({"hook_event_name": "stop", "workspace_roots": [cwd], "loop_count": 0});

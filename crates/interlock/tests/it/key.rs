@@ -1,5 +1,7 @@
 //! `interlock key`.
 
+use ports::wait;
+
 use crate::home::TestHome;
 
 #[test]
@@ -37,7 +39,7 @@ fn a_token_survives_one_rotation_but_not_two() {
     test_home.expect(&["key", "rotate"], 0);
     test_home.expect(&["key", "rotate"], 0);
     let refused =
-        test_home.guided().checkpoint(reply.checkpoint_token.as_deref().unwrap(), None).unwrap_err();
+        wait(test_home.guided().checkpoint(reply.checkpoint_token.as_deref().unwrap(), None)).unwrap_err();
     assert_eq!(refused.envelope().code(), "TOKEN_BAD_SIGNATURE");
 }
 

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
+use ports::wait;
 use serde_json::json;
 
 use crate::home::{TestHome, guided, verdict};
@@ -93,20 +94,15 @@ fn a_fork_is_shown_and_drawn() {
     let (id, first) = test_home.start("two ways");
     test_home.advance(&first, "One way.", Vec::new());
     // Rehydrating the first step gives a new token, which forks.
-    let again = test_home
-        .guided()
-        .proceed(host::guided::api::ContinueRequest {
-            handle: host::guided::api::Handle::Pair {
-                state_token: first.state_token.clone(),
-                ack_token: None,
-            },
-            intent: host::guided::api::Intent::Rehydrate,
-            notes_markdown: None,
-            artifacts: Vec::new(),
-            context: None,
-            preferences: None,
-        })
-        .unwrap();
+    let again = wait(test_home.guided().proceed(host::guided::api::ContinueRequest {
+        handle: host::guided::api::Handle::Pair { state_token: first.state_token.clone(), ack_token: None },
+        intent: host::guided::api::Intent::Rehydrate,
+        notes_markdown: None,
+        artifacts: Vec::new(),
+        context: None,
+        preferences: None,
+    }))
+    .unwrap();
     test_home.advance(&again, "Another way.", Vec::new());
     let words = test_home.expect(&["session", "show", id.as_str()], 0);
     assert!(words.contains("fork of") && words.contains("Another way."), "{words}");
@@ -245,19 +241,18 @@ fn an_exported_session_continues_on_another_machine() {
         let service = guided(&there.data_dir());
         let request =
             host::guided::api::ResumeRequest { session_id: Some(session.to_owned()), ..Default::default() };
-        let found = service.resume(&request).unwrap();
+        let found = wait(service.resume(&request)).unwrap();
         let candidate = found.candidates.iter().find(|candidate| candidate["sessionId"] == session).unwrap();
         let token = candidate["nextCall"]["params"]["continueToken"].as_str().unwrap().to_owned();
-        let looked = service
-            .proceed(host::guided::api::ContinueRequest {
-                handle: host::guided::api::Handle::Single(token),
-                intent: host::guided::api::Intent::Rehydrate,
-                notes_markdown: None,
-                artifacts: Vec::new(),
-                context: None,
-                preferences: None,
-            })
-            .unwrap();
+        let looked = wait(service.proceed(host::guided::api::ContinueRequest {
+            handle: host::guided::api::Handle::Single(token),
+            intent: host::guided::api::Intent::Rehydrate,
+            notes_markdown: None,
+            artifacts: Vec::new(),
+            context: None,
+            preferences: None,
+        }))
+        .unwrap();
         let done = there.advance(&looked, "Arrived.", vec![verdict()]);
         assert!(done.is_complete, "{session}");
     }

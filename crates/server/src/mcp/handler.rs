@@ -144,9 +144,11 @@ impl Mcp {
     /// The workflows that the caller may start.
     async fn startable(&self) -> Result<Listing, ErrorData> {
         let (service, workspace) = (Arc::clone(&self.service), self.workspace.get());
-        let listed = tokio::task::spawn_blocking(move || match service.admit(Tool::StartWorkflow) {
-            Ok(()) => service.list(workspace.as_deref()),
-            Err(_) => Listing::default(),
+        let listed = tokio::spawn(async move {
+            match service.admit(Tool::StartWorkflow) {
+                Ok(()) => service.list(workspace).await,
+                Err(_) => Listing::default(),
+            }
         });
         listed.await.map_err(|_| ErrorData::internal_error("The workflows could not be listed.", None))
     }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use ::host::catalogue::{Catalogue, CatalogueOptions};
-use ::host::guided::{Tenants, WorkspaceRoots};
+use ::host::guided::{Tenants, TenantsOptions, Verifier, WorkspaceRoots};
 use ::host::runs::keys::{self, ApiKey};
 use ::host::runs::rates::{RateLimiter, RateLimits};
 use ::host::runs::secrets::NoSecrets;
@@ -15,6 +15,7 @@ use flow::definition::Capabilities;
 use flow::engine::Limits;
 use server::http::{Fixtures, Guides, HttpState, Options, PackRegistries, Settings, serve};
 use storage::disk::RealDisk;
+use storage::files::FileTenants;
 use storage::sqlite::SqliteRuns;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -65,7 +66,14 @@ async fn listen(folder: &TempDir) -> SocketAddr {
     runs.put_key(keys::hash(KEY), &key).await.unwrap();
     let disk = Arc::new(RealDisk::open(&folder.path().join("data")).unwrap());
     let catalogue = Catalogue::new(CatalogueOptions::default());
-    let tenants = Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap();
+    let tenants = ports::wait(Tenants::open(TenantsOptions {
+        stores: Arc::new(FileTenants::new(disk)),
+        catalogue,
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        verifier: Verifier::none(),
+    }))
+    .unwrap();
     let state = HttpState::new(Options {
         runs,
         settings: Settings::default(),

@@ -1,6 +1,6 @@
 //! A service that answers from a script, and remembers what it was asked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use canon::error::{Envelope, Retry};
@@ -17,9 +17,10 @@ use host::guided::api::{
     BlockedReply, CheckpointReply, ContinueRequest, GapWords, Intent, NextCall, NextIntent, OpenGaps,
     PendingStep, Reply, ReplyKind, ResumeReply, ResumeRequest, RunWords, StartRequest, Validation,
 };
+use ports::PortFuture;
 use serde_json::json;
 use server::GuideService;
-use server::service::Answer;
+use server::service::{Answer, Pending};
 
 canon::error_codes! {
     /// What the fake refuses.
@@ -143,7 +144,8 @@ fn gaps() -> OpenGaps {
     OpenGaps { count: 12, gaps: vec![gap("gap_1", "Nobody approved."), gap("gap_2", "Nobody\nchose.")] }
 }
 
-impl GuideService for Fake {
+/// The answers, which are ready at once.
+impl Fake {
     fn start(&self, request: StartRequest) -> Answer<Reply> {
         self.note(&request);
         if request.goal == "panic" {
@@ -302,21 +304,51 @@ impl GuideService for Fake {
         listing
     }
 
-    fn bundled_hash(&self, _: &str) -> Option<WorkflowHash> {
-        Some(hash())
-    }
-
     fn find(&self, workspace: Option<&Path>, workflow_id: &str) -> Answer<Arc<Found>> {
         self.note((workspace, workflow_id));
         Catalogue::new(CatalogueOptions::default()).find(None, workflow_id).map_err(Box::new)
     }
+}
 
-    fn attach(&self, path: &str) -> Answer<String> {
-        Ok(path.trim_end_matches('/').to_owned())
+impl GuideService for Fake {
+    fn start(&self, request: StartRequest) -> Pending<'_, Reply> {
+        PortFuture::ready(self.start(request))
     }
 
-    fn detach(&self, path: &str) -> Answer<String> {
-        Ok(path.trim_end_matches('/').to_owned())
+    fn proceed(&self, request: ContinueRequest) -> Pending<'_, Reply> {
+        PortFuture::ready(self.proceed(request))
+    }
+
+    fn checkpoint<'a>(
+        &'a self,
+        checkpoint_token: &'a str,
+        notes: Option<&'a str>,
+    ) -> Pending<'a, CheckpointReply> {
+        PortFuture::ready(self.checkpoint(checkpoint_token, notes))
+    }
+
+    fn resume<'a>(&'a self, request: &'a ResumeRequest) -> Pending<'a, ResumeReply> {
+        PortFuture::ready(self.resume(request))
+    }
+
+    fn list(&self, workspace: Option<PathBuf>) -> PortFuture<'_, Listing> {
+        PortFuture::ready(self.list(workspace.as_deref()))
+    }
+
+    fn bundled_hash(&self, _: &str) -> Option<WorkflowHash> {
+        Some(hash())
+    }
+
+    fn find(&self, workspace: Option<PathBuf>, workflow_id: String) -> Pending<'_, Arc<Found>> {
+        PortFuture::ready(self.find(workspace.as_deref(), &workflow_id))
+    }
+
+    fn attach(&self, path: String) -> Pending<'_, String> {
+        PortFuture::ready(Ok(path.trim_end_matches('/').to_owned()))
+    }
+
+    fn detach(&self, path: String) -> Pending<'_, String> {
+        PortFuture::ready(Ok(path.trim_end_matches('/').to_owned()))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::Guided;
+use host::guided::{Guided, GuidedOptions, Verifier};
 use host::system::{ManualClock, SeededEntropy};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, ElicitRequestParams,
@@ -17,7 +17,7 @@ use rmcp::{ClientHandler, ErrorData, ServiceExt as _, serve_server};
 use serde_json::{Value, json};
 use server::{GuideService, Mcp};
 use storage::disk::RealDisk;
-use storage::files::SessionFiles;
+use storage::files::{FileSessions, SessionFiles};
 
 use crate::client::{Reply, reply};
 use crate::real::next;
@@ -82,7 +82,14 @@ fn open(directory: &Path) -> Arc<dyn GuideService> {
     let files = SessionFiles::open(Arc::new(RealDisk::open(&directory.join("data")).unwrap())).unwrap();
     let catalogue =
         Catalogue::new(CatalogueOptions { configured_dirs: vec![flows], ..CatalogueOptions::default() });
-    Arc::new(Guided::new(files, catalogue, Arc::new(ManualClock::at(1)), Arc::new(SeededEntropy::new(7))))
+    Arc::new(Guided::new(GuidedOptions {
+        store: Arc::new(FileSessions::new(files)),
+        catalogue,
+        clock: Arc::new(ManualClock::at(1)),
+        entropy: Arc::new(SeededEntropy::new(7)),
+        verifier: Verifier::none(),
+        advanced: Arc::default(),
+    }))
 }
 
 fn pipe(service: Arc<dyn GuideService>, patience: Duration) -> tokio::io::DuplexStream {

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::Guided;
+use host::guided::{Guided, GuidedOptions, Verifier};
 use host::system::{ManualClock, SeededEntropy};
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
-use storage::files::SessionFiles;
+use storage::files::{FileSessions, SessionFiles};
 
 use crate::client::{Connection, connect};
 
@@ -52,7 +52,14 @@ pub(crate) async fn serve(directory: &Path) -> Connection {
     let files = SessionFiles::open(Arc::new(RealDisk::open(&directory.join("data")).unwrap())).unwrap();
     let catalogue =
         Catalogue::new(CatalogueOptions { configured_dirs: vec![flows], ..CatalogueOptions::default() });
-    let guided = Guided::new(files, catalogue, Arc::new(ManualClock::at(1)), Arc::new(SeededEntropy::new(7)));
+    let guided = Guided::new(GuidedOptions {
+        store: Arc::new(FileSessions::new(files)),
+        catalogue,
+        clock: Arc::new(ManualClock::at(1)),
+        entropy: Arc::new(SeededEntropy::new(7)),
+        verifier: Verifier::none(),
+        advanced: Arc::default(),
+    });
     connect(Arc::new(guided)).await
 }
 

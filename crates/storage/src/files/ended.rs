@@ -1,37 +1,25 @@
-//! The mark of a session that nobody waits for any more.
+//! The mark of a session that nobody waits for.
 //!
-//! It lies beside the log and is no part of it: what the agent did stays as it is, and only the next step is refused. Whoever
-//! sets it holds the lock of the session, so that a step is either recorded before the mark or refused by it.
+//! It is a file beside the log: what the agent did stays as it is, and only the next step is refused. It is set under the
+//! lock of the session, so that a step is either recorded before the mark or refused because of it.
 
 use flow::id::{NodeId, RunId};
 use guide::record::SessionId;
-use serde::{Deserialize, Serialize};
+use ports::sessions::{Ended, StoreError};
 
 use super::{SessionFiles, Writer, layout};
 use crate::disk;
-use crate::error::StoreError;
 
 /// The name of the mark.
 const NAME: &str = "ended.json";
 /// The most bytes of a mark that are read.
 const MAX_BYTES: u64 = 4096;
 
-/// Why nobody waits for a session any more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Ended {
-    /// The run that waited.
-    pub run_id: RunId,
-    pub node_id: NodeId,
-    /// What became of the run, in a word: `cancelled`, `failed`, or `running` where only the node gave up.
-    pub run_status: String,
-}
-
 impl SessionFiles {
-    /// The mark of a session, where it has one.
+    /// The mark of a session, if it has one.
     ///
     /// # Errors
-    /// Those of the disk. A mark that cannot be understood is one all the same.
+    /// Those of the disk. A mark that cannot be parsed counts.
     pub fn ended(&self, session: &SessionId) -> Result<Option<Ended>, StoreError> {
         let path = layout::session(session).join(NAME);
         let bytes =
@@ -46,8 +34,8 @@ impl SessionFiles {
     }
 }
 
-impl Writer<'_> {
-    /// Marks the session, durably. One that is marked stays as it is marked.
+impl Writer {
+    /// Marks the session, durably. An existing mark stays as it is.
     ///
     /// # Errors
     /// Those of the disk.

@@ -1,18 +1,18 @@
-//! The version of the data directory, and its skeleton.
+//! The version of the data directory, and its directories.
 
 use std::sync::PoisonError;
 
 use canon::json;
+use ports::sessions::StoreError;
 use serde_json::Value;
 
 use super::{SessionFiles, layout};
 use crate::disk::{self, Disk, DiskPath, Unsynced};
-use crate::error::StoreError;
 
 /// The newest version of the layout that this program knows.
 pub(super) const VERSION: u64 = 1;
 
-/// Refuses a directory of a newer version. One without a version is new.
+/// Refuses a data directory of a newer version. One without a version is new.
 pub(super) fn check(disk: &dyn Disk) -> Result<(), StoreError> {
     let path = layout::format();
     let damaged = |problem: String| StoreError::Damaged { path: path.to_string(), problem };

@@ -1,65 +1,16 @@
-//! Collecting what nobody needs: old sessions, then what only they referred to.
+//! Garbage collection: deletes old sessions, then the objects that only they referred to.
 //!
-//! Sessions go first and objects after them, so that a crash leaves objects without a session and never
-//! the reverse. If anything at all cannot be validated, nothing is deleted: a session that cannot be read
-//! may need what looks unneeded.
+//! Sessions are deleted before objects, so that a crash leaves objects without a session and never the reverse. If anything
+//! cannot be validated, nothing is deleted: a session that cannot be read may need what looks unused.
 
 use std::collections::BTreeSet;
 
 use canon::digest::Digest;
 use guide::record::{Event, SessionId, SnapshotRef};
+use ports::sessions::{GcOutcome, GcReport, ObjectKind, Retention, StoreError};
 
 use super::{SessionFiles, layout, writer};
 use crate::disk::{DiskPath, FileKind, Sharing};
-use crate::error::{ObjectKind, StoreError};
-
-/// How long sessions are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    /// The time now, in milliseconds since 1970.
-    pub now_ms: u64,
-    /// How long after its last activity a session is deleted.
-    pub ttl_ms: u64,
-    /// Only say what would be deleted.
-    pub dry_run: bool,
-}
-
-/// What a collection did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GcReport {
-    /// Whether it deleted anything, and if not, why not.
-    pub outcome: GcOutcome,
-    /// The sessions that were deleted, or would be.
-    pub deleted_sessions: Vec<SessionId>,
-    /// How many sessions stay.
-    pub retained_sessions: usize,
-    /// Sessions that stay although they are old, because they are marked.
-    pub spared_sessions: Vec<SessionId>,
-    /// Sessions that stay although they are old, because somebody waits for them.
-    pub awaited_sessions: Vec<SessionId>,
-    /// How many snapshots were deleted, or would be.
-    pub deleted_snapshots: usize,
-    /// How many workflows were deleted, or would be.
-    pub deleted_workflows: usize,
-    /// How many artifacts were deleted, or would be.
-    pub deleted_artifacts: usize,
-    /// How many unfinished files and directories were deleted, or would be.
-    pub deleted_leftovers: usize,
-    /// What could not be validated, in words: the reason for safe mode.
-    pub warnings: Vec<String>,
-}
-
-/// Whether a collection deleted anything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GcOutcome {
-    /// Everything was validated, and what was not needed is gone.
-    #[default]
-    Collected,
-    /// Everything was validated; nothing was deleted because nothing should be.
-    DryRun,
-    /// Something could not be validated, so nothing was deleted.
-    SafeMode,
-}
 
 /// What retained sessions refer to.
 #[derive(Default)]
@@ -73,7 +24,7 @@ struct Marks {
 #[derive(Default)]
 struct Survey {
     expired: Vec<SessionId>,
-    /// Directories without a session: starts and deletions that were cut off.
+    /// Directories without a session: starts and deletions that were interrupted.
     leftovers: Vec<DiskPath>,
     marks: Marks,
 }
@@ -82,13 +33,13 @@ impl SessionFiles {
     /// Deletes sessions whose last activity is long ago, and what only they needed.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] while somebody writes, and those of the disk. Whatever was deleted before an
-    /// error is not missed.
+    /// [`StoreError::Busy`] while a session is being written, and those of the disk. Whatever was deleted before an error was
+    /// not needed.
     pub fn gc(&self, retention: Retention) -> Result<GcReport, StoreError> {
         self.gc_sparing(retention, &|_| false)
     }
 
-    /// As [`SessionFiles::gc`], sparing old sessions that somebody waits for. `is_awaited` is asked with the events of a session.
+    /// As [`SessionFiles::gc`], sparing old sessions that something waits for. `is_awaited` gets the events of a session.
     ///
     /// # Errors
     /// As [`SessionFiles::gc`].
@@ -104,7 +55,7 @@ impl SessionFiles {
         let lock =
             self.disk().try_lock(&path, Sharing::Exclusive).map_err(StoreError::disk("lock", &path))?;
         let Some(_lock) = lock else { return Err(StoreError::Busy { with: "a session is being written" }) };
-        // Nothing may be deleted because of what memory says about the disk.
+        // What is deleted must not depend on caches.
         self.0.snapshots.forget();
         let mut report = GcReport::default();
         let mut survey = self.survey(retention, is_awaited, &mut report)?;
@@ -140,7 +91,7 @@ impl SessionFiles {
         Ok(report)
     }
 
-    /// Looks at every session: which are expired, and what the others need.
+    /// Reads every session: which are expired, and what the others need.
     fn survey(
         &self,
         retention: Retention,
@@ -159,7 +110,7 @@ impl SessionFiles {
             let Ok(session) = SessionId::parse(&name) else { continue };
             let prefix = match self.load_validated_prefix(&session) {
                 Ok(prefix) => prefix,
-                // A directory without a session was never acknowledged, or is half deleted.
+                // A directory without a session was never acknowledged, or its deletion was interrupted.
                 Err(StoreError::Unknown { .. }) => {
                     survey.leftovers.push(dir.join(&name));
                     continue;
@@ -171,7 +122,7 @@ impl SessionFiles {
                 report.retained_sessions += 1;
                 continue;
             }
-            // The times of files say nothing: a copy of the data directory would make every session young.
+            // File times are not used: a copy of the data directory would make every session new.
             let recorded = prefix.loaded.events.last().map_or(0, |event| event.timestamp_ms);
             let imported = self.imported_ms(&session)?.unwrap_or_default();
             let idle = retention.now_ms.saturating_sub(recorded.max(imported));
@@ -200,7 +151,7 @@ impl SessionFiles {
         Ok(survey)
     }
 
-    /// Marks what the marked snapshots are built on.
+    /// Marks the snapshots that the marked ones are differences of.
     fn mark_bases(&self, marks: &mut Marks, report: &mut GcReport) {
         let roots: Vec<_> = marks.snapshots.iter().copied().collect();
         for root in roots {
@@ -240,7 +191,7 @@ impl SessionFiles {
         Ok(deleted)
     }
 
-    /// Deletes a session: out of sight by one rename, then piece by piece.
+    /// Deletes a session: one rename makes it invisible, then its files are deleted.
     fn delete_session(&self, session: &SessionId) -> Result<(), StoreError> {
         let (sessions, path) = (layout::sessions(), layout::session(session));
         let trash = sessions.join(&format!("{}{:x}", layout::TRASH, self.disk().unique()));

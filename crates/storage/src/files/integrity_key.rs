@@ -8,10 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use guide::token::{KEYRING_BYTES, Key, Keyring};
+use ports::sessions::StoreError;
 
 use super::{SessionFiles, layout};
 use crate::disk::{self, Sharing};
-use crate::error::StoreError;
 
 const NAME: &str = "integrity.json";
 /// How often, and how long each time, a process waits for another one that is making the key.

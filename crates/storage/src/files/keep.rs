@@ -1,16 +1,16 @@
-//! Marks that decide when a session is collected.
+//! Marks that decide when garbage collection deletes a session.
 
 use guide::record::SessionId;
+use ports::sessions::StoreError;
 use serde::{Deserialize, Serialize};
 
 use super::{SessionFiles, layout};
 use crate::disk::{self, Unsynced};
-use crate::error::StoreError;
 
 /// The longest mark that is read.
 const MARK_BYTES: u64 = 256;
 
-/// When a session came here from elsewhere.
+/// When a session was imported.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Imported {
@@ -19,7 +19,7 @@ struct Imported {
 }
 
 impl SessionFiles {
-    /// Whether a session is kept, however old it is.
+    /// Whether garbage collection spares the session.
     ///
     /// # Errors
     /// Those of the disk.
@@ -28,7 +28,7 @@ impl SessionFiles {
         Ok(self.disk().stat(&path).map_err(StoreError::disk("look at", &path))?.is_some())
     }
 
-    /// Keeps a session, or no longer. The mark lies beside the log and is no part of it.
+    /// Marks a session as kept, or removes the mark. The mark is a file beside the log.
     ///
     /// # Errors
     /// [`StoreError::Unknown`], and those of the disk.
@@ -47,8 +47,8 @@ impl SessionFiles {
         written.and_then(|()| disk.sync_dir(Some(&dir))).map_err(failed)
     }
 
-    /// When a session was imported, in milliseconds since 1970; nothing for one that began here. A mark that cannot be
-    /// read counts as none: the events then say how old the session is.
+    /// When a session was imported, in milliseconds since 1970; `None` if it was started here. A mark that cannot be parsed is
+    /// ignored: the age of the session then follows from its events.
     ///
     /// # Errors
     /// Those of the disk.
@@ -61,7 +61,7 @@ impl SessionFiles {
             .map(|mark| mark.imported_ms))
     }
 
-    /// Notes that a session was imported now: its events may be older than the time that it is kept for.
+    /// Records that a session was imported now: its events may be older than the retention time.
     ///
     /// # Errors
     /// Those of the disk.

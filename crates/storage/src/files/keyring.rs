@@ -1,10 +1,10 @@
-//! Where the keys are kept that tokens are signed with.
+//! The keys that tokens are signed with.
 
 use guide::token::{KEYRING_BYTES, Keyring};
+use ports::sessions::StoreError;
 
 use super::{SessionFiles, layout};
 use crate::disk::{self, Sharing};
-use crate::error::StoreError;
 
 const NAME: &str = "keyring.json";
 
@@ -20,8 +20,8 @@ impl SessionFiles {
         Ok(Some(Keyring::decode(&bytes)?))
     }
 
-    /// Reads the keys; where there are none, the first is made of `entropy`. Of several processes that
-    /// try this at once, all get the same key or are told to try again.
+    /// Reads the keys; if there are none, the first is created from `entropy`. Of several processes that try this at once, all
+    /// get the same key or [`StoreError::Busy`].
     ///
     /// # Errors
     /// As [`SessionFiles::keyring`], and [`StoreError::Busy`].
@@ -32,8 +32,8 @@ impl SessionFiles {
         self.change_keys(|keyring| keyring.unwrap_or_else(|| Keyring::new(entropy)))
     }
 
-    /// Makes a key of `entropy` the current one, and the current one the previous one. Tokens signed with
-    /// what was the previous key are refused from now on.
+    /// Makes a key from `entropy` the current one, and the current one the previous one. Tokens signed with the former previous
+    /// key are no longer accepted.
     ///
     /// # Errors
     /// As [`SessionFiles::keyring`], and [`StoreError::Busy`].

@@ -1,11 +1,11 @@
-//! Where everything is, relative to the data directory.
+//! The paths of all files, relative to the data directory.
 
 use canon::digest::Digest;
 use guide::record::SessionId;
 
 use crate::disk::DiskPath;
 
-/// The file that says which version of the layout this is.
+/// The file with the version of the layout.
 pub(super) const FORMAT: &str = "format.json";
 /// Authenticates the log of a session.
 pub(super) const CHAIN: &str = "chain.jsonl";
@@ -13,7 +13,7 @@ pub(super) const CHAIN: &str = "chain.jsonl";
 pub(super) const STAGING: &str = ".staging-";
 /// Sessions that are being deleted.
 pub(super) const TRASH: &str = ".trash-";
-/// What the names of unfinished files end with.
+/// The suffix of unfinished files.
 pub(super) const TEMPORARY: &str = ".tmp";
 
 pub(super) fn format() -> DiskPath {
@@ -28,7 +28,7 @@ pub(super) fn session(id: &SessionId) -> DiskPath {
     sessions().join(id.as_str())
 }
 
-/// Held, shared, by whoever appends, and alone by whoever cleans up.
+/// Held shared by writers, exclusively by garbage collection.
 pub(super) fn store_lock() -> DiskPath {
     sessions().join(".store.lock")
 }
@@ -92,7 +92,7 @@ pub(super) fn json_name(digest: Digest) -> String {
     format!("{}.json", digest.to_hex())
 }
 
-/// The digest that a file name stands for, if it stands for one.
+/// The digest in a file name, if there is one.
 pub(super) fn digest_of_name(name: &str, extension: &str) -> Option<Digest> {
     Digest::parse(&format!("{}{}", Digest::PREFIX, name.strip_suffix(extension)?)).ok()
 }

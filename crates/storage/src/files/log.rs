@@ -1,18 +1,21 @@
-//! Reading a session: from the manifest, with every byte accounted for.
+//! Reads a session from its manifest and validates every byte.
 
 use canon::digest::Digest;
 use guide::plan::{pins_of, unfinished_advance};
 use guide::record::budgets::PLAN_BYTES;
 use guide::record::{Event, EventIndex, ManifestIndex, ManifestRecord, SegmentRecord, SessionId};
 
-use super::health::{Damage, DamageReason, SessionHealth};
+use ports::sessions::{Damage, DamageReason, SessionHealth, StoreError};
+
 use super::layout;
 use super::manifest::{Expected, Found, Mismatch, group};
 use crate::disk::{self, Disk, DiskPath};
-use crate::error::StoreError;
 
 /// The most bytes of a manifest: some hundred thousand appends.
 pub const MANIFEST_BYTES: u64 = 64 << 20;
+
+/// The length of a cursor's position for the port: four numbers and a flag.
+const POSITION_BYTES: usize = 4 * 8 + 1;
 
 /// What was read of a session.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,24 +28,24 @@ pub struct Loaded {
     pub cursor: Cursor,
 }
 
-/// Up to where a session was read and validated. Kept by caches, which then only read what is new.
+/// How far a session was read and validated. Caches keep it and then only read what is new.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
     session_id: SessionId,
-    /// Tells this session from another that was later imported under the same id.
+    /// The inode of the manifest: tells this session from another that was later imported under the same id.
     file: u64,
     next_event: EventIndex,
     next_record: ManifestIndex,
-    /// Where the last whole group ends, its last line end not counted.
+    /// Where the last complete group ends, without its last line end.
     end: u64,
-    /// How long the file was. More than `end` and a line end means an append that was cut off.
+    /// The length of the file. More than `end` and a line end means an interrupted append.
     length: u64,
-    /// Whether nothing but the line end follows the last whole group.
+    /// Whether only the line end follows the last complete group.
     clean: bool,
 }
 
 impl Cursor {
-    /// Before the first event, for whoever has read nothing yet.
+    /// Before the first event.
     pub const fn start(session_id: SessionId) -> Self {
         Self {
             session_id,
@@ -69,7 +72,7 @@ impl Cursor {
         self.next_record
     }
 
-    /// The length of the manifest that belongs to it, for telling whether something derived is stale.
+    /// The length of the manifest up to here, to tell whether derived data is stale.
     pub const fn manifest_bytes(&self) -> u64 {
         self.end
     }
@@ -100,6 +103,38 @@ impl Cursor {
         }
     }
 
+    /// The cursor for callers of the port, who know nothing of files.
+    pub(super) fn to_port(&self) -> ports::sessions::Cursor {
+        let mut position = [0; POSITION_BYTES];
+        let numbers = [self.file, self.next_record.0, self.end, self.length];
+        for (bytes, number) in position.chunks_exact_mut(8).zip(numbers) {
+            bytes.copy_from_slice(&number.to_le_bytes());
+        }
+        position[POSITION_BYTES - 1] = u8::from(self.clean);
+        ports::sessions::Cursor::new(self.session_id.clone(), self.next_event, &position)
+    }
+
+    /// The cursor that a caller of the port passed back. One of another store counts as the start, so that everything is
+    /// read.
+    pub(super) fn from_port(cursor: &ports::sessions::Cursor) -> Self {
+        let start = Self::start(cursor.session_id().clone());
+        let Ok(position) = <[u8; POSITION_BYTES]>::try_from(cursor.position()) else { return start };
+        let mut numbers = [0; 4];
+        for (number, bytes) in numbers.iter_mut().zip(position.chunks_exact(8)) {
+            *number = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        }
+        let [file, next_record, end, length] = numbers;
+        Self {
+            file,
+            next_event: cursor.next_event(),
+            next_record: ManifestIndex(next_record),
+            end,
+            length,
+            clean: position[POSITION_BYTES - 1] == 1,
+            ..start
+        }
+    }
+
     pub(super) const fn mended(&mut self) {
         self.clean = true;
         self.length = if self.end == 0 { 0 } else { self.end + 1 };
@@ -114,9 +149,8 @@ pub(super) struct Scan {
 
 /// Reads what follows `from`.
 ///
-/// Nobody is locked out meanwhile. A writer that mends the manifest, or a session that is deleted, can
-/// therefore look like damage to a reader that saw one file before and another one after; damage only
-/// counts when the manifest still is what it was.
+/// Writers are not locked out. A writer that repairs the manifest, or a session that is deleted, can therefore look like damage
+/// to a reader that saw one file before and another one after; damage counts only if the manifest is still the same.
 pub(super) fn scan(disk: &dyn Disk, session: &DiskPath, from: &Cursor) -> Result<Scan, StoreError> {
     let mut attempts = 0;
     loop {
@@ -135,7 +169,7 @@ pub(super) fn scan(disk: &dyn Disk, session: &DiskPath, from: &Cursor) -> Result
     }
 }
 
-/// How often a session is read again because it changed under the reader.
+/// How often a session is read again because it changed meanwhile.
 const SCAN_ATTEMPTS: usize = 4;
 
 fn scan_once(disk: &dyn Disk, session: &DiskPath, from: &Cursor) -> Result<Scan, StoreError> {
@@ -146,10 +180,10 @@ fn scan_once(disk: &dyn Disk, session: &DiskPath, from: &Cursor) -> Result<Scan,
     let mut cursor = from.clone();
     if from.end > 0 {
         if stat.id != from.file {
-            // Deleted and made anew: nothing that was read before is worth anything.
+            // Deleted and created again: nothing that was read before is valid.
             return scan_once(disk, session, &Cursor::start(from.session_id.clone()));
         }
-        // What follows an append that was cut off may have the same length, so only a tidy end counts.
+        // An append after an interrupted one can have the same length, so only a clean end counts.
         if from.clean && stat.len == from.length {
             let loaded = Loaded { events: Vec::new(), manifest: Vec::new(), cursor };
             return Ok(Scan { loaded, health: SessionHealth::Healthy });
@@ -199,10 +233,10 @@ struct Walk<'d> {
 type Wrong = Option<(String, Mismatch)>;
 
 impl Walk<'_> {
-    /// Reads groups until the bytes end, or are no longer right.
+    /// Reads groups until the bytes end or are invalid.
     fn all(&mut self, bytes: &[u8]) -> Result<Wrong, StoreError> {
         let base = self.cursor.end;
-        // No record holds a NUL, so those at the end are room that was reserved and never written.
+        // No record contains a NUL, so those at the end are space that was reserved and never written.
         let written = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
         let bytes = &bytes[..written];
         let mut position = 0;
@@ -230,7 +264,7 @@ impl Walk<'_> {
             self.cursor.end = base + position as u64;
         }
         let tidy = if self.cursor.end == 0 { 0 } else { self.cursor.end + 1 };
-        // The length alone would take a NUL for the line end.
+        // The length alone would not tell a NUL from the line end.
         self.cursor.clean = self.cursor.length == tidy && base + written as u64 == tidy;
         Ok(None)
     }
@@ -246,8 +280,8 @@ impl Walk<'_> {
             Found::Beginning => return Ok(FoundGroup::Beginning),
             Found::Other(mismatch) => return in_manifest(mismatch),
         };
-        // The segment was durable before the manifest named it. If it is not what was attested, that is
-        // damage even where the group itself might be unfinished.
+        // The segment was durable before the manifest referred to it. If its digest differs, that is damage even if the group
+        // itself is incomplete.
         let events = match self.segment(&record)? {
             Ok(events) => events,
             Err(mismatch) => return Ok(FoundGroup::Other((record.segment_rel_path, mismatch))),
@@ -291,7 +325,7 @@ impl Walk<'_> {
     }
 }
 
-/// A group, with the file that is wrong where one is.
+/// A group, or the file in which it is damaged.
 enum FoundGroup {
     Whole(usize),
     Beginning,
@@ -322,7 +356,7 @@ fn decode(bytes: &[u8], record: &SegmentRecord) -> Result<Vec<Event>, Mismatch> 
         let problem = format!("it ends before event {}", next.0);
         return Err(Mismatch::new(DamageReason::NonContiguousIndices, problem));
     }
-    // Attested bytes that no program writes: whoever went on from them would wait for a node for ever.
+    // No program writes these bytes: a session continued from them would wait for a node forever.
     if let Some(unfinished) = unfinished_advance(&events) {
         return Err(Mismatch::new(DamageReason::UnfinishedAdvance, unfinished.to_string()));
     }

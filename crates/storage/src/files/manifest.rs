@@ -14,7 +14,7 @@ use guide::record::{
     SessionId, segment_rel_path,
 };
 
-use super::health::DamageReason;
+use ports::sessions::DamageReason;
 
 /// The records of one append.
 pub(super) fn group(

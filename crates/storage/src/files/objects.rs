@@ -1,4 +1,4 @@
-//! Workflows and artifacts: files that are named after the digest of their bytes.
+//! Workflows and artifacts: files named after the digest of their bytes.
 
 use std::collections::HashMap;
 use std::io;
@@ -6,17 +6,17 @@ use std::sync::{Mutex, PoisonError};
 
 use canon::digest::Digest;
 use guide::record::budgets::ARTIFACT_BYTES;
+use ports::sessions::{ObjectKind, StoreError};
 
 use super::layout;
 use crate::disk::{self, Disk, DiskPath, Stat};
-use crate::error::{ObjectKind, StoreError};
 
 /// The largest compiled workflow.
 pub const WORKFLOW_BYTES: u64 = 16 << 20;
 /// How many objects are remembered as stored. A few hundred bytes each at most.
 const REMEMBERED: usize = 4096;
 
-/// An object that an append brings along: its digest, and the canonical bytes that have it.
+/// An object of an append: its canonical bytes and their digest.
 #[derive(Clone, Copy, Debug)]
 pub struct NewObject<'a> {
     /// The digest of the bytes.
@@ -39,7 +39,7 @@ fn dir(kind: ObjectKind) -> DiskPath {
     }
 }
 
-/// The name of an object's file. Artifacts have no extension: what they are is told by their event.
+/// The name of an object's file. Artifacts have no extension: their event has the content type.
 fn name(kind: ObjectKind, digest: Digest) -> String {
     match kind {
         ObjectKind::Workflow | ObjectKind::Snapshot => layout::json_name(digest),
@@ -47,17 +47,16 @@ fn name(kind: ObjectKind, digest: Digest) -> String {
     }
 }
 
-/// Whether a file of that name is there.
+/// Whether the file of an object exists.
 pub(super) fn is_there(disk: &dyn Disk, kind: ObjectKind, digest: Digest) -> Result<bool, StoreError> {
     let path = dir(kind).join(&name(kind, digest));
     Ok(disk.stat(&path).map_err(StoreError::disk("look at", &path))?.is_some())
 }
 
-/// The objects that this process has seen whole and made durable, with what their files looked like then.
+/// The objects that this process has verified and made durable, with the `stat` of their files.
 ///
-/// A workflow is attached to every start of it. Reading and hashing it each time, only to find that
-/// it is there, would make a start cost as much as the workflow is large. Nothing is *read* on the word of
-/// this: whoever uses an object [gets](get) it from its file, and verifies it.
+/// A workflow is part of every start of it. Without this, each start would read and hash the stored workflow only to find that it
+/// exists. Reads do not rely on it: [`get`] reads the file and verifies it.
 #[derive(Debug, Default)]
 pub(super) struct Objects(Mutex<HashMap<(ObjectKind, Digest), Stat>>);
 
@@ -74,7 +73,7 @@ impl Objects {
             let what = format!("the {} {}", kind.as_str(), object.digest);
             return Err(StoreError::TooLarge { what, measured, maximum: limit(kind) });
         }
-        // What is stored already is not written, so these bytes do not matter.
+        // If the object is stored already, these bytes are not used.
         if !self.is_stored(disk, kind, object.digest)? && Digest::of_bytes(object.bytes) != object.digest {
             let problem = "its bytes have another digest".to_owned();
             return Err(StoreError::ObjectDamaged { kind, digest: object.digest, problem });
@@ -82,7 +81,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Stores a checked object; it is durable afterwards. One that is there already, whole, is left alone.
+    /// Stores a checked object; it is durable afterwards. An existing valid file is left alone.
     pub(super) fn put(
         &self,
         disk: &dyn Disk,
@@ -95,10 +94,10 @@ impl Objects {
         let (dir, name) = (dir(kind), name(kind, object.digest));
         let path = dir.join(&name);
         let failed = || StoreError::disk("write", &path);
-        // Looked at before it is read: whatever happens to the file after that shows.
+        // Before reading, so that later changes of the file are noticed.
         let before = disk.stat(&path).map_err(failed())?;
         let stat = if get(disk, kind, object.digest).is_ok() {
-            // Whoever put it there may not have come as far as syncing the directory.
+            // The process that wrote it may not have synced the directory.
             disk.sync_dir(Some(&dir)).map_err(failed())?;
             before
         } else {
@@ -109,7 +108,7 @@ impl Objects {
         if let Some(stat) = stat {
             let mut stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if stored.len() >= REMEMBERED {
-                // Which one goes decides only how soon it is read again.
+                // Which ones are dropped only decides how soon they are read again.
                 stored.clear();
             }
             stored.insert((kind, object.digest), stat);
@@ -117,7 +116,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Whether an object is known to be stored, and its file is as it was left.
+    /// Whether an object is known to be stored and its file is unchanged.
     fn is_stored(&self, disk: &dyn Disk, kind: ObjectKind, digest: Digest) -> Result<bool, StoreError> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&(kind, digest)).copied();
         let Some(known) = known else { return Ok(false) };
@@ -126,7 +125,7 @@ impl Objects {
     }
 }
 
-/// Reads an object, and verifies it.
+/// Reads and verifies an object.
 pub(super) fn get(disk: &dyn Disk, kind: ObjectKind, digest: Digest) -> Result<Vec<u8>, StoreError> {
     let path = dir(kind).join(&name(kind, digest));
     let damaged = |problem: String| StoreError::ObjectDamaged { kind, digest, problem };

@@ -1,13 +1,13 @@
-//! The mark of a session that is only the sound part of another one.
+//! The mark of a session that is the valid part of a damaged one.
 
 use canon::{canonical, json};
 use guide::bundle::Salvaged;
 use guide::record::SessionId;
+use ports::sessions::StoreError;
 use serde_json::Value;
 
 use super::{SessionFiles, layout};
 use crate::disk::{self, DiskPath};
-use crate::error::StoreError;
 
 /// The version of the file.
 const VERSION: u64 = 1;

@@ -1,4 +1,4 @@
-//! Snapshots: named after the whole, stored as a difference.
+//! Snapshots: named after the digest of the complete snapshot, stored as a difference.
 //!
 //! A snapshot holds every step that was completed so far, and each advance makes one. Stored whole,
 //! a run of `n` steps would take `n²` bytes. A file therefore holds the keys that were added since
@@ -21,14 +21,14 @@ use guide::record::{
     CompletedSteps, DecodeError, EngineState, ExecutionSnapshot, SnapshotRef, StepInstanceKey,
 };
 use guide::snapshot_digest::{self, NamedSnapshot};
+use ports::sessions::{ObjectKind, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::layout;
 use crate::disk::{self, Disk, DiskPath};
-use crate::error::{ObjectKind, StoreError};
 
-/// The most files that are put together to one snapshot: as many as a generation has bits, and the first.
+/// The most files that make up one snapshot: as many as a generation has bits, and the first.
 pub const CHAIN: usize = 65;
 /// The most bytes of one snapshot file: a hundred thousand completed steps and more.
 pub const SNAPSHOT_BYTES: u64 = 16 << 20;
@@ -39,7 +39,7 @@ const CACHED_SNAPSHOTS: usize = 64;
 /// The version of the file.
 const VERSION: u8 = 1;
 
-/// A snapshot that an append brings along.
+/// A snapshot of an append.
 #[derive(Clone, Copy, Debug)]
 pub struct NewSnapshot<'a> {
     /// The snapshot, with the reference that it is stored under.
@@ -61,7 +61,7 @@ struct Stored<'s> {
     rest: Value,
 }
 
-/// A snapshot as it was read, with what is needed to build on it.
+/// A snapshot that was read, with what is needed to store a difference to it.
 #[derive(Debug)]
 struct Whole {
     snapshot: Arc<ExecutionSnapshot>,
@@ -124,7 +124,7 @@ impl Cache {
 /// A snapshot that is ready to be written.
 pub(super) struct Prepared {
     reference: SnapshotRef,
-    /// What to write; nothing if it is there already.
+    /// What to write; `None` if it is stored already.
     new: Option<Encoded>,
 }
 
@@ -147,6 +147,11 @@ impl Snapshots {
         reference: SnapshotRef,
     ) -> Result<Arc<ExecutionSnapshot>, StoreError> {
         self.whole(disk, reference).map(|whole| Arc::clone(&whole.snapshot))
+    }
+
+    /// A snapshot that is in the cache.
+    pub(super) fn in_memory(&self, reference: SnapshotRef) -> Option<Arc<ExecutionSnapshot>> {
+        self.cached(reference).map(|whole| Arc::clone(&whole.snapshot))
     }
 
     /// Decides how a snapshot is stored. Nothing is written yet.
@@ -216,19 +221,19 @@ impl Snapshots {
                 let temporary = format!("{hex}-{:x}{}", disk.unique(), layout::TEMPORARY);
                 disk::publish(disk, &dir, &temporary, &name, &new.bytes).map_err(failed)
             }
-            // Whoever put it there may not have come as far as this.
+            // The process that wrote it may not have synced the directory.
             None => disk.sync_dir(Some(&dir)).map_err(failed),
         }
     }
 
-    /// Keeps a written snapshot at hand: the next advance begins with it.
+    /// Keeps a written snapshot in memory: the next advance begins with it.
     pub(super) fn keep(&self, prepared: &Prepared) {
         if let Some(new) = &prepared.new {
             self.remember(prepared.reference, &new.whole);
         }
     }
 
-    /// The references that a stored snapshot is built on, nearest first.
+    /// The snapshots that a stored one is a difference to, nearest first.
     pub(super) fn bases(
         &self,
         disk: &dyn Disk,
@@ -237,7 +242,7 @@ impl Snapshots {
         self.whole(disk, reference).map(|whole| whole.chain[1..].iter().map(|link| link.reference).collect())
     }
 
-    /// Forgets what was read, so that the next reading meets the disk.
+    /// Clears the cache, so that the next read uses the disk.
     pub(super) fn forget(&self) {
         *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Cache::default();
     }
@@ -273,7 +278,7 @@ impl Snapshots {
                 newer @ StoreError::NewerFile { .. } => newer,
                 error => damaged(format!("it builds on {next}, which cannot be read: {error}")),
             })?;
-            // Also what keeps a forged circle from being walked.
+            // This also ends a forged cycle.
             if chain.last().is_some_and(|link| file.generation >= link.generation) {
                 return Err(damaged(format!("it builds on {next}, which is not older")));
             }
@@ -323,7 +328,7 @@ fn read(disk: &dyn Disk, reference: SnapshotRef) -> Result<Stored<'static>, Stor
         Err(error) => return Err(StoreError::disk("read", &path)(error)),
     };
     let value = json::read(&bytes, &json::Limits::default()).map_err(|error| damaged(error.to_string()))?;
-    // The version comes first: a newer file has members that nobody here knows.
+    // The version is read first: a newer file has members that this program does not know.
     match value.get("v").and_then(Value::as_u64) {
         Some(version) if version > u64::from(VERSION) => return Err(newer(reference, version, VERSION)),
         Some(version) if version == u64::from(VERSION) => {}

@@ -1,38 +1,15 @@
-//! Looking at everything a session needs, and not only at what the next step needs.
+//! Verifies a session with everything it refers to.
 
 use std::collections::BTreeSet;
 
 use guide::record::SessionId;
 
-use super::{
-    ChainBreak, ChainState, SessionFiles, SessionHealth, ValidatedPrefix, chain, layout, objects, writer,
-};
-use crate::error::{ObjectKind, StoreError};
+use ports::sessions::{ChainBreak, ChainState, ObjectKind, StoreError, Verification};
 
-/// What a full look at a session found.
-#[derive(Debug)]
-pub struct Verification {
-    /// Whether its log is healthy.
-    pub health: SessionHealth,
-    /// Whether its log is authentic.
-    pub chain: ChainState,
-    /// How many events were validated.
-    pub events: usize,
-    /// How many snapshots, workflows and artifacts were verified.
-    pub objects: usize,
-    /// What is missing or damaged beside the log.
-    pub problems: Vec<StoreError>,
-}
-
-impl Verification {
-    /// Whether nothing at all is wrong.
-    pub const fn is_sound(&self) -> bool {
-        self.health.is_healthy() && !self.chain.is_broken() && self.problems.is_empty()
-    }
-}
+use super::{SessionFiles, ValidatedPrefix, chain, layout, objects, writer};
 
 impl SessionFiles {
-    /// Reads all of a session, and everything it refers to, from the disk.
+    /// Reads a whole session and everything it refers to from the disk.
     ///
     /// # Errors
     /// [`StoreError::Unknown`], and those of the disk that concern the log itself.
@@ -65,7 +42,7 @@ impl SessionFiles {
     }
     /// A session, and whether its chain agrees with it.
     ///
-    /// No writer is locked out meanwhile: a break counts only if the chain is the same after the log was read.
+    /// Writers are not locked out: a break counts only if the chain is the same after the log was read.
     fn load_with_chain(&self, session: &SessionId) -> Result<(ValidatedPrefix, ChainState), StoreError> {
         let (disk, dir) = (self.disk().as_ref(), layout::session(session));
         let mut before = chain::read(disk, &dir)?;
@@ -101,5 +78,5 @@ impl SessionFiles {
     }
 }
 
-/// How often a session is read again because it changed under the reader.
+/// How often a session is read again because it changed meanwhile.
 const ATTEMPTS: usize = 4;

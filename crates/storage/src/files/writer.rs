@@ -1,14 +1,14 @@
-//! Appending: the one way in which a session changes.
+//! Appends to sessions. A log changes in no other way.
 //!
 //! ```text
-//!   lock and validate ──► mend the manifest, if an append was cut off
+//!   lock and validate ──► repair the manifest, if an append was interrupted
 //!                              │
-//!            ┌─────────────────┴──────────────────┬───────────────────┐        at the same time
+//!            ┌─────────────────┴──────────────────┬───────────────────┐        concurrently
 //!   snapshots, workflows, artifacts         the segment         the chain's line
 //!   temp, fsync, rename, fsync(dir)   temp, fsync, rename,        write, fsync
 //!            │                             fsync(dir)                 │
 //!            └─────────────────┬──────────────────┴───────────────────┘
-//!              the manifest's group: one write, one fsync   ◄── here it becomes true
+//!              the manifest's group: one write, one fsync   ◄── the append is recorded
 //!                              │
 //!              the line end of the chain's line: one write, no fsync
 //! ```
@@ -19,22 +19,22 @@ use std::sync::PoisonError;
 use guide::bundle::Salvaged;
 use guide::plan::AppendPlan;
 use guide::record::{Event, EventData, EventIndex, ManifestRecord, OutputPayload, SessionId, SnapshotRef};
+use ports::sessions::{ObjectKind, StoreError};
 
 use super::log::{self, Cursor, Loaded};
 use super::snapshots::{NewSnapshot, Prepared};
 use super::{SessionFiles, chain, layout, manifest, objects, salvaged};
 use crate::disk::{self, DiskPath, Lock, Sharing, Unsynced};
-use crate::error::{ObjectKind, StoreError};
 use crate::files::objects::NewObject;
 
-/// What the events of an append refer to, where the store does not have it yet.
+/// What the events of an append refer to, where the store may not have it yet.
 #[derive(Clone, Debug, Default)]
 pub struct Attachments<'a> {
     /// Snapshots of new nodes. Parents before children, if both are new.
     pub snapshots: Vec<NewSnapshot<'a>>,
     /// Compiled workflows of new runs.
     pub workflows: Vec<NewObject<'a>>,
-    /// Artifacts that are not kept in their events.
+    /// Artifacts that are not part of their events.
     pub artifacts: Vec<NewObject<'a>>,
 }
 
@@ -50,42 +50,52 @@ pub struct Appended {
 
 /// The right to append to one session: proof that it is locked and was healthy.
 ///
-/// Only [`SessionFiles::lock`] makes one, and it cannot outlive the store that it came from. Dropping
-/// it lets the next writer in.
+/// Only [`SessionFiles::lock`] makes one. It is owned and can be sent to another thread; dropping it releases the session.
 #[derive(Debug)]
-pub struct Writer<'f> {
-    files: &'f SessionFiles,
+pub struct Writer {
+    files: SessionFiles,
     news: Loaded,
     cursor: Cursor,
-    spent: bool,
-    // Dropped in this order: the session becomes free for others last of all.
+    state: State,
+    // Dropped in this order: the session is released last.
     _store: Box<dyn Lock>,
     _session: Box<dyn Lock>,
-    _process: Held<'f>,
+    _process: Held,
 }
 
-/// The session's place among those that this process writes.
+/// What the last append of a writer left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The cursor is the end of the log.
+    Clean,
+    /// It failed before the manifest was written: nothing was recorded.
+    Failed,
+    /// It failed while the manifest was written: it may have been recorded.
+    Unconfirmed,
+}
+
+/// Marks a session as one that this process writes.
 #[derive(Debug)]
-struct Held<'f> {
-    files: &'f SessionFiles,
+struct Held {
+    files: SessionFiles,
     session: SessionId,
 }
 
-impl<'f> Held<'f> {
-    fn take(files: &'f SessionFiles, session: &SessionId) -> Option<Self> {
+impl Held {
+    fn take(files: &SessionFiles, session: &SessionId) -> Option<Self> {
         let mut writing = files.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        writing.insert(session.clone()).then(|| Self { files, session: session.clone() })
+        writing.insert(session.clone()).then(|| Self { files: files.clone(), session: session.clone() })
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
         self.files.0.writing.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.session);
     }
 }
 
 impl SessionFiles {
-    /// Keeps collections out for as long as something is being written.
+    /// Blocks garbage collection while something is being written.
     pub(super) fn share_store(&self) -> Result<Box<dyn Lock>, StoreError> {
         let path = layout::store_lock();
         let locked = self.disk().try_lock(&path, Sharing::Shared).map_err(StoreError::disk("lock", &path))?;
@@ -93,14 +103,14 @@ impl SessionFiles {
     }
 }
 
-impl<'f> Writer<'f> {
+impl Writer {
     pub(super) fn lock(
-        files: &'f SessionFiles,
+        files: &SessionFiles,
         session: &SessionId,
         known: Option<&Cursor>,
     ) -> Result<Self, StoreError> {
         let known = known.filter(|cursor| cursor.session_id() == session);
-        // Asking for the lock of a session that does not exist must not make a directory for it.
+        // Locking a session that does not exist must not create a directory for it.
         if files.manifest_stat(session)?.is_none() {
             return Err(StoreError::Unknown { session: session.clone() });
         }
@@ -115,17 +125,31 @@ impl<'f> Writer<'f> {
         let start = Cursor::start(session.clone());
         let news = files.load_since(known.unwrap_or(&start))?;
         let cursor = news.cursor.clone();
-        Ok(Self { files, news, cursor, spent: false, _store: store, _session: lock, _process: process })
+        Ok(Self {
+            files: files.clone(),
+            news,
+            cursor,
+            state: State::Clean,
+            _store: store,
+            _session: lock,
+            _process: process,
+        })
     }
 
-    /// What was appended since the cursor that the lock was asked for with.
+    /// What was appended since the cursor that the lock was taken with.
     pub const fn news(&self) -> &Loaded {
         &self.news
     }
 
+    /// Takes what [`Writer::news`] gives.
+    pub(super) fn take_news(&mut self) -> Loaded {
+        let nothing = Loaded { events: Vec::new(), manifest: Vec::new(), cursor: self.cursor.clone() };
+        std::mem::replace(&mut self.news, nothing)
+    }
+
     /// The store that the session is in.
-    pub(super) const fn files(&self) -> &'f SessionFiles {
-        self.files
+    pub(super) const fn files(&self) -> &SessionFiles {
+        &self.files
     }
 
     /// The end of the session.
@@ -135,62 +159,69 @@ impl<'f> Writer<'f> {
 
     /// Appends a plan: durable when this returns.
     ///
-    /// After an error nothing is lost and the writer is of no further use: what reached the disk is
-    /// found out by taking the lock again.
+    /// After an error the writer cannot append any more. Nothing that was recorded is lost; taking the lock again tells what
+    /// reached the disk.
     ///
     /// # Errors
     /// [`StoreError::Moved`] when the plan was made for another end of the log,
-    /// [`StoreError::ObjectMissing`] when it needs what is neither attached nor stored, and those of the disk.
+    /// [`StoreError::ObjectMissing`] when it refers to what is neither attached nor stored, and those of the disk.
     pub fn append(
         &mut self,
         plan: &AppendPlan,
         attachments: &Attachments<'_>,
     ) -> Result<Appended, StoreError> {
         let session = self.cursor.session_id().clone();
-        if self.spent {
+        if self.state != State::Clean {
             return Err(StoreError::Spent { session });
         }
         if plan.session_id() != &session || plan.first() != self.cursor.next_event() {
             return Err(StoreError::Moved { session, tip: self.cursor.next_event(), planned: plan.first() });
         }
-        let prepared = check(self.files, std::slice::from_ref(plan), attachments)?;
+        let files = self.files.clone();
+        let prepared = check(&files, std::slice::from_ref(plan), attachments)?;
         let at = self.cursor.next_record();
         let record = manifest::segment_record(&session, at, (plan.first(), plan.last()), plan.segment());
         let records = manifest::group(&session, at, record, plan.pins());
         let bytes = manifest::encode(&records);
         let path = layout::manifest(&layout::session(&session));
         too_large(&path, self.cursor.manifest_bytes() + 1 + bytes.len() as u64)?;
-        self.spent = true;
-        let disk = self.files.disk().as_ref();
+        self.state = State::Failed;
+        let disk = files.disk().as_ref();
         let dir = layout::session(&session);
-        // Before the segment: the record of an append that was cut off may name the same file, and would
-        // otherwise attest bytes that are no longer there.
+        // Before the segment: the record of an interrupted append may name the same file, and would otherwise refer to bytes
+        // that are no longer there.
         self.mend(&dir)?;
-        let key = self.files.integrity_key_or_create()?;
+        let key = files.integrity_key_or_create()?;
         let (mut objects, mut segment, mut chained) = (Ok(()), Ok(()), Ok(chain::Extended::LeftAlone));
-        disk.both(&mut || objects = write_objects(self.files, &prepared, attachments), &mut || {
+        disk.both(&mut || objects = write_objects(&files, &prepared, attachments), &mut || {
             disk.both(
                 &mut || {
                     chained = chain::extend(disk, &key, &dir, &self.cursor, (records.len() as u64, &bytes));
                 },
-                &mut || segment = write_segment(self.files, &dir, plan),
+                &mut || segment = write_segment(&files, &dir, plan),
             );
         });
         objects.and(segment)?;
         let chained = chained?;
+        self.state = State::Unconfirmed;
         disk.append(&path, &bytes).and_then(Unsynced::sync).map_err(StoreError::disk("write", &path))?;
         match chained {
             chain::Extended::Unacknowledged => chain::acknowledge(disk, &dir)?,
             chain::Extended::LeftAlone => {}
         }
-        prepared.iter().for_each(|snapshot| self.files.0.snapshots.keep(snapshot));
+        prepared.iter().for_each(|snapshot| files.0.snapshots.keep(snapshot));
         let file = self.cursor.file();
         self.cursor = self.cursor.after(records.len() as u64, plan.last(), bytes.len() as u64, file);
-        self.spent = false;
+        self.state = State::Clean;
         Ok(Appended { first: plan.first(), last: plan.last(), cursor: self.cursor.clone() })
     }
 
-    /// Removes what an append left that was cut off, and makes that durable.
+    /// Whether the last append failed so late that it may have been recorded. Taking the lock again tells.
+    pub const fn is_unconfirmed(&self) -> bool {
+        matches!(self.state, State::Unconfirmed)
+    }
+
+    /// Removes what an interrupted append left, and makes that durable.
     fn mend(&mut self, dir: &DiskPath) -> Result<(), StoreError> {
         if self.cursor.is_clean() {
             return Ok(());
@@ -200,7 +231,7 @@ impl<'f> Writer<'f> {
         let end = self.cursor.manifest_bytes();
         disk.truncate(&path, end)
             .and_then(Unsynced::sync)
-            // The line end of the last whole group may have been part of what was cut off.
+            // The line end of the last complete group may be missing too.
             .and_then(|()| disk.append(&path, b"\n"))
             .and_then(Unsynced::sync)
             .map_err(StoreError::disk("mend", &path))?;
@@ -209,7 +240,7 @@ impl<'f> Writer<'f> {
     }
 }
 
-/// Makes a session; see [`SessionFiles::create`] and [`SessionFiles::create_part`].
+/// Creates a session; see [`SessionFiles::create`] and [`SessionFiles::create_part`].
 pub(super) fn create(
     files: &SessionFiles,
     plans: &[AppendPlan],
@@ -247,7 +278,7 @@ pub(super) fn create(
     let cursor = match made {
         Ok(cursor) => cursor,
         Err(error) => {
-            // As far as possible: a collection takes away whatever is left.
+            // As far as possible: garbage collection deletes whatever is left.
             let _ = files.remove_tree(&staging);
             return Err(error);
         }
@@ -257,7 +288,7 @@ pub(super) fn create(
     Ok(Appended { first: first.first(), last: last.last(), cursor })
 }
 
-/// Writes all of a session into a directory that nobody reads.
+/// Writes a whole session into a directory that nothing reads.
 fn stage(
     files: &SessionFiles,
     session: &SessionId,
@@ -279,8 +310,8 @@ fn stage(
             "the plans are those of one session, in order"
         );
         let path = segment_path(staging, plan);
-        // Nobody sees the directory yet, so the names need not be whole before their time; the one sync
-        // of the directory behind the last segment serves them all.
+        // Nothing reads the directory yet, so files need not appear atomically; one sync of the directory after the last
+        // segment is enough for all.
         disk.create(&path, plan.segment()).and_then(Unsynced::sync).map_err(failed())?;
         if position == last {
             disk.sync_dir(Some(&events)).map_err(failed())?;
@@ -327,7 +358,7 @@ fn segment_path(session: &DiskPath, plan: &AppendPlan) -> DiskPath {
 fn write_segment(files: &SessionFiles, session: &DiskPath, plan: &AppendPlan) -> Result<(), StoreError> {
     let path = segment_path(session, plan);
     let (_, name) = path.split();
-    // One writer, so one name for what is unfinished: what a crash left is overwritten.
+    // There is one writer, so one temporary name is enough: what a crash left is overwritten.
     let temporary = format!("segment{}", layout::TEMPORARY);
     disk::publish(files.disk().as_ref(), &layout::events(session), &temporary, name, plan.segment())
         .map_err(StoreError::disk("write", &path))
@@ -351,7 +382,7 @@ fn write_objects(
     Ok(())
 }
 
-/// Checks, before anything is written, that everything the plans refer to is attached or stored.
+/// Checks before anything is written that everything the plans refer to is attached or stored.
 fn check(
     files: &SessionFiles,
     plans: &[AppendPlan],
@@ -382,7 +413,7 @@ fn check(
     Ok(prepared)
 }
 
-/// What an event needs the store to have.
+/// The objects that an event refers to.
 pub(super) fn references(event: &Event) -> Vec<(ObjectKind, canon::digest::Digest)> {
     match &event.data {
         EventData::RunStarted { workflow_hash, .. } => vec![(ObjectKind::Workflow, *workflow_hash)],

@@ -11,6 +11,7 @@ mod gc;
 mod index;
 mod limits;
 mod locks;
+mod port;
 mod runs;
 mod snapshots;
 mod support;

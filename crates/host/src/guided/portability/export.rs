@@ -1,7 +1,6 @@
-//! Taking a session elsewhere, whole or as far as it is sound.
+//! Exports a session, complete or as far as it is sound.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry::Vacant;
+use std::collections::{BTreeMap, HashSet};
 
 use canon::digest::Digest;
 use canon::json::{self, Limits};
@@ -10,15 +9,18 @@ use guide::bundle::{self, BundledSession, Producer, Salvaged};
 use guide::record::budgets::ARTIFACT_BYTES;
 use guide::record::{Event, EventData, ManifestRecord, OutputPayload, SessionId};
 use guide::state::SessionState;
+use ports::blocking;
+use ports::sessions::{Object, ObjectRef, SessionHealth, StoreError, StoreErrorCode, ValidatedPrefix};
 use serde_json::Value;
-use storage::files::{SessionHealth, ValidatedPrefix};
-use storage::{StoreError, StoreErrorCode};
 
 use super::refused;
-use crate::guided::Guided;
 use crate::guided::refusal::{Refusal, inconsistent};
+use crate::guided::{Guided, decode};
 
-/// What could be exported of a session.
+/// How many objects are read at once.
+const OBJECTS_AT_ONCE: usize = 64;
+
+/// The valid part of a session, exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SalvagedExport {
     pub bundle: Vec<u8>,
@@ -29,39 +31,37 @@ pub struct SalvagedExport {
 }
 
 impl Guided {
-    /// A session as one document that another machine can go on from: everything that its log points
-    /// at, and no token.
+    /// A session as one document that another machine can continue: everything that its log refers to, and no token.
     ///
     /// # Errors
-    /// A session that is not there or not healthy, something it needs that is missing or damaged, and a
-    /// session too large for a bundle.
-    pub fn export(&self, session: &SessionId) -> Result<Vec<u8>, Refusal> {
-        let loaded = self.files.load(session)?;
+    /// A session that does not exist or is damaged, objects that are missing or damaged, and a session that is too large for a
+    /// bundle.
+    pub async fn export(&self, session: &SessionId) -> Result<Vec<u8>, Refusal> {
+        let loaded = self.store.load(session.clone()).await?;
         let mut bundled = empty(session);
-        self.attach(&mut bundled, &loaded.events)?;
+        self.attach(&mut bundled, &loaded.events).await?;
         bundled.events = loaded.events;
         bundled.manifest = loaded.manifest;
-        // What was made of a part stays a part, however far it went since.
-        let salvaged = self.files.salvaged(session)?;
-        self.bundle(bundled, salvaged)
+        // A session made from a part stays a part, however far it has advanced since.
+        let salvaged = self.store.salvaged(session.clone()).await?;
+        self.bundle(bundled, salvaged).await
     }
 
-    /// The longest sound beginning of a session: the appends that can be validated, that follow from one
-    /// another, and whose snapshots, workflows and artifacts are all there. The bundle says that it is a
-    /// part, and why; of a sound session it is the whole.
+    /// The longest sound beginning of a session: the appends that are valid, follow each other, and have all their snapshots,
+    /// workflows and artifacts. The bundle says that it is a part, and why; a sound session is exported completely.
     ///
     /// # Errors
-    /// A session that is not there, of which nothing is sound, or that only a newer program can read.
-    pub fn export_sound_part(&self, session: &SessionId) -> Result<SalvagedExport, Refusal> {
-        let ValidatedPrefix { loaded, health } = self.files.load_validated_prefix(session)?;
+    /// A session that does not exist, of which nothing is sound, or that only a newer program can read.
+    pub async fn export_sound_part(&self, session: &SessionId) -> Result<SalvagedExport, Refusal> {
+        let ValidatedPrefix { loaded, health } = self.store.load_validated_prefix(session.clone()).await?;
         let unhealthy =
             || StoreError::NotHealthy { session: session.clone(), health: Box::new(health.clone()) };
         let mut salvaged = match &health {
-            SessionHealth::Healthy => self.files.salvaged(session)?,
+            SessionHealth::Healthy => self.store.salvaged(session.clone()).await?,
             SessionHealth::CorruptTail { damage, .. } => {
                 Some(Salvaged::new(session.clone(), damage.reason.as_str(), &damage.to_string()))
             }
-            // A newer program reads all of it, and of the other there is nothing to read.
+            // A newer program can read all of the first; of the second nothing can be read.
             SessionHealth::UnknownVersion { .. } | SessionHealth::CorruptHead { .. } => {
                 return Err(unhealthy().into());
             }
@@ -78,7 +78,7 @@ impl Guided {
             while let Some(event) = events.next_if(|event| event.event_index <= segment.last_event_index) {
                 append.push(event);
             }
-            if let Err(refusal) = self.follow(&mut state, &mut bundled, &append) {
+            if let Err(refusal) = self.follow(&mut state, &mut bundled, &append).await {
                 let envelope = refusal.envelope();
                 let is_newer = envelope.has_code(StoreErrorCode::StoreNewerVersion);
                 if bundled.events.is_empty() || is_newer {
@@ -94,11 +94,12 @@ impl Guided {
             }
         }
         let events = bundled.events.len();
-        Ok(SalvagedExport { bundle: self.bundle(bundled, salvaged.clone())?, events, salvaged })
+        let bundle = self.bundle(bundled, salvaged.clone()).await?;
+        Ok(SalvagedExport { bundle, events, salvaged })
     }
 
-    /// Whether an append follows the ones before it, with all that it needs.
-    fn follow(
+    /// Checks that an append follows the ones before it, and adds what it refers to.
+    async fn follow(
         &self,
         state: &mut SessionState,
         bundled: &mut BundledSession,
@@ -107,51 +108,47 @@ impl Guided {
         for event in append {
             state.apply(event)?;
         }
-        self.attach(bundled, append)
+        self.attach(bundled, append).await
     }
 
-    /// Adds what events point at. Should something be missing, what was added before it does no harm: a
-    /// bundle leaves out what none of its events needs.
-    fn attach(&self, bundled: &mut BundledSession, events: &[Event]) -> Result<(), Refusal> {
-        for event in events {
-            match &event.data {
-                EventData::RunStarted { workflow_hash, .. } => {
-                    if let Vacant(place) = bundled.pinned_workflows.entry(*workflow_hash) {
-                        place.insert((*self.pinned(*workflow_hash)?).clone());
+    /// Adds what events refer to. If something is missing, what was added before does no harm: a bundle leaves out what none of
+    /// its events refers to.
+    async fn attach(&self, bundled: &mut BundledSession, events: &[Event]) -> Result<(), Refusal> {
+        let mut seen = HashSet::new();
+        let wanted: Vec<ObjectRef> = events
+            .iter()
+            .filter_map(referred)
+            .filter(|wanted| !has(bundled, *wanted) && seen.insert(*wanted))
+            .collect();
+        for wanted in wanted.chunks(OBJECTS_AT_ONCE) {
+            let read = self.store.objects(wanted.to_vec()).await;
+            for (wanted, object) in wanted.iter().zip(read) {
+                match (*wanted, object?) {
+                    (ObjectRef::Snapshot(reference), Object::Snapshot(snapshot)) => {
+                        bundled.snapshots.insert(reference, (*snapshot).clone());
+                    }
+                    (ObjectRef::Workflow(hash), Object::Bytes(bytes)) => {
+                        bundled.pinned_workflows.insert(hash, decode(hash, &bytes)?);
+                    }
+                    (ObjectRef::Artifact(digest), Object::Bytes(bytes)) => {
+                        bundled.artifacts.insert(digest, parse(digest, &bytes)?);
+                    }
+                    (ObjectRef::Snapshot(_), Object::Bytes(_))
+                    | (ObjectRef::Workflow(_) | ObjectRef::Artifact(_), Object::Snapshot(_)) => {
+                        return Err(inconsistent("The store returned an object of another kind."));
                     }
                 }
-                EventData::NodeCreated { snapshot_ref, .. } => {
-                    if let Vacant(place) = bundled.snapshots.entry(*snapshot_ref) {
-                        place.insert((*self.files.snapshot(*snapshot_ref)?).clone());
-                    }
-                }
-                EventData::NodeOutputAppended { payload: OutputPayload::ArtifactRef(artifact), .. }
-                    if artifact.content.is_none() =>
-                {
-                    if let Vacant(place) = bundled.artifacts.entry(artifact.sha256) {
-                        place.insert(self.artifact(artifact.sha256)?);
-                    }
-                }
-                _ => {}
             }
         }
         Ok(())
     }
 
-    /// An artifact out of the store.
-    fn artifact(&self, digest: Digest) -> Result<Value, Refusal> {
-        let bytes = self.files.artifact(digest)?;
-        json::read(&bytes, &Limits::DEFAULT.max_bytes(ARTIFACT_BYTES))
-            .map_err(|cause| inconsistent(&format!("The artifact {digest} is not JSON: {cause}.")))
-    }
-
-    fn bundle(&self, bundled: BundledSession, salvaged: Option<Salvaged>) -> Result<Vec<u8>, Refusal> {
+    async fn bundle(&self, bundled: BundledSession, salvaged: Option<Salvaged>) -> Result<Vec<u8>, Refusal> {
         let producer =
             Producer { app_version: env!("CARGO_PKG_VERSION").to_owned(), applied_config_hash: None };
         let exported_at = Timestamp(self.clock.now_ms()).to_rfc3339();
-        let bundle =
-            bundle::build_part(bundled, salvaged, producer, &exported_at).map_err(|error| refused(&error))?;
-        bundle.to_json().map(String::into_bytes).map_err(|error| refused(&error))
+        let build = move || bundle::build_part(bundled, salvaged, producer, &exported_at)?.to_json();
+        blocking(build).await.map(String::into_bytes).map_err(|error| refused(&error))
     }
 }
 
@@ -164,4 +161,31 @@ fn empty(session: &SessionId) -> BundledSession {
         pinned_workflows: BTreeMap::new(),
         artifacts: BTreeMap::new(),
     }
+}
+
+/// The object that an event refers to.
+fn referred(event: &Event) -> Option<ObjectRef> {
+    match &event.data {
+        EventData::RunStarted { workflow_hash, .. } => Some(ObjectRef::Workflow(*workflow_hash)),
+        EventData::NodeCreated { snapshot_ref, .. } => Some(ObjectRef::Snapshot(*snapshot_ref)),
+        EventData::NodeOutputAppended { payload: OutputPayload::ArtifactRef(artifact), .. }
+            if artifact.content.is_none() =>
+        {
+            Some(ObjectRef::Artifact(artifact.sha256))
+        }
+        _ => None,
+    }
+}
+
+fn has(bundled: &BundledSession, object: ObjectRef) -> bool {
+    match object {
+        ObjectRef::Snapshot(reference) => bundled.snapshots.contains_key(&reference),
+        ObjectRef::Workflow(hash) => bundled.pinned_workflows.contains_key(&hash),
+        ObjectRef::Artifact(digest) => bundled.artifacts.contains_key(&digest),
+    }
+}
+
+fn parse(digest: Digest, bytes: &[u8]) -> Result<Value, Refusal> {
+    json::read(bytes, &Limits::DEFAULT.max_bytes(ARTIFACT_BYTES))
+        .map_err(|cause| inconsistent(&format!("The artifact {digest} is not JSON: {cause}.")))
 }

@@ -1,20 +1,24 @@
 use std::sync::Arc;
 
+use ports::wait;
 use storage::disk::{Disk as _, DiskPath, Fault, FaultyDisk, Survival};
-use storage::files::SessionFiles;
+use storage::files::{FileSessions, SessionFiles};
 
 use super::*;
 use crate::catalogue::{Catalogue, CatalogueOptions};
 use crate::guided::api::{ContinueRequest, Handle, Intent, ResumeRequest, StartRequest};
+use crate::guided::{GuidedOptions, Verifier};
 use crate::system::{ManualClock, SeededEntropy};
 
 fn guided(disk: &FaultyDisk, seed: u64) -> Guided {
-    Guided::new(
-        SessionFiles::open(Arc::new(disk.clone())).unwrap(),
-        Catalogue::new(CatalogueOptions::default()),
-        Arc::new(ManualClock::at(1_700_000_000_000)),
-        Arc::new(SeededEntropy::new(seed)),
-    )
+    Guided::new(GuidedOptions {
+        store: Arc::new(FileSessions::open(Arc::new(disk.clone())).unwrap()),
+        catalogue: Catalogue::new(CatalogueOptions::default()),
+        clock: Arc::new(ManualClock::at(1_700_000_000_000)),
+        entropy: Arc::new(SeededEntropy::new(seed)),
+        verifier: Verifier::none(),
+        advanced: Arc::default(),
+    })
 }
 
 fn call(handle: Handle, intent: Intent) -> ContinueRequest {
@@ -42,7 +46,7 @@ fn last_snapshot(disk: &FaultyDisk) -> String {
 fn exported() -> (SessionId, Vec<u8>) {
     let service = guided(&FaultyDisk::default(), 1);
     let id = session(&service);
-    let bytes = service.export(&id).unwrap();
+    let bytes = wait(service.export(&id)).unwrap();
     (id, bytes)
 }
 
@@ -52,7 +56,7 @@ fn salvaged() -> (SessionId, Vec<u8>) {
     let service = guided(&disk, 1);
     let id = session(&service);
     damage(&disk, &last_segment(&disk), |bytes| bytes[0] ^= 1);
-    (id.clone(), guided(&disk, 2).export_sound_part(&id).unwrap().bundle)
+    (id.clone(), wait(guided(&disk, 2).export_sound_part(&id)).unwrap().bundle)
 }
 
 fn last_segment(disk: &FaultyDisk) -> String {
@@ -71,10 +75,10 @@ fn session(service: &Guided) -> SessionId {
         goal: "cross over".to_owned(),
         ..StartRequest::default()
     };
-    let reply = service.start(request).unwrap();
-    service.checkpoint(reply.checkpoint_token.as_deref().unwrap(), None).unwrap();
+    let reply = wait(service.start(request)).unwrap();
+    wait(service.checkpoint(reply.checkpoint_token.as_deref().unwrap(), None)).unwrap();
     let blocked =
-        service.proceed(call(Handle::Single(reply.continue_token.unwrap()), Intent::Advance)).unwrap();
+        wait(service.proceed(call(Handle::Single(reply.continue_token.unwrap()), Intent::Advance))).unwrap();
     assert!(blocked.blocked.is_some());
     SessionId::parse(&reply.run.session_id).unwrap()
 }
@@ -91,29 +95,36 @@ fn an_import_is_whole_or_absent_at_every_crash_point() {
 
 fn whole_or_absent(bytes: &[u8]) -> ImportOutcome {
     let disk = FaultyDisk::default();
-    let outcome = guided(&disk, 2).import(bytes, false).unwrap();
+    let outcome = wait(guided(&disk, 2).import(bytes.to_vec(), false)).unwrap();
     let id = &outcome.session_id;
     let whole = SessionFiles::open(Arc::new(disk.clone())).unwrap().load(id).unwrap().events;
     let writes = disk.writes();
     assert!(writes > 10, "{writes}");
     for crash_at in 0..writes {
         let disk = FaultyDisk::new(Fault::CrashBefore(crash_at));
-        let told = guided(&disk, 2).import(bytes, false).is_ok();
+        let told = wait(guided(&disk, 2).import(bytes.to_vec(), false)).is_ok();
         for survival in Survival::ALL {
             let after = disk.surviving(survival);
             let service = guided(&after, 3);
-            let sessions = service.files().sessions().unwrap();
+            let sessions = wait(service.store().sessions()).unwrap();
             assert!(
                 !told || sessions == [id.clone()],
                 "what was acknowledged is there: {crash_at} {survival:?}"
             );
             for session in &sessions {
-                assert_eq!(service.files().load(session).unwrap().events, whole, "{crash_at} {survival:?}");
-                assert!(service.files().verify(session).unwrap().is_sound(), "{crash_at} {survival:?}");
-                let mark = service.files().salvaged(session).unwrap();
+                assert_eq!(
+                    wait(service.store().load(session.clone())).unwrap().events,
+                    whole,
+                    "{crash_at} {survival:?}"
+                );
+                assert!(
+                    wait(service.store().verify(session.clone())).unwrap().is_sound(),
+                    "{crash_at} {survival:?}"
+                );
+                let mark = wait(service.store().salvaged(session.clone())).unwrap();
                 assert_eq!(mark, outcome.salvaged, "what is a part is never seen without its mark");
             }
-            let again = service.import(bytes, false).unwrap();
+            let again = wait(service.import(bytes.to_vec(), false)).unwrap();
             let is_part = outcome.salvaged.is_some();
             assert_eq!(again.as_new, is_part || !sessions.is_empty(), "{crash_at} {survival:?}");
         }
@@ -166,12 +177,12 @@ fn the_sound_part_of_a_damaged_session_travels_says_so_and_is_gone_on_with_as_a_
     for (name, damaging, reason, appends) in cases {
         let disk = FaultyDisk::default();
         let id = session(&guided(&disk, 1));
-        let whole = guided(&disk, 1).files().load(&id).unwrap();
+        let whole = wait(guided(&disk, 1).store().load(id.clone())).unwrap();
         damaging(&disk);
         let before = disk.files();
         let service = guided(&disk, 2);
-        assert!(service.export(&id).is_err(), "{name}: not by accident");
-        let part = service.export_sound_part(&id).unwrap();
+        assert!(wait(service.export(&id)).is_err(), "{name}: not by accident");
+        let part = wait(service.export_sound_part(&id)).unwrap();
         assert!(disk.files() == before, "{name}: nothing is mended or marked");
         let said = part.salvaged.clone().unwrap();
         assert_eq!((&said.session_id, said.reason.as_str()), (&id, reason), "{name}: {}", said.problem);
@@ -182,23 +193,27 @@ fn the_sound_part_of_a_damaged_session_travels_says_so_and_is_gone_on_with_as_a_
 
         // Elsewhere its id is free, and it does not get it: tokens of the whole must not find the part.
         let service = guided(&FaultyDisk::default(), 3);
-        let outcome = service.import(&part.bundle, false).unwrap();
+        let outcome = wait(service.import(part.bundle.clone(), false)).unwrap();
         assert!(outcome.as_new && outcome.session_id != id, "{name}");
         assert_eq!(outcome.salvaged.as_ref(), Some(&said), "{name}");
-        assert!(service.files().verify(&outcome.session_id).unwrap().is_sound(), "{name}");
-        assert_eq!(service.files().salvaged(&outcome.session_id).unwrap().as_ref(), Some(&said), "{name}");
+        assert!(wait(service.store().verify(outcome.session_id.clone())).unwrap().is_sound(), "{name}");
+        assert_eq!(
+            wait(service.store().salvaged(outcome.session_id.clone())).unwrap().as_ref(),
+            Some(&said),
+            "{name}"
+        );
         let request =
             ResumeRequest { session_id: Some(outcome.session_id.to_string()), ..ResumeRequest::default() };
-        let found = service.resume(&request).unwrap().candidates;
+        let found = wait(service.resume(&request)).unwrap().candidates;
         let state_token = found[0]["resumeToken"].as_str().unwrap().to_owned();
         let handle = Handle::Pair { state_token, ack_token: None };
-        let back = service.proceed(call(handle, Intent::Rehydrate)).unwrap();
+        let back = wait(service.proceed(call(handle, Intent::Rehydrate))).unwrap();
         let handle = Handle::Single(back.continue_token.unwrap());
         assert!(
-            service.proceed(call(handle, Intent::Advance)).unwrap().blocked.is_some(),
+            wait(service.proceed(call(handle, Intent::Advance))).unwrap().blocked.is_some(),
             "{name}: it goes on"
         );
-        let again = bundle::read(&service.export(&outcome.session_id).unwrap()).unwrap();
+        let again = bundle::read(&wait(service.export(&outcome.session_id)).unwrap()).unwrap();
         assert_eq!(again.salvaged(), Some(&said), "{name}: and stays a part for whoever gets it next");
     }
 }
@@ -207,8 +222,8 @@ fn the_sound_part_of_a_damaged_session_travels_says_so_and_is_gone_on_with_as_a_
 fn of_a_sound_session_the_sound_part_is_the_whole() {
     let service = guided(&FaultyDisk::default(), 1);
     let id = session(&service);
-    let part = service.export_sound_part(&id).unwrap();
-    assert_eq!((part.bundle, part.salvaged), (service.export(&id).unwrap(), None));
+    let part = wait(service.export_sound_part(&id)).unwrap();
+    assert_eq!((part.bundle, part.salvaged), (wait(service.export(&id)).unwrap(), None));
 }
 
 #[test]
@@ -259,7 +274,7 @@ fn nothing_is_salvaged_where_nothing_is_sound_or_a_newer_program_can_read_it_all
         let disk = FaultyDisk::default();
         let id = session(&guided(&disk, 1));
         damaging(&disk);
-        let refusal = guided(&disk, 2).export_sound_part(&id).unwrap_err();
+        let refusal = wait(guided(&disk, 2).export_sound_part(&id)).unwrap_err();
         assert_eq!(refusal.envelope().code(), code, "{name}: {refusal}");
     }
 }
@@ -269,10 +284,10 @@ fn a_full_or_read_only_disk_refuses_with_its_code() {
     let (_, bytes) = exported();
     for (fault, code) in [(Fault::ReadOnly, "STORE_READ_ONLY"), (Fault::FullFrom(4), "STORE_FULL")] {
         let disk = FaultyDisk::new(fault);
-        let refusal = guided(&disk, 2).import(&bytes, false).unwrap_err();
+        let refusal = wait(guided(&disk, 2).import(bytes.clone(), false)).unwrap_err();
         assert_eq!(refusal.envelope().code(), code, "{fault:?}");
         let after = disk.surviving(Survival::Everything);
-        assert!(guided(&after, 3).files().sessions().unwrap().is_empty(), "{fault:?}");
+        assert!(wait(guided(&after, 3).store().sessions()).unwrap().is_empty(), "{fault:?}");
     }
 }
 
@@ -281,11 +296,11 @@ fn exports_of_the_same_session_are_the_same_bytes_wherever_it_lives() {
     let (id, bytes) = exported();
     let disk = FaultyDisk::default();
     let service = guided(&disk, 2);
-    assert_eq!(service.import(&bytes, false).unwrap().session_id, id);
-    assert_eq!(service.export(&id).unwrap(), bytes);
-    let copy = service.import(&bytes, false).unwrap();
+    assert_eq!(wait(service.import(bytes.clone(), false)).unwrap().session_id, id);
+    assert_eq!(wait(service.export(&id)).unwrap(), bytes);
+    let copy = wait(service.import(bytes.clone(), false)).unwrap();
     assert!(copy.as_new && copy.session_id != id);
-    let copied = bundle::read(&service.export(&copy.session_id).unwrap()).unwrap();
+    let copied = bundle::read(&wait(service.export(&copy.session_id)).unwrap()).unwrap();
     let original = bundle::read(&bytes).unwrap();
     assert_eq!(copied.session().snapshots, original.session().snapshots);
     assert_eq!(copied.session().events.len(), original.session().events.len());

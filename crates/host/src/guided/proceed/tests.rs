@@ -4,21 +4,25 @@ use guide::derive;
 use guide::engine::Checkpoint;
 use guide::record::{EventData, SessionId};
 use guide::state::SessionState;
+use ports::wait;
 use storage::disk::{Fault, FaultyDisk};
-use storage::files::SessionFiles;
+use storage::files::FileSessions;
 
 use super::*;
 use crate::catalogue::{Catalogue, CatalogueOptions};
 use crate::guided::api::{Handle, StartRequest};
+use crate::guided::{GuidedOptions, Verifier};
 use crate::system::{ManualClock, SeededEntropy};
 
 fn guided(disk: &FaultyDisk) -> Guided {
-    Guided::new(
-        SessionFiles::open(Arc::new(disk.clone())).unwrap(),
-        Catalogue::new(CatalogueOptions::default()),
-        Arc::new(ManualClock::at(1_700_000_000_000)),
-        Arc::new(SeededEntropy::new(1)),
-    )
+    Guided::new(GuidedOptions {
+        store: Arc::new(FileSessions::open(Arc::new(disk.clone())).unwrap()),
+        catalogue: Catalogue::new(CatalogueOptions::default()),
+        clock: Arc::new(ManualClock::at(1_700_000_000_000)),
+        entropy: Arc::new(SeededEntropy::new(1)),
+        verifier: Verifier::none(),
+        advanced: Arc::default(),
+    })
 }
 
 fn start(service: &Guided) -> (SessionId, Reply) {
@@ -27,26 +31,26 @@ fn start(service: &Guided) -> (SessionId, Reply) {
         goal: "fold first".to_owned(),
         ..StartRequest::default()
     };
-    let reply = service.start(request).unwrap();
+    let reply = wait(service.start(request)).unwrap();
     (SessionId::parse(&reply.run.session_id).unwrap(), reply)
 }
 
 fn advance(service: &Guided, reply: &Reply) -> Result<Reply, Refusal> {
-    service.proceed(ContinueRequest {
+    wait(service.proceed(ContinueRequest {
         handle: Handle::Single(reply.continue_token.clone().unwrap()),
         intent: Intent::Advance,
         notes_markdown: Some("too little".to_owned()),
         artifacts: Vec::new(),
         context: None,
         preferences: None,
-    })
+    }))
 }
 
 /// The session as this process has it folded, and as its log says.
 fn in_memory_and_in_the_log(service: &Guided, id: &SessionId) -> (SessionState, SessionState) {
-    let session = service.sessions.current(&service.files, id).unwrap();
-    let session = session.lock().unwrap();
-    let logged = service.files.load(id).unwrap();
+    let session = wait(service.sessions.current(service.store(), id)).unwrap();
+    let session = wait(session.lock());
+    let logged = wait(service.store().load(id.clone())).unwrap();
     assert_eq!(session.cursor, logged.cursor);
     (session.state.clone(), SessionState::fold(id.clone(), &logged.events).unwrap())
 }
@@ -56,9 +60,9 @@ fn an_event_that_decodes_and_cannot_follow_is_refused_before_anything_is_written
     let disk = FaultyDisk::default();
     let service = guided(&disk);
     let (id, started) = start(&service);
-    let session = service.sessions.current(&service.files, &id).unwrap();
+    let session = wait(service.sessions.current(service.store(), &id)).unwrap();
     {
-        let mut session = session.lock().unwrap();
+        let mut session = wait(session.lock());
         let root = session.state.root_of(&session.state.runs()[0]).unwrap().id.clone();
         let mut additions = engine::checkpoint(Checkpoint {
             state: &session.state,
@@ -74,9 +78,10 @@ fn an_event_that_decodes_and_cannot_follow_is_refused_before_anything_is_written
         });
         // The node before it is folded by then; an edge from the root to the root is not.
         forged.unwrap().clone_from(&root);
-        let mut writer = service.files.lock(&id, Some(&session.cursor)).unwrap();
+        let writer = wait(service.lock(&mut session)).unwrap();
         let files = disk.files();
-        let refusal = service.append(&mut session, &mut writer, additions, &[root]).unwrap_err();
+        let failure = wait(service.append(&mut session, writer, additions, &[root])).unwrap_err();
+        let refusal = Refusal::from(failure);
         assert_eq!(refusal.envelope().code(), "PLAN_REFUSED");
         let cause = refusal.envelope().details()["cause"].as_str().unwrap().to_owned();
         assert!(cause.contains("invalid edge"), "{cause}");
@@ -110,6 +115,10 @@ fn after_a_write_that_failed_memory_says_what_the_log_says() {
         if let Ok(told) = told {
             assert_eq!(told, again, "error at write {step}");
         }
-        assert_eq!(service.files.load(&id).unwrap().manifest.len(), 4, "once, for all the calls: {step}");
+        assert_eq!(
+            wait(service.store().load(id.clone())).unwrap().manifest.len(),
+            4,
+            "once, for all the calls: {step}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! One node of a session, with everything that is known about it.
+//! One node of a session with all its details.
 
 use canon::budget::truncate;
 use canon::json::{self, Limits};
@@ -9,10 +9,9 @@ use guide::record::{
 use guide::render::{self, Facts, Occasion};
 use guide::state::{Node, SessionState};
 use serde_json::{Map, Value};
-use storage::files::SessionFiles;
 
-use super::replay::handed_in;
-use super::{Salvaged, Steps, Turn, salvage, turn};
+use super::replay::{handed_in, turn};
+use super::{Salvaged, Steps, Turn, salvage};
 use crate::guided::{Guided, Refusal};
 
 /// How much of an artifact is shown, and of all artifacts of a node, in bytes.
@@ -21,7 +20,7 @@ const ARTIFACTS_TEXT: usize = 10 * 1024;
 /// How many nodes after it are named.
 const NAMED_CHILDREN: usize = 20;
 
-/// A node, and what was said, decided and handed in there.
+/// A node, with its prompt, decisions and output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeLook {
     pub session_id: SessionId,
@@ -33,9 +32,9 @@ pub struct NodeLook {
     pub place: usize,
     /// What happened here.
     pub turn: Turn,
-    /// What the caller was told to do; nothing when nothing is left to do, or when the workflow cannot be read.
+    /// The prompt of the pending step; `None` if nothing is left to do, or if the workflow cannot be read.
     pub prompt: Option<Prompt>,
-    /// What was handed in, as text, in the order of the turn's artifacts.
+    /// The content of the turn's artifacts as text, in their order.
     pub artifacts: Vec<Option<String>>,
     /// How outputs were judged.
     pub checks: Vec<Check>,
@@ -49,7 +48,7 @@ pub struct NodeLook {
     pub children_total: usize,
 }
 
-/// What a caller was told.
+/// A prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
     /// The words, as Markdown.
@@ -70,25 +69,30 @@ pub struct Check {
 }
 
 impl Guided {
-    /// A node of a session; nothing if what could be validated of the session has no such node.
+    /// A node of a session; `None` if the valid part of the session has no such node.
     ///
-    /// The decision trace is in the log and nowhere else, so the log is read.
+    /// The decision trace is only in the log, so the log is read.
     ///
     /// # Errors
-    /// There is no such session, or trouble with the store.
-    pub fn look_at_node(&self, id: &SessionId, node: &NodeId) -> Result<Option<NodeLook>, Refusal> {
-        let salvaged = salvage(&self.files, id)?;
-        Ok(look(&self.files, &salvaged, node))
+    /// An unknown session, and errors of the store.
+    pub async fn look_at_node(&self, id: &SessionId, node: &NodeId) -> Result<Option<NodeLook>, Refusal> {
+        let salvaged = salvage(&*self.store, id).await?;
+        let mut steps = Steps::new(&*self.store);
+        if let Some(node) = salvaged.state.node(node)
+            && let Some(run) = salvaged.state.run(&node.run_id)
+        {
+            steps.read_turns(&salvaged.state, run, &[node]).await;
+        }
+        Ok(look(&steps, &salvaged, node))
     }
 }
 
-fn look(files: &SessionFiles, salvaged: &Salvaged, node_id: &NodeId) -> Option<NodeLook> {
+fn look(steps: &Steps<'_>, salvaged: &Salvaged, node_id: &NodeId) -> Option<NodeLook> {
     let state = &salvaged.state;
     let events = &salvaged.prefix.loaded.events;
     let node = state.node(node_id)?;
     let run = state.run(&node.run_id)?;
-    let mut steps = Steps::new(files);
-    let turn = turn(files, state, run, node, &mut steps);
+    let turn = turn(state, run, node, steps);
     let prompt = steps.state(node).and_then(|engine| {
         let occasion = if node.parent.is_none() { Occasion::Start } else { Occasion::Advance };
         let workflow = steps.workflow(run)?;
@@ -106,7 +110,7 @@ fn look(files: &SessionFiles, salvaged: &Salvaged, node_id: &NodeId) -> Option<N
         place: state.nodes_of(run).take_while(|other| other.created_index < node.created_index).count(),
         turn,
         prompt,
-        artifacts: artifacts(files, state, node),
+        artifacts: artifacts(steps, state, node),
         checks: node
             .validations
             .iter()
@@ -135,7 +139,7 @@ fn trace_at(events: &[Event], index: EventIndex) -> &[TraceEntry] {
     }
 }
 
-/// The context that was in force when a node was made. The root is made before the first one is set.
+/// The context that was current when a node was created. The root is created before the first one is set.
 fn context_of(events: &[Event], node: &Node) -> Map<String, Value> {
     let set = |event: &Event| match &event.data {
         EventData::ContextSet { context, .. } if event.scope.run_id() == Some(&node.run_id) => {
@@ -150,8 +154,8 @@ fn context_of(events: &[Event], node: &Node) -> Map<String, Value> {
     context.unwrap_or_default()
 }
 
-/// The artifacts of a node as text, cut where they are long; nothing for one that cannot be read.
-fn artifacts(files: &SessionFiles, state: &SessionState, node: &Node) -> Vec<Option<String>> {
+/// The artifacts of a node as text, truncated if they are long; `None` for one that cannot be read.
+fn artifacts(steps: &Steps<'_>, state: &SessionState, node: &Node) -> Vec<Option<String>> {
     let outputs = handed_in(state, node);
     let references = outputs.filter_map(|output| match &output.payload {
         OutputPayload::ArtifactRef(artifact) => Some(artifact),
@@ -160,19 +164,19 @@ fn artifacts(files: &SessionFiles, state: &SessionState, node: &Node) -> Vec<Opt
     let mut room = ARTIFACTS_TEXT;
     references
         .map(|artifact| {
-            let text = text(files, artifact, room.min(ARTIFACT_TEXT))?;
+            let text = text(steps, artifact, room.min(ARTIFACT_TEXT))?;
             room -= text.len();
             Some(text)
         })
         .collect()
 }
 
-fn text(files: &SessionFiles, artifact: &ArtifactRef, room: usize) -> Option<String> {
+fn text(steps: &Steps<'_>, artifact: &ArtifactRef, room: usize) -> Option<String> {
     let content = match &artifact.content {
         Some(content) => content.clone(),
         None => {
-            let bytes = files.artifact(artifact.sha256).ok()?;
-            json::read(&bytes, &Limits::DEFAULT.max_bytes(ARTIFACT_BYTES)).ok()?
+            let bytes = steps.artifact(artifact.sha256)?;
+            json::read(bytes, &Limits::DEFAULT.max_bytes(ARTIFACT_BYTES)).ok()?
         }
     };
     let text = serde_json::to_string_pretty(&content).ok()?;

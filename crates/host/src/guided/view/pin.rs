@@ -1,13 +1,14 @@
-//! What a run is pinned to, beside what its workflow would be today.
+//! The workflow that a run is pinned to, beside its current source.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use canon::error::Envelope;
 use guide::project::summary::{SessionSummary, session_summary};
 use guide::record::{RunId, SessionId, StepName, WorkflowHash, WorkflowSourceKind};
 use guide::workflow::compiled::{CompiledWorkflow, Step};
+use ports::blocking;
 
 use super::salvage;
 use crate::catalogue::Found;
@@ -32,14 +33,14 @@ pub struct Pin {
     pub source: Option<String>,
 }
 
-/// How the pinned workflow and today's stand to one another.
+/// How the pinned workflow and the current one compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sides {
-    /// A run that began now would be pinned to the same.
+    /// A run that started now would be pinned to the same.
     Same,
-    /// A run that began now would be pinned to something else.
+    /// A run that started now would be pinned to another version.
     Drifted,
-    /// No run could begin now: the source is gone, or broken.
+    /// No run could start now: the source is missing or invalid.
     NoSource,
 }
 
@@ -60,7 +61,7 @@ impl StepPair<'_> {
 }
 
 impl Pin {
-    /// How the two stand to one another.
+    /// How the two compare.
     pub fn sides(&self) -> Sides {
         match &self.today {
             Ok(found) if found.hash == self.pinned_hash => Sides::Same,
@@ -91,38 +92,49 @@ fn steps_of(workflow: Option<&Arc<CompiledWorkflow>>) -> impl Iterator<Item = &S
 }
 
 impl Guided {
-    /// What a run like this one would be pinned to if it began now.
+    /// What a run like this one would be pinned to if it started now.
     ///
-    /// `is_open` says whether a workspace that the session was seen in may be looked into for workflows of its own.
+    /// `is_open` decides whether workflows may be read from a workspace that the session was seen in.
     ///
     /// # Errors
-    /// No run could begin: the source is gone, or broken.
-    pub fn today(
+    /// No run could start: the source is missing or invalid.
+    pub async fn today(
         &self,
         run: &SessionSummary,
-        is_open: &dyn Fn(&Path) -> bool,
+        is_open: impl Fn(&Path) -> bool + Send + 'static,
     ) -> Result<Arc<Found>, Envelope> {
-        let seen = run.repo_root.as_deref().map(Path::new);
-        let workspace = seen.filter(|path| path.is_absolute() && is_open(path));
-        self.catalogue.find(workspace, &run.workflow_id)
+        let (catalogue, workflow_id) = (self.catalogue.clone(), run.workflow_id.clone());
+        let seen = run.repo_root.as_ref().map(PathBuf::from);
+        blocking(move || {
+            let workspace = seen.filter(|path| path.is_absolute() && is_open(path));
+            catalogue.find(workspace.as_deref(), &workflow_id)
+        })
+        .await
     }
 
-    /// The workflow of a run in its three forms; nothing if what could be validated of the session has no such run. The first run is
-    /// meant if none is named. `is_open` is that of [`today`](Self::today).
+    /// The workflow of a run in its three forms; `None` if the valid part of the session has no such run. The default is the
+    /// first run. `is_open` is that of [`today`](Self::today).
     ///
     /// # Errors
-    /// There is no such session, or trouble with the store.
-    pub fn pin(
+    /// An unknown session, and errors of the store.
+    pub async fn pin(
         &self,
         id: &SessionId,
         run: Option<&RunId>,
-        is_open: &dyn Fn(&Path) -> bool,
+        is_open: impl Fn(&Path) -> bool + Send + 'static,
     ) -> Result<Option<Pin>, Refusal> {
-        let state = salvage(&self.files, id)?.state;
+        let state = salvage(&*self.store, id).await?.state;
         let Some(run) = run.map_or_else(|| state.runs().first(), |id| state.run(id)) else {
             return Ok(None);
         };
-        let today = self.today(&session_summary(&state, run), is_open);
+        let today = self.today(&session_summary(&state, run), is_open).await;
+        let source = match &today {
+            Ok(found) => {
+                let (catalogue, found) = (self.catalogue.clone(), Arc::clone(found));
+                blocking(move || catalogue.source_text(&found)).await
+            }
+            Err(_) => None,
+        };
         Ok(Some(Pin {
             session_id: id.clone(),
             run_id: run.id.clone(),
@@ -130,8 +142,8 @@ impl Guided {
             pinned_hash: run.workflow_hash,
             source_kind: run.workflow_source_kind,
             source_ref: run.workflow_source_ref.clone(),
-            pinned: self.pinned(run.workflow_hash),
-            source: today.as_ref().ok().and_then(|found| self.catalogue.source_text(found)),
+            pinned: self.pinned(run.workflow_hash).await,
+            source,
             today,
         }))
     }

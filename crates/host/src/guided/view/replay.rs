@@ -1,4 +1,4 @@
-//! A session turn by turn: what programs get, and what the words are made of.
+//! A session turn by turn, for programs and for the pages and texts that people read.
 
 use std::ops::Range;
 
@@ -15,14 +15,14 @@ use guide::record::{
 use guide::state::{Node, Output, Run, SessionState};
 use guide::verification::Verification;
 use guide::workflow::needs::ANSWER_KIND;
+use ports::sessions::SessionStore;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use storage::files::SessionFiles;
 
 use super::Salvaged;
-use super::steps::Steps;
+use super::steps::{Steps, batches};
 use crate::guided::cut_notes::{attempt_that_made, notes_of};
-use crate::guided::verify::verification_of;
+use crate::guided::verify::{read_verification, verification_artifact};
 
 /// A session, replayed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -257,13 +257,14 @@ impl SkippedKey {
 }
 
 /// Replays a session, with at most `limit` turns of each run: the last ones.
-pub fn replay(files: &SessionFiles, salvaged: &Salvaged, kept: bool, limit: usize) -> Replay {
+pub async fn replay(store: &dyn SessionStore, salvaged: &Salvaged, kept: bool, limit: usize) -> Replay {
     let state = &salvaged.state;
-    let mut steps = Steps::new(files);
-    let runs = state.runs().iter().map(|run| {
+    let mut steps = Steps::new(store);
+    let mut runs = Vec::with_capacity(state.runs().len());
+    for run in state.runs() {
         let nodes = state.nodes_of(run).len();
-        run_replay(files, state, run, &mut steps, nodes.saturating_sub(limit)..nodes)
-    });
+        runs.push(run_replay(state, run, &mut steps, nodes.saturating_sub(limit)..nodes).await);
+    }
     Replay {
         session_id: state.session_id().clone(),
         parent_session_id: state.parent_session_id().cloned(),
@@ -274,21 +275,25 @@ pub fn replay(files: &SessionFiles, salvaged: &Salvaged, kept: bool, limit: usiz
         events: state.next_index().0,
         created_ms: state.first_timestamp_ms(),
         last_modified_ms: state.last_timestamp_ms(),
-        runs: runs.collect(),
+        runs,
     }
 }
 
-/// Replays a run, with the turns whose places in the order of making are in `window`.
-pub fn run_replay(
-    files: &SessionFiles,
+/// Replays a run, with the turns of the nodes in `window`, counted in the order of their creation.
+pub async fn run_replay(
     state: &SessionState,
     run: &Run,
     steps: &mut Steps<'_>,
     window: Range<usize>,
 ) -> RunReplay {
     let tip = preferred_tip(state, run);
-    let nodes = state.nodes_of(run).skip(window.start).take(window.len());
-    let turns = nodes.map(|node| turn(files, state, run, node, steps)).collect();
+    let nodes: Vec<&Node> = state.nodes_of(run).skip(window.start).take(window.len()).collect();
+    let mut turns = Vec::with_capacity(nodes.len());
+    for batch in batches(state, &nodes) {
+        steps.read_turns(state, run, batch).await;
+        turns.extend(batch.iter().map(|node| turn(state, run, node, steps)));
+    }
+    steps.read_workflow(run).await;
     RunReplay {
         run_id: run.id.clone(),
         workflow_id: run.workflow_id.clone(),
@@ -327,14 +332,8 @@ impl RunReplay {
     }
 }
 
-/// What happened at a node.
-pub fn turn(
-    files: &SessionFiles,
-    state: &SessionState,
-    run: &Run,
-    node: &Node,
-    steps: &mut Steps<'_>,
-) -> Turn {
+/// What happened at a node, whose objects were [read](Steps::read_turns).
+pub(super) fn turn(state: &SessionState, run: &Run, node: &Node, steps: &Steps<'_>) -> Turn {
     let engine = steps.state(node);
     let context = state.context(&run.id);
     let pending = engine.as_ref().and_then(|engine| steps.pending(run, engine, context));
@@ -344,7 +343,7 @@ pub fn turn(
         .and_then(|engine| steps.pending(run, &engine, context))
         .map(|step| step.title);
     let blockers = match engine.as_ref() {
-        // A checkpoint of a blocked attempt repeats its state; the reasons are told once.
+        // A checkpoint of a blocked attempt repeats its state; the reasons are shown once.
         Some(EngineState::Blocked(blocked)) if node.kind == NodeKind::BlockedAttempt => {
             match &blocked.blocked {
                 Block::RetryableBlock { blockers, .. } | Block::TerminalBlock { blockers, .. } => {
@@ -356,7 +355,7 @@ pub fn turn(
     };
     let artifacts = handed_in(state, node).filter_map(|output| match &output.payload {
         OutputPayload::ArtifactRef(artifact) => Some(Artifact {
-            kind: artifact_kind(files, artifact),
+            kind: artifact_kind(steps, artifact),
             sha256: artifact.sha256.to_string(),
             bytes: artifact.byte_length,
             answer: artifact.content.as_ref().and_then(answer_words),
@@ -392,9 +391,10 @@ pub fn turn(
         is_complete: is_complete(state, node),
         is_readable: engine.is_some(),
         answered_step_title: answered,
-        notes: notes_of(files, state, node),
+        notes: notes_of(state, node, |digest| steps.artifact(digest)),
         artifacts: artifacts.collect(),
-        verified: verification_of(files, state, node)
+        verified: verification_artifact(state, node)
+            .and_then(|artifact| read_verification(artifact, steps.artifact(artifact.sha256)))
             .iter()
             .flat_map(Verification::lines)
             .map(|(passed, words)| VerifiedLine { passed, words })
@@ -449,13 +449,13 @@ fn answer_words(artifact: &Value) -> Option<String> {
 }
 
 /// The `kind` of an artifact, from its event or from the store.
-fn artifact_kind(files: &SessionFiles, artifact: &ArtifactRef) -> Option<String> {
+fn artifact_kind(steps: &Steps<'_>, artifact: &ArtifactRef) -> Option<String> {
     let stored;
     let content = match &artifact.content {
         Some(content) => content,
         None => {
-            let bytes = files.artifact(artifact.sha256).ok()?;
-            stored = json::read(&bytes, &Limits::DEFAULT.max_bytes(ARTIFACT_BYTES)).ok()?;
+            let bytes = steps.artifact(artifact.sha256)?;
+            stored = json::read(bytes, &Limits::DEFAULT.max_bytes(ARTIFACT_BYTES)).ok()?;
             &stored
         }
     };

@@ -1,7 +1,6 @@
-//! A session as a page shows it: its facts, its runs, and some turns of one of them with their picture.
+//! A session as a page shows it: its runs, and some turns of one of them with their graph.
 
 use std::ops::Range;
-use std::sync::PoisonError;
 
 use guide::project::graph::to_svg_part;
 use guide::project::summary::SessionSummary;
@@ -49,62 +48,62 @@ pub struct RunLook {
 }
 
 impl Guided {
-    /// A session, with some turns of one of its runs: of the one that is named, or else the first; those of a page from 0, or
-    /// else the last.
+    /// A session, with some turns of one of its runs: the named one or the first; those of a page counted from 0, or the last.
     ///
     /// # Errors
-    /// There is no such session, or trouble with the store. One that is damaged is no error.
-    pub fn look(
+    /// An unknown session, and errors of the store. A damaged session is shown.
+    pub async fn look(
         &self,
         id: &SessionId,
         run: Option<&RunId>,
         page: Option<usize>,
-        address: &dyn Fn(&NodeId) -> String,
+        address: &(dyn Fn(&NodeId) -> String + Sync),
     ) -> Result<SessionLook, Refusal> {
-        // What was folded before is used. Whatever is wrong with a session, it is not among those.
-        if let Ok(session) = self.sessions.current(&self.files, id) {
-            let session = session.lock().unwrap_or_else(PoisonError::into_inner);
-            return self.look_at(&session.state, "healthy", None, run, page, address);
+        // A session in memory is healthy.
+        if let Ok(session) = self.sessions.current(&*self.store, id).await {
+            let session = session.lock().await;
+            return self.look_at(&session.state, "healthy", None, run, page, address).await;
         }
-        let salvaged = salvage(&self.files, id)?;
+        let salvaged = salvage(&*self.store, id).await?;
         let damage = (!salvaged.is_healthy()).then(|| salvaged.health());
-        self.look_at(&salvaged.state, salvaged.health_name(), damage, run, page, address)
+        self.look_at(&salvaged.state, salvaged.health_name(), damage, run, page, address).await
     }
 
-    fn look_at(
+    async fn look_at(
         &self,
         state: &SessionState,
         health: &'static str,
         damage: Option<String>,
         run: Option<&RunId>,
         page: Option<usize>,
-        address: &dyn Fn(&NodeId) -> String,
+        address: &(dyn Fn(&NodeId) -> String + Sync),
     ) -> Result<SessionLook, Refusal> {
         let id = state.session_id();
         let run = run.map_or_else(|| state.runs().first(), |id| state.run(id));
-        let shown = run.map(|run| {
-            let nodes = state.nodes_of(run).len();
-            let last = nodes.saturating_sub(1) / TURNS;
-            let page = page.unwrap_or(last).min(last);
-            let window = page * TURNS..nodes.min((page + 1) * TURNS);
-            let mut steps = Steps::new(&self.files);
-            let labels = labels(state, run, &mut steps, window.clone());
-            let picture = to_svg_part(state, &run.id, &labels, window.clone(), address).unwrap_or_default();
-            let replay = run_replay(&self.files, state, run, &mut steps, window.clone());
-            RunLook { replay, window, nodes, picture }
-        });
+        let mut steps = Steps::new(&*self.store);
+        let shown = match run {
+            Some(run) => {
+                let nodes = state.nodes_of(run).len();
+                let last = nodes.saturating_sub(1) / TURNS;
+                let page = page.unwrap_or(last).min(last);
+                let window = page * TURNS..nodes.min((page + 1) * TURNS);
+                let labels = labels(state, run, &mut steps, window.clone()).await;
+                let picture =
+                    to_svg_part(state, &run.id, &labels, window.clone(), address).unwrap_or_default();
+                let replay = run_replay(state, run, &mut steps, window.clone()).await;
+                Some(RunLook { replay, window, nodes, picture })
+            }
+            None => None,
+        };
         Ok(SessionLook {
             session_id: id.clone(),
             parent_session_id: state.parent_session_id().cloned(),
             health,
             damage,
-            kept: self.files.is_kept(id)?,
-            salvaged: self.files.salvaged(id)?,
+            kept: self.store.is_kept(id.clone()).await?,
+            salvaged: self.store.salvaged(id.clone()).await?,
             events: state.next_index().0,
-            runs: {
-                let mut steps = Steps::new(&self.files);
-                state.runs().iter().map(|run| steps.summary(state, run)).collect()
-            },
+            runs: steps.summaries(state).await,
             shown,
         })
     }

@@ -32,20 +32,26 @@ pub(super) struct Launch {
 }
 
 impl GuidedNodes {
-    /// Puts together what an agent is started with now, and what removes its secrets from its output. The key in it was made for this
+    /// The token with which an agent continues its session.
+    pub(super) async fn continue_token(&self, job: &Job) -> Result<Option<String>, Trouble> {
+        let session = job.guide.session_id.as_str();
+        let reply = self.guided(&job.tenant).await?.rejoin(&session_id(session)?).await;
+        let reply = reply.map_err(|refusal| failure::of_session(session, &refusal))?;
+        Ok(reply.continue_token)
+    }
+
+    /// What an agent is started with now, and the scrubber that removes its secrets from its output. The key in it is made for this
     /// process.
     pub(super) fn launch(
         &self,
         options: &AgentOptions,
         command: &AgentCommand,
         job: &Job,
+        continue_token: Option<String>,
         now: Timestamp,
     ) -> Result<(Launch, Scrubber), Trouble> {
         let session = job.guide.session_id.as_str();
         let root = self.workspace(&job.run_id, &job.guide.node_id);
-        let guided = self.guided(&job.tenant)?;
-        let reply = guided.rejoin(&session_id(session)?);
-        let reply = reply.map_err(|refusal| failure::of_session(session, &refusal))?;
         let lifetime = u64::try_from(command.timeout.as_millis()).unwrap_or(u64::MAX);
         let expires_at = now.plus(lifetime.saturating_add(KEY_MARGIN_MS));
         let key = Zeroizing::new(self.inner.options.keys.mint(&job.tenant, session, expires_at));
@@ -86,7 +92,7 @@ impl GuidedNodes {
         for (name, value) in own {
             set(name, Zeroizing::new(value));
         }
-        if let Some(token) = reply.continue_token {
+        if let Some(token) = continue_token {
             secrets.push(Secret::new("continue token", Zeroizing::new(token.clone())));
             set("INTERLOCK_CONTINUE_TOKEN", Zeroizing::new(token));
         }

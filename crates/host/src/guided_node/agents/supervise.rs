@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use canon::time::Timestamp;
 use ports::Cause;
+use ports::sessions::Ended;
 use rustix::process::Signal;
-use storage::files::Ended;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use workspace::environment::Scrubber;
 
@@ -151,11 +151,12 @@ impl Supervisor {
         let (nodes, job, command, session) =
             (self.nodes.clone(), self.job.clone(), command.clone(), self.session().to_owned());
         let (mut next, now) = (record.clone(), self.now());
+        let token = self.nodes.continue_token(&self.job).await?;
         let started = blocking(move || {
             let Some(agents) = nodes.agents() else {
                 return Err(Trouble::Later(Cause::new("no agents are configured")));
             };
-            let (launch, scrubber) = nodes.launch(&agents.options, &command, &job, now)?;
+            let (launch, scrubber) = nodes.launch(&agents.options, &command, &job, token, now)?;
             let records = &agents.records;
             records.write_mcp_config(&session, &launch.mcp_config).map_err(later)?;
             next.starts = next.starts.saturating_add(1);
@@ -309,12 +310,15 @@ impl Supervisor {
             node_id: self.job.guide.node_id.clone(),
             run_status: "running".to_owned(),
         };
-        blocking(move || {
-            let Some(agents) = nodes.agents() else { return Ok(()) };
-            agents.records.save(&session, &record).map_err(later)?;
-            nodes.mark(&tenant, &session, &ended)
-        })
-        .await?;
+        let saved = blocking({
+            let (nodes, session) = (nodes.clone(), session.clone());
+            move || match nodes.agents() {
+                Some(agents) => agents.records.save(&session, &record).map_err(later),
+                None => Ok(()),
+            }
+        });
+        saved.await?;
+        nodes.mark(&tenant, &session, &ended).await?;
         tracing::warn!(session.id = self.session(), agent = self.agent, "{message}");
         self.report(given_up(self.session(), &self.agent, &message));
         Ok(Next::Over)
@@ -324,7 +328,7 @@ impl Supervisor {
     fn report(&self, failure: flow::engine::GuideFailure) {
         *self.attended.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
         self.nodes.look_again(self.session());
-        self.nodes.inner.news.notify_one();
+        self.nodes.inner.options.tenants.advanced().notify_one();
     }
 
     async fn load(&self) -> Result<Record, Trouble> {
@@ -356,13 +360,8 @@ impl Supervisor {
 
     /// The session; nothing if it is complete or nobody waits for it.
     async fn look(&self) -> Result<Option<OpenSession>, Trouble> {
-        let (nodes, tenant, session) =
-            (self.nodes.clone(), self.job.tenant.clone(), self.session().to_owned());
-        blocking(move || {
-            let found = nodes.open_session(&tenant, &session)?;
-            Ok(found.map(|(events, waits_for_person)| OpenSession { events, waits_for_person }))
-        })
-        .await
+        let found = self.nodes.open_session(&self.job.tenant, self.session()).await?;
+        Ok(found.map(|(events, waits_for_person)| OpenSession { events, waits_for_person }))
     }
 
     fn stopped(&self) -> Option<Stop> {

@@ -22,6 +22,7 @@ use super::fuse::{DyingStore, Fuse};
 use super::{completed, furnish, keep, path, refused, session_of, tenants, work, workflows};
 use crate::runs::requests::new_run;
 use crate::runs::{caller, events, kinds, until};
+use crate::sync::wait;
 use crate::wait::Wait as _;
 
 const START: u64 = 1_800_000_000_000;
@@ -115,7 +116,7 @@ async fn ended(runs: &Runs, run_id: &RunId, fuse: &Fuse) {
 fn agent(folder: &Path, run_id: &RunId, session: &SessionId) {
     let root = folder.join("data/workspaces").join(run_id.as_str()).join("guide");
     std::fs::write(root.join("deliverables/notes-2.0.0.md"), "Reviewed.\n").unwrap();
-    work(&tenants(folder, Arc::new(SystemClock)).guided("acme").unwrap(), session);
+    work(&wait(tenants(folder, Arc::new(SystemClock)).guided("acme")).unwrap(), session);
 }
 
 #[test]
@@ -142,8 +143,8 @@ fn a_run_that_guides_ends_once_wherever_its_process_is_killed() {
             let Some((run_id, status)) = only_run(at) else { return };
             if !status.is_terminal() {
                 let session = waiting(runs, &run_id).await.unwrap();
-                let guided = tenants(at, Arc::new(SystemClock)).guided("acme").unwrap();
-                if !guided.standing(&session).unwrap().is_complete {
+                let guided = wait(tenants(at, Arc::new(SystemClock)).guided("acme")).unwrap();
+                if !wait(guided.standing(&session)).unwrap().is_complete {
                     agent(at, &run_id, &session);
                 }
                 ended(runs, &run_id, &calm).await;
@@ -165,8 +166,8 @@ fn a_run_that_guides_ends_once_wherever_its_process_is_killed() {
                 runs.artifact(&caller("acme"), &run_id, &ArtifactId::new(artifact)).wait().unwrap();
             let artifact: Value = serde_json::from_slice(&artifact).unwrap();
             assert_eq!(artifact["data"]["text"], "Reviewed.\n", "killed at {points}");
-            let guided = tenants(at, Arc::new(SystemClock)).guided("acme").unwrap();
-            assert_eq!(guided.files().sessions().unwrap().len(), 1, "killed at {points}");
+            let guided = wait(tenants(at, Arc::new(SystemClock)).guided("acme")).unwrap();
+            assert_eq!(wait(guided.store().sessions()).unwrap().len(), 1, "killed at {points}");
         });
         if is_last {
             break;
@@ -205,11 +206,11 @@ fn an_agent_learns_that_its_run_was_cancelled_wherever_the_process_is_killed() {
                 // The request died with the process before it was recorded. It was not acknowledged, so it is repeated.
                 runs.cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
             }
-            let guided = tenants(at, Arc::new(SystemClock)).guided("acme").unwrap();
-            while guided.files().ended(&session).unwrap().is_none() {
+            let guided = wait(tenants(at, Arc::new(SystemClock)).guided("acme")).unwrap();
+            while wait(guided.store().ended(session.clone())).unwrap().is_none() {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
-            let token = guided.rejoin(&session).unwrap().continue_token.unwrap();
+            let token = wait(guided.rejoin(&session)).unwrap().continue_token.unwrap();
             assert_eq!(refused(&guided, &token).envelope().code(), "SESSION_ENDED", "killed at {points}");
             let shape = events(runs, "acme", &run_id);
             assert_eq!(kinds(&shape).last(), Some(&"run.cancelled"), "killed at {points}");

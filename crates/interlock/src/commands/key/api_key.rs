@@ -8,6 +8,7 @@ use host::guided::is_tenant_name;
 use host::runs::keys::{hash, new_key};
 use host::runs::{ApiKey, Scope};
 use host::system::{Clock as _, SystemClock, SystemEntropy};
+use ports::sessions::StoreError;
 use serde_json::json;
 
 use crate::arguments::NewApiKey;
@@ -79,12 +80,14 @@ fn session(settings: &Settings, tenant: &str, id: &str) -> Result<SessionId, Fai
     let session = SessionId::parse(id).map_err(|_| {
         usage(&format!("session `{id}` not found"), "Use an id that `interlock session list` shows.")
     })?;
-    let guided =
-        service::open_tenants(settings)?.guided(tenant).map_err(|refusal| *refusal.into_envelope())?;
-    if guided.files().manifest_stat(&session)?.is_none() {
-        return Err(storage::StoreError::Unknown { session }.into());
-    }
-    Ok(session)
+    ports::wait(async {
+        let guided = service::open_tenants(settings).await?.guided(tenant).await;
+        let guided = guided.map_err(|refusal| *refusal.into_envelope())?;
+        match guided.store().revision(session.clone()).await? {
+            Some(_) => Ok(session),
+            None => Err(StoreError::Unknown { session }.into()),
+        }
+    })
 }
 
 fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {

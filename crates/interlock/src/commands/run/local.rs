@@ -27,7 +27,7 @@ pub(super) async fn start(
     let runs = open_runs(settings, "http://127.0.0.1:7717")?;
     // A run with a guided node starts and waits; `serve` continues it.
     let guided = settings.clone().with_workflow_dirs(&arguments.workflows);
-    service::walk(&runs, &guided, Arc::new(service::open_tenants(&guided)?), None)?;
+    service::walk(&runs, &guided, Arc::new(service::open_tenants(&guided).await?), None)?;
     let caller = Caller {
         tenant: Tenant::new(TENANT),
         principal: Principal::new("command-line"),

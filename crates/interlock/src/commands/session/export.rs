@@ -1,12 +1,13 @@
 //! `interlock session export`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use canon::error::Envelope;
 use guide::bundle::Salvaged;
-use host::guided::SalvagedExport;
+use host::guided::{SalvagedExport, Verifier};
+use ports::sessions::{ChainState, SessionMaintenance as _, Verification};
 use serde_json::json;
-use storage::files::{ChainState, Verification};
 
 use super::{lookup, signature};
 use crate::arguments::SessionExport;
@@ -16,7 +17,7 @@ use crate::progress::Waiting;
 use crate::service;
 use crate::settings::Settings;
 
-pub(super) fn run(arguments: &SessionExport, settings: &Settings) -> Result<ExitStatus, Failure> {
+pub(super) async fn run(arguments: &SessionExport, settings: &Settings) -> Result<ExitStatus, Failure> {
     let is_stdout = arguments.output == Path::new("-");
     if is_stdout && arguments.sign.is_some() {
         return Err(Envelope::new(
@@ -28,22 +29,24 @@ pub(super) fn run(arguments: &SessionExport, settings: &Settings) -> Result<Exit
     }
     // Before the work: a key that cannot be read is known at once.
     let key = arguments.sign.as_deref().map(signature::private_key).transpose()?;
-    let files = service::open_files_to_read(settings)?;
-    let id = lookup::session(&files, &arguments.id)?;
+    let store = service::open_sessions(settings)?;
+    let id = lookup::session(&store, &arguments.id).await?;
     // A bundle has no chain, and an import begins a new one: this is the last place where an edit is seen.
-    if let Ok(Verification { chain: ChainState::Broken { reason, problem }, .. }) = files.verify(&id) {
+    if let Ok(Verification { chain: ChainState::Broken { reason, problem }, .. }) =
+        store.verify(id.clone()).await
+    {
         if key.is_some() {
             return Err(signature::edited(&id, reason, &problem));
         }
         output::note(&format!("{WARNING}edited{WARNING:#}: {reason}: {}", output::clean(&problem)));
     }
     let waiting = Waiting::on("collecting the session");
-    let guided = service::guided(settings, files);
+    let guided = service::guided(service::catalogue(settings), Arc::new(store), Verifier::none());
     let (bundle, part) = if arguments.salvage {
-        let SalvagedExport { bundle, events, salvaged } = guided.export_sound_part(&id)?;
+        let SalvagedExport { bundle, events, salvaged } = guided.export_sound_part(&id).await?;
         (bundle, salvaged.map(|salvaged| Part { salvaged, events }))
     } else {
-        (guided.export(&id)?, None)
+        (guided.export(&id).await?, None)
     };
     drop(waiting);
     if let Some(part) = part.as_ref().filter(|_| !arguments.answering.json) {

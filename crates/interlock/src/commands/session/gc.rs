@@ -1,14 +1,17 @@
 //! `interlock session gc`.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use guide::record::Event;
 use host::guided::linked::link_of_session;
 use host::system::{Clock as _, SystemClock};
+use ports::PortFuture;
 use ports::runs::RunLog as _;
+use ports::sessions::{
+    GcOutcome, GcReport, IsAwaited, Retention, SessionMaintenance as _, SessionMarks as _,
+};
 use serde_json::{Value, json};
-use storage::files::{GcOutcome, GcReport, Retention};
-use storage::index::Index;
 use storage::sqlite::SqliteRuns;
 
 use super::lookup;
@@ -20,12 +23,17 @@ use crate::progress::Waiting;
 use crate::service;
 use crate::settings::Settings;
 
-pub(super) fn run(arguments: &SessionGc, settings: &Settings) -> Result<ExitStatus, Failure> {
-    let files = service::open_files_to_read(settings)?;
-    let kept = arguments.keep.iter().map(|id| lookup::session(&files, id)).collect::<Result<Vec<_>, _>>()?;
+pub(super) async fn run(arguments: &SessionGc, settings: &Settings) -> Result<ExitStatus, Failure> {
+    let store = service::open_sessions(settings)?;
+    let mut kept = Vec::with_capacity(arguments.keep.len());
+    for id in &arguments.keep {
+        kept.push(lookup::session(&store, id).await?);
+    }
     if !arguments.dry_run {
-        for id in kept.iter().filter(|id| !files.is_kept(id).unwrap_or_default()) {
-            files.set_kept(id, true)?;
+        for id in &kept {
+            if !store.is_kept(id.clone()).await.unwrap_or_default() {
+                store.set_kept(id.clone(), true).await?;
+            }
         }
     }
     let retention = Retention {
@@ -34,15 +42,16 @@ pub(super) fn run(arguments: &SessionGc, settings: &Settings) -> Result<ExitStat
         dry_run: arguments.dry_run,
     };
     let waiting = Waiting::on("reading all sessions");
-    let runs = open_runs(settings)?;
-    let mut report = files.gc_sparing(retention, &|events| is_awaited(runs.as_ref(), events))?;
+    let runs = Arc::new(open_runs(settings)?);
+    let is_awaited = IsAwaited::new(move |events| {
+        let runs = Arc::clone(&runs);
+        PortFuture::boxed(async move { is_awaited(runs.as_ref().as_ref(), &events).await })
+    });
+    let mut report = store.gc(retention, is_awaited).await?;
     drop(waiting);
     if arguments.dry_run {
         // A real run would have marked them first.
         report.spared_sessions.extend(report.deleted_sessions.extract_if(.., |id| kept.contains(id)));
-    } else if !report.deleted_sessions.is_empty() {
-        // The index detects deletions itself; updating it here saves the next reader work.
-        let _ = Index::new(files).forget(&report.deleted_sessions);
     }
     if arguments.answering.json {
         output::json(&document(&report), Layout::Compact)?;
@@ -63,9 +72,9 @@ fn open_runs(settings: &Settings) -> Result<Option<SqliteRuns>, Failure> {
 
 /// Whether an unfinished run refers to a session. A complete session is still needed until its run
 /// has read the result, and an unreadable run counts as unfinished.
-fn is_awaited(runs: Option<&SqliteRuns>, events: &[Event]) -> bool {
+async fn is_awaited(runs: Option<&SqliteRuns>, events: &[Event]) -> bool {
     let (Some(runs), Some(link)) = (runs, link_of_session(events)) else { return false };
-    match runs.run(None, &link.run_id).wait() {
+    match runs.run(None, &link.run_id).await {
         Ok(row) => row.is_some_and(|row| !row.status.is_terminal()),
         Err(_) => true,
     }

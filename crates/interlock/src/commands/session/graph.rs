@@ -13,13 +13,13 @@ use crate::output::{self, Layout, Overwrite};
 use crate::service;
 use crate::settings::Settings;
 
-pub(super) fn run(arguments: &SessionGraph, settings: &Settings) -> Result<ExitStatus, Failure> {
-    let files = service::open_files_to_read(settings)?;
-    let id = lookup::session(&files, &arguments.id)?;
-    let salvaged = salvage(&files, &id)?;
+pub(super) async fn run(arguments: &SessionGraph, settings: &Settings) -> Result<ExitStatus, Failure> {
+    let store = service::open_sessions(settings)?;
+    let id = lookup::session(&store, &arguments.id).await?;
+    let salvaged = salvage(&store, &id).await?;
     let state = &salvaged.state;
     let run = lookup::run(state, arguments.run.as_deref())?;
-    let labels = labels(state, run, &mut Steps::new(&files), 0..DRAWN_NODES);
+    let labels = labels(state, run, &mut Steps::new(&store), 0..DRAWN_NODES).await;
     let format = arguments.format.unwrap_or_else(|| by_name(arguments.output.as_deref()));
     let drawn = match format {
         GraphFormat::Svg => graph::to_svg(state, &run.id, &labels),

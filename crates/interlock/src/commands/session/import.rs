@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use guide::bundle::BUNDLE_BYTES;
+use host::guided::Verifier;
 
 use super::signature;
 use crate::arguments::SessionImport;
@@ -14,7 +15,7 @@ use crate::progress::Waiting;
 use crate::service;
 use crate::settings::Settings;
 
-pub(super) fn run(arguments: &SessionImport, settings: &Settings) -> Result<ExitStatus, Failure> {
+pub(super) async fn run(arguments: &SessionImport, settings: &Settings) -> Result<ExitStatus, Failure> {
     let source = Some(arguments.file.as_path()).filter(|path| *path != Path::new("-"));
     let bytes = read(source).map_err(|cause| Failure::unreadable(source, cause))?;
     let signer = if arguments.trusted_key.is_empty() {
@@ -25,7 +26,8 @@ pub(super) fn run(arguments: &SessionImport, settings: &Settings) -> Result<Exit
         Some(signature::signer(&bytes, &file, &arguments.trusted_key)?)
     };
     let waiting = Waiting::on("checking and storing the session");
-    let outcome = service::open_guided(settings)?.import(&bytes, arguments.as_new)?;
+    let guided = service::open_guided(settings, Verifier::none())?;
+    let outcome = guided.import(bytes, arguments.as_new).await?;
     drop(waiting);
     if arguments.answering.json {
         let mut answer = serde_json::to_value(&outcome).expect("an outcome has a JSON form");

@@ -1,5 +1,6 @@
 //! `interlock session keep`.
 
+use ports::sessions::SessionMarks as _;
 use serde_json::json;
 
 use super::lookup;
@@ -9,13 +10,13 @@ use crate::output::{self, Layout};
 use crate::service;
 use crate::settings::Settings;
 
-pub(super) fn run(arguments: &SessionKeep, settings: &Settings) -> Result<ExitStatus, Failure> {
-    let files = service::open_files_to_read(settings)?;
-    let id = lookup::session(&files, &arguments.id)?;
+pub(super) async fn run(arguments: &SessionKeep, settings: &Settings) -> Result<ExitStatus, Failure> {
+    let store = service::open_sessions(settings)?;
+    let id = lookup::session(&store, &arguments.id).await?;
     let kept = !arguments.off;
     // Marking twice has no effect.
-    if files.is_kept(&id)? != kept {
-        files.set_kept(&id, kept)?;
+    if store.is_kept(id.clone()).await? != kept {
+        store.set_kept(id.clone(), kept).await?;
     }
     if arguments.answering.json {
         output::json(&json!({"sessionId": id, "kept": kept}), Layout::Compact)?;

@@ -5,9 +5,8 @@ use guide::project::summary::SessionSummary;
 use guide::record::SessionId;
 use host::guided::view::{Steps, salvage};
 use host::system::{Clock as _, SystemClock};
+use ports::sessions::{SessionStore, StoreErrorCode};
 use serde::Serialize;
-use storage::StoreErrorCode;
-use storage::files::SessionFiles;
 
 use super::NO_LOG;
 use crate::arguments::SessionList;
@@ -44,9 +43,9 @@ struct Entry {
     runs: Vec<SessionSummary>,
 }
 
-pub(super) fn run(arguments: &SessionList, settings: &Settings) -> Result<ExitStatus, Failure> {
-    let files = service::open_files_to_read(settings)?;
-    let list = list(&files, arguments.all)?;
+pub(super) async fn run(arguments: &SessionList, settings: &Settings) -> Result<ExitStatus, Failure> {
+    let store = service::open_sessions(settings)?;
+    let list = list(&store, arguments.all).await?;
     if arguments.answering.json {
         output::json(&list, Layout::Compact)?;
     } else {
@@ -55,12 +54,11 @@ pub(super) fn run(arguments: &SessionList, settings: &Settings) -> Result<ExitSt
     Ok(ExitStatus::Success)
 }
 
-fn list(files: &SessionFiles, all: bool) -> Result<List, Failure> {
-    let mut ids = Vec::new();
-    for id in files.sessions()? {
-        let modified_ms = files.manifest_stat(&id)?.map_or(0, |stat| stat.modified_ms);
-        ids.push((modified_ms, id));
-    }
+async fn list(store: &dyn SessionStore, all: bool) -> Result<List, Failure> {
+    let ids = store.sessions().await?;
+    let revisions = store.revisions(ids.clone()).await?;
+    let modified_ms = revisions.iter().map(|revision| revision.map_or(0, |revision| revision.modified_ms));
+    let mut ids: Vec<(u64, SessionId)> = modified_ms.zip(ids).collect();
     // The file times select the sessions to read; ids break ties.
     ids.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let total = ids.len();
@@ -69,10 +67,10 @@ fn list(files: &SessionFiles, all: bool) -> Result<List, Failure> {
     }
     let mut progress = Progress::over(ids.len(), "reading sessions");
     let mut sessions = Vec::with_capacity(ids.len());
-    let mut steps = Steps::new(files);
+    let mut steps = Steps::new(store);
     for (modified_ms, id) in ids {
         progress.step();
-        let salvaged = match salvage(files, &id) {
+        let salvaged = match salvage(store, &id).await {
             Ok(salvaged) => salvaged,
             Err(error) if error.code() == StoreErrorCode::SessionUnknown => {
                 sessions.push(Entry {
@@ -88,11 +86,11 @@ fn list(files: &SessionFiles, all: bool) -> Result<List, Failure> {
             Err(error) => return Err(error.into()),
         };
         sessions.push(Entry {
-            kept: files.is_kept(&id)?,
+            kept: store.is_kept(id.clone()).await?,
             health: salvaged.health_name(),
             damage: (!salvaged.is_healthy()).then(|| salvaged.health()),
             modified_ms,
-            runs: salvaged.state.runs().iter().map(|run| steps.summary(&salvaged.state, run)).collect(),
+            runs: steps.summaries(&salvaged.state).await,
             session_id: id,
         });
     }

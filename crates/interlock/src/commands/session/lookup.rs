@@ -4,17 +4,16 @@ use canon::error::Envelope;
 use canon::nearest::nearest;
 use guide::record::{RunId, SessionId};
 use guide::state::{Run, SessionState};
+use ports::sessions::{SessionStore, StoreErrorCode};
 use serde_json::json;
-use storage::StoreErrorCode;
-use storage::files::SessionFiles;
 
 use crate::failure::{CommandErrorCode, Failure};
 
 const OFFERED: usize = 5;
 
 /// The session with this id, or the only one with this prefix.
-pub(super) fn session(files: &SessionFiles, text: &str) -> Result<SessionId, Failure> {
-    let ids = files.sessions()?;
+pub(super) async fn session(store: &dyn SessionStore, text: &str) -> Result<SessionId, Failure> {
+    let ids = store.sessions().await?;
     let names: Vec<&str> = ids.iter().map(SessionId::as_str).collect();
     match unique(text, SessionId::PREFIX, &names) {
         Match::One(index) => Ok(ids[index].clone()),

@@ -6,6 +6,7 @@ use guide::project::RunStatus;
 use guide::record::{NodeId, NodeKind};
 use host::guided::view::{Replay, RunReplay, Turn, replay, salvage};
 use host::system::{Clock as _, SystemClock};
+use ports::sessions::SessionMarks as _;
 
 use super::event_line::wire;
 use super::lookup;
@@ -19,12 +20,13 @@ use crate::settings::Settings;
 const NOTE_LINES: usize = 12;
 const NOTE_CHARACTERS: usize = 160;
 
-pub(super) fn run(arguments: &SessionShow, settings: &Settings) -> Result<ExitStatus, Failure> {
-    let files = service::open_files_to_read(settings)?;
-    let id = lookup::session(&files, &arguments.id)?;
-    let salvaged = salvage(&files, &id)?;
-    let mut replay = replay(&files, &salvaged, files.is_kept(&id)?, arguments.limit);
-    replay.salvaged = files.salvaged(&id)?;
+pub(super) async fn run(arguments: &SessionShow, settings: &Settings) -> Result<ExitStatus, Failure> {
+    let store = service::open_sessions(settings)?;
+    let id = lookup::session(&store, &arguments.id).await?;
+    let salvaged = salvage(&store, &id).await?;
+    let kept = store.is_kept(id.clone()).await?;
+    let mut replay = replay(&store, &salvaged, kept, arguments.limit).await;
+    replay.salvaged = store.salvaged(id).await?;
     if arguments.answering.json {
         output::json(&replay, Layout::Compact)?;
     } else {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use guide::project::run_status;
 use guide::record::Event;
 use guide::state::SessionState;
+use ports::sessions::SessionLog as _;
 
 use super::{event_line, lookup};
 use crate::arguments::SessionTail;
@@ -17,17 +18,17 @@ use crate::settings::Settings;
 /// The polling interval; each poll is a single `stat`.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-pub(super) fn run(arguments: &SessionTail, settings: &Settings) -> Result<ExitStatus, Failure> {
-    let files = service::open_files_to_read(settings)?;
-    let id = lookup::session(&files, &arguments.id)?;
-    let mut loaded = files.load(&id)?;
+pub(super) async fn run(arguments: &SessionTail, settings: &Settings) -> Result<ExitStatus, Failure> {
+    let store = service::open_sessions(settings)?;
+    let id = lookup::session(&store, &arguments.id).await?;
+    let mut loaded = store.load(id.clone()).await?;
     let mut state = SessionState::new(id.clone());
     let mut shown = loaded.events.len().saturating_sub(arguments.lines);
     loop {
         // Checked before reading, so that later writes are noticed.
-        let before = files.manifest_stat(&id)?;
+        let before = store.revision(id.clone()).await?;
         if state.next_index().0 > 0 {
-            loaded = files.load_since(&loaded.cursor)?;
+            loaded = store.load_since(loaded.cursor).await?;
             if loaded.events.first().is_some_and(|first| first.event_index != state.next_index()) {
                 // The session was deleted and imported again under the same id.
                 state = SessionState::new(id.clone());
@@ -47,7 +48,7 @@ pub(super) fn run(arguments: &SessionTail, settings: &Settings) -> Result<ExitSt
         }
         loop {
             thread::sleep(INTERVAL);
-            if files.manifest_stat(&id)? != before {
+            if store.revision(id.clone()).await? != before {
                 break;
             }
         }

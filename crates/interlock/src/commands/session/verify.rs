@@ -1,13 +1,15 @@
 //! `interlock session verify`.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use guide::record::SessionId;
+use host::guided::Verifier;
 use host::guided::view::salvage;
+use ports::sessions::{ChainState, SessionLog as _, SessionStore, StoreError};
 use serde::Serialize;
 use serde_json::{Value, json};
-use storage::StoreError;
-use storage::files::{ChainState, SessionFiles};
+use storage::files::FileSessions;
 
 use super::{NO_LOG, lookup};
 use crate::arguments::SessionVerify;
@@ -61,21 +63,23 @@ struct CheckedToken {
     message: Option<String>,
 }
 
-pub(super) fn run(arguments: &SessionVerify, settings: &Settings) -> Result<ExitStatus, Failure> {
-    let files = service::open_files_to_read(settings)?;
-    let tokens = check_tokens(&arguments.token, settings, &files);
+pub(super) async fn run(arguments: &SessionVerify, settings: &Settings) -> Result<ExitStatus, Failure> {
+    let store = service::open_sessions(settings)?;
+    let tokens = check_tokens(&arguments.token, settings, &store).await;
     let ids: Vec<SessionId> = if arguments.ids.is_empty() && tokens.is_empty() {
-        files.sessions()?
+        store.sessions().await?
     } else {
         let of_tokens = tokens.iter().filter_map(|token| token.session_id.as_ref());
-        let named = arguments.ids.iter().chain(of_tokens).map(|id| lookup::session(&files, id));
-        let ids: BTreeSet<_> = named.collect::<Result<_, _>>()?;
+        let mut ids = BTreeSet::new();
+        for id in arguments.ids.iter().chain(of_tokens) {
+            ids.insert(lookup::session(&store, id).await?);
+        }
         ids.into_iter().collect()
     };
     let mut progress = Progress::over(ids.len(), "verifying sessions");
     let mut verified = Vec::with_capacity(ids.len());
     for id in ids {
-        verified.push(verify(&files, id, arguments.require_chain)?);
+        verified.push(verify(&store, id, arguments.require_chain).await?);
         progress.step();
     }
     drop(progress);
@@ -99,44 +103,50 @@ pub(super) fn run(arguments: &SessionVerify, settings: &Settings) -> Result<Exit
 }
 
 /// Looks for the steps that tokens were issued for.
-fn check_tokens(tokens: &[String], settings: &Settings, files: &SessionFiles) -> Vec<CheckedToken> {
+async fn check_tokens(tokens: &[String], settings: &Settings, store: &FileSessions) -> Vec<CheckedToken> {
     if tokens.is_empty() {
         return Vec::new();
     }
-    let guided = service::guided(settings, files.clone());
-    let check = |(position, token): (usize, &String)| match guided.locate(token) {
-        Ok(session) => CheckedToken {
-            number: position + 1,
-            found: true,
-            session_id: Some(session.as_str().to_owned()),
-            code: None,
-            message: None,
-        },
-        Err(refusal) => {
-            let envelope = refusal.envelope();
-            let session = envelope.details().get("sessionId").and_then(Value::as_str).map(str::to_owned);
-            CheckedToken {
+    let catalogue = service::catalogue(settings);
+    let guided = service::guided(catalogue, Arc::new(store.clone()), Verifier::none());
+    let mut checked = Vec::with_capacity(tokens.len());
+    for (position, token) in tokens.iter().enumerate() {
+        checked.push(match guided.locate(token).await {
+            Ok(session) => CheckedToken {
                 number: position + 1,
-                found: false,
-                // Of a session that is gone there is nothing to check.
-                session_id: session.filter(|id| {
-                    SessionId::parse(id)
-                        .is_ok_and(|id| files.manifest_stat(&id).is_ok_and(|stat| stat.is_some()))
-                }),
-                code: Some(envelope.code().to_owned()),
-                message: Some(envelope.message().to_owned()),
+                found: true,
+                session_id: Some(session.as_str().to_owned()),
+                code: None,
+                message: None,
+            },
+            Err(refusal) => {
+                let envelope = refusal.envelope();
+                let named = envelope.details().get("sessionId").and_then(Value::as_str);
+                let session = named.and_then(|id| SessionId::parse(id).ok());
+                // A session that no longer exists cannot be checked.
+                let exists = match &session {
+                    Some(id) => store.revision(id.clone()).await.is_ok_and(|revision| revision.is_some()),
+                    None => false,
+                };
+                CheckedToken {
+                    number: position + 1,
+                    found: false,
+                    session_id: session.filter(|_| exists).map(|id| id.as_str().to_owned()),
+                    code: Some(envelope.code().to_owned()),
+                    message: Some(envelope.message().to_owned()),
+                }
             }
-        }
-    };
-    tokens.iter().enumerate().map(check).collect()
+        });
+    }
+    checked
 }
 
-fn verify(files: &SessionFiles, id: SessionId, require_chain: bool) -> Result<Verified, Failure> {
-    let verification = match files.verify(&id) {
+async fn verify(store: &dyn SessionStore, id: SessionId, require_chain: bool) -> Result<Verified, Failure> {
+    let verification = match store.verify(id.clone()).await {
         Err(error @ StoreError::Unknown { .. }) => return Ok(Verified::without_a_log(id, &error)),
         verification => verification?,
     };
-    let salvaged = salvage(files, &id)?;
+    let salvaged = salvage(store, &id).await?;
     let mut problems = Vec::new();
     let damage = verification.health.damage();
     if let Some(damage) = damage {

@@ -15,7 +15,7 @@ use host::executors::agents::Agents;
 use host::executors::models::{Models, Options as ModelOptions};
 use host::executors::modules::Modules;
 use host::executors::{Executors, Options as ExecutorOptions};
-use host::guided::{Tenants, WorkspaceRoots};
+use host::guided::{Tenants, TenantsOptions, Verifier, WorkspaceRoots};
 use host::runs::keys::{self, ApiKey};
 use host::runs::rates::{RateLimiter, RateLimits};
 use host::runs::secrets::{NoSecrets, SecretError, SecretValue, Secrets};
@@ -26,6 +26,7 @@ use packs::registry::MemoryStore;
 use serde_json::{Value, json};
 use server::http::{Fixtures, Guides, HttpState, Options, PackRegistries, Settings, serve};
 use storage::disk::RealDisk;
+use storage::files::FileTenants;
 use storage::sqlite::SqliteRuns;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -348,7 +349,14 @@ fn tenants(folder: &Path) -> Tenants {
         ..CatalogueOptions::default()
     });
     let disk = Arc::new(RealDisk::open(&folder.join("data")).unwrap());
-    Tenants::new(disk, catalogue, Arc::new(SystemClock), Arc::new(SystemEntropy)).unwrap()
+    ports::wait(Tenants::open(TenantsOptions {
+        stores: Arc::new(FileTenants::new(disk)),
+        catalogue,
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        verifier: Verifier::none(),
+    }))
+    .unwrap()
 }
 
 async fn put_keys(runs: &Runs) {

@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::Guided;
 use host::guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, Reply, StartRequest};
-use host::system::{SystemClock, SystemEntropy};
+use host::guided::{Guided, Verifier};
 use serde::Serialize;
 use serde_json::Value;
 use storage::disk::MemoryDisk;
-use storage::files::SessionFiles;
+use storage::files::FileSessions;
 
 use super::script::{Call, Script};
 use crate::failure::Failure;
+use crate::service;
 
 /// The result of a script.
 #[derive(Debug, Serialize)]
@@ -72,16 +72,16 @@ pub(super) fn play(
     name: String,
     script: Script,
 ) -> Result<Played, Failure> {
-    let files = SessionFiles::open(Arc::new(MemoryDisk::default()))?;
+    let store = FileSessions::open(Arc::new(MemoryDisk::default()))?;
     let options =
         CatalogueOptions { configured_dirs: vec![folder.to_owned()], ..CatalogueOptions::default() };
-    let guided = Guided::new(files, Catalogue::new(options), Arc::new(SystemClock), Arc::new(SystemEntropy));
+    let guided = service::guided(Catalogue::new(options), Arc::new(store), Verifier::none());
     let mut calls = Vec::new();
-    let difference = run(&guided, workflow_id, script, &mut calls);
+    let difference = ports::wait(run(&guided, workflow_id, script, &mut calls));
     Ok(Played { script: name, passed: difference.is_none(), calls, difference })
 }
 
-fn run(
+async fn run(
     guided: &Guided,
     workflow_id: &str,
     script: Script,
@@ -98,7 +98,7 @@ fn run(
         preferences: Some(preferences),
         ..StartRequest::default()
     });
-    let mut reply = match started {
+    let mut reply = match started.await {
         Ok(reply) => reply,
         Err(refusal) => {
             let envelope = refusal.envelope();
@@ -116,7 +116,7 @@ fn run(
         if pending(&reply) != Some(call.step.as_str()) {
             return Some(Difference::new(number, format!("`{}` is pending", call.step), place(&reply)));
         }
-        let (next, outcome) = match attempt(guided, &reply, &call) {
+        let (next, outcome) = match attempt(guided, &reply, &call).await {
             Ok(next) => next,
             Err(mut difference) => {
                 difference.call = number;
@@ -152,7 +152,7 @@ fn run(
 }
 
 /// Sends a call, and compares what comes back. A blocked attempt's reply has the handle for the retry.
-fn attempt(guided: &Guided, reply: &Reply, call: &Call) -> Result<(Reply, String), Difference> {
+async fn attempt(guided: &Guided, reply: &Reply, call: &Call) -> Result<(Reply, String), Difference> {
     let retry = reply.blocked.as_ref().and_then(|blocked| blocked.retry_continue_token.clone());
     let Some(token) = retry.or_else(|| reply.continue_token.clone()) else {
         return Err(Difference::new(None, format!("`{}` can be attempted", call.step), place(reply)));
@@ -173,7 +173,7 @@ fn attempt(guided: &Guided, reply: &Reply, call: &Call) -> Result<(Reply, String
         format!("blocked by {}", expected_codes.join(", "))
     };
     let expects = || format!("`{}` is {expected}", call.step);
-    let next = match sent {
+    let next = match sent.await {
         Ok(next) => next,
         Err(refusal) => {
             let envelope = refusal.envelope();

@@ -1,4 +1,4 @@
-//! What can go wrong with the store: many causes, few codes.
+//! Errors of a store: many causes, few codes.
 
 use std::io;
 
@@ -7,10 +7,10 @@ use canon::error::{Envelope, Retry};
 use guide::record::{EventIndex, SessionId};
 use guide::token::{KeyringError, KeyringErrorCode};
 
-use crate::files::SessionHealth;
+use super::SessionHealth;
 
-/// How long a caller waits before it tries a busy session again. An append takes a few
-/// milliseconds; a person would not notice this, and a queue of agents drains well within it.
+/// How long a caller waits before it retries a busy session. An append takes a few milliseconds; a person does not notice
+/// this, and a queue of agents drains well within it.
 pub const RETRY_AFTER_MS: u64 = 250;
 
 canon::error_codes! {
@@ -20,13 +20,13 @@ canon::error_codes! {
         SessionLocked => "SESSION_LOCKED",
         /// The session is damaged, or of a newer version.
         SessionNotHealthy => "SESSION_NOT_HEALTHY",
-        /// There is no such session.
+        /// The session does not exist.
         SessionUnknown => "SESSION_UNKNOWN",
-        /// There is such a session already.
+        /// A session with this id exists already.
         SessionExists => "SESSION_EXISTS",
-        /// The session has moved on since it was read.
+        /// Something was appended to the session since it was read.
         SessionMoved => "SESSION_MOVED",
-        /// The whole store is being cleaned up, or a writer keeps it from being cleaned up.
+        /// Garbage is being collected, or a writer keeps it from being collected.
         StoreBusy => "STORE_BUSY",
         /// The disk reported an error.
         StoreIo => "STORE_IO",
@@ -36,18 +36,18 @@ canon::error_codes! {
         StoreReadOnly => "STORE_READ_ONLY",
         /// The data directory, or something in it, was written by a newer version.
         StoreNewerVersion => "STORE_NEWER_VERSION",
-        /// A file that belongs to no session is unreadable.
+        /// A file that belongs to no session cannot be read.
         StoreDamaged => "STORE_DAMAGED",
-        /// A snapshot, workflow or artifact is not there.
+        /// A snapshot, workflow or artifact is missing.
         StoreObjectMissing => "STORE_OBJECT_MISSING",
-        /// A snapshot, workflow or artifact is not what its name says.
+        /// The content of a snapshot, workflow or artifact does not match its digest.
         StoreObjectDamaged => "STORE_OBJECT_DAMAGED",
-        /// Something is larger than the store takes or reads.
+        /// Something is larger than the store accepts.
         StoreTooLarge => "STORE_TOO_LARGE",
     }
 }
 
-/// What is kept under the digest of its content.
+/// The kinds of objects that are stored under the digest of their content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectKind {
     /// The state of a run at a node.
@@ -59,7 +59,6 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// What to call it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Snapshot => "snapshot",
@@ -69,7 +68,7 @@ impl ObjectKind {
     }
 }
 
-/// Why the store did not do what it was asked.
+/// Why an operation of a store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another writer has the session.
@@ -82,10 +81,10 @@ pub enum StoreError {
         /// What is wrong with it.
         health: Box<SessionHealth>,
     },
-    /// There is no such session.
+    /// The session does not exist.
     #[error("there is no session {session}")]
     Unknown { session: SessionId },
-    /// There is such a session already.
+    /// A session with this id exists already.
     #[error("there is a session {session} already")]
     Exists { session: SessionId },
     /// The plan was made for another end of the log.
@@ -97,12 +96,22 @@ pub enum StoreError {
         /// The index that the plan begins with.
         planned: EventIndex,
     },
-    /// The writer had a failure, and no longer knows what is on the disk.
+    /// An append of this writer failed, so it no longer knows what is on the disk.
     #[error("the last append to session {session} failed, and its lock has to be taken again")]
     Spent { session: SessionId },
     /// The whole store is locked.
     #[error("the store is busy: {with}")]
     Busy { with: &'static str },
+    /// It is not known whether an append was recorded: the store failed while it became durable. Reading the session again
+    /// tells. Repeating the call is safe, because a recorded call is answered from the log.
+    #[error(
+        "the store failed while an append to session {session} became durable; it may have been recorded"
+    )]
+    OutcomeUnknown {
+        session: SessionId,
+        #[source]
+        cause: Box<StoreError>,
+    },
     /// The disk reported an error.
     #[error("the disk failed to {doing} {path}")]
     Disk {
@@ -133,17 +142,12 @@ pub enum StoreError {
     /// The keys cannot be used. The envelope has a code of their own.
     #[error(transparent)]
     Keyring(#[from] KeyringError),
-    /// An object is not there.
+    /// An object is missing.
     #[error("there is no {} {digest}", kind.as_str())]
-    ObjectMissing {
-        /// Which sort.
-        kind: ObjectKind,
-        digest: Digest,
-    },
-    /// An object is not what its name says.
+    ObjectMissing { kind: ObjectKind, digest: Digest },
+    /// The content of an object does not match its digest.
     #[error("the {} {digest} is damaged: {problem}", kind.as_str())]
     ObjectDamaged {
-        /// Which sort.
         kind: ObjectKind,
         digest: Digest,
         /// What is wrong with it.
@@ -172,15 +176,13 @@ pub enum StoreError {
 
 impl StoreError {
     /// Wraps an error of the disk.
-    pub(crate) fn disk<P: ToString + ?Sized>(
-        doing: &'static str,
-        path: &P,
-    ) -> impl FnOnce(io::Error) -> Self {
-        // The path is only spelt out when something failed.
+    pub fn disk<P: ToString + ?Sized>(doing: &'static str, path: &P) -> impl FnOnce(io::Error) -> Self {
+        // The path is only formatted when something failed.
         move |cause| Self::Disk { doing, path: path.to_string(), cause }
     }
 
-    /// The code of the store. Of the keys it tells only the sort; callers see the code in the [envelope](Self::envelope).
+    /// The code of the store. For errors of the keyring it is only the category; callers get the code in the
+    /// [envelope](Self::envelope).
     pub fn code(&self) -> StoreErrorCode {
         match self {
             Self::Locked { .. } => StoreErrorCode::SessionLocked,
@@ -189,6 +191,7 @@ impl StoreError {
             Self::Exists { .. } => StoreErrorCode::SessionExists,
             Self::Moved { .. } | Self::Spent { .. } => StoreErrorCode::SessionMoved,
             Self::Busy { .. } => StoreErrorCode::StoreBusy,
+            Self::OutcomeUnknown { cause, .. } => cause.code(),
             Self::Disk { cause, .. } => match cause.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreErrorCode::StoreFull,
                 io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
@@ -228,8 +231,12 @@ impl StoreError {
         }
     }
 
-    /// The error as a caller is told it: what happened, what to do, and that nothing was lost.
+    /// The error for a caller: what happened and what to do.
     pub fn envelope(&self) -> Envelope {
+        // What to do is the same: repeat the call once the disk works.
+        if let Self::OutcomeUnknown { session, cause } = self {
+            return cause.envelope().detail("sessionId", session.as_str());
+        }
         if let Self::Keyring(error) = self {
             return error.envelope().retry(self.retry()).detail("file", "keys/keyring.json");
         }
@@ -258,7 +265,7 @@ impl StoreError {
                 .detail("sessionId", session.as_str())
                 .detail("nextEventIndex", tip.0)
                 .detail("plannedEventIndex", planned.0),
-            Self::Busy { .. } | Self::Keyring(_) => envelope,
+            Self::Busy { .. } | Self::Keyring(_) | Self::OutcomeUnknown { .. } => envelope,
             Self::Disk { path, .. } | Self::Damaged { path, .. } => envelope.detail("file", path.as_str()),
             Self::NewerVersion { found, known } => envelope.detail("found", *found).detail("known", *known),
             Self::ObjectMissing { kind, digest } | Self::ObjectDamaged { kind, digest, .. } => {

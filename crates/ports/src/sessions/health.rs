@@ -1,23 +1,22 @@
-//! Whether a session can be trusted, and if not, why.
+//! Whether a session is damaged, and how.
 
 use std::fmt;
 
 use guide::record::EventIndex;
 
-/// Whether a session can be executed, shown in part, or neither.
+/// Whether a session can be continued, shown in part, or neither.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionHealth {
     /// All of it was validated.
     Healthy,
-    /// A part at its beginning was validated; the rest cannot be trusted. It can be looked at, and
-    /// not executed.
+    /// A part at its beginning was validated; the rest is damaged. The session can be shown, but not continued.
     CorruptTail {
         /// What is wrong.
         damage: Damage,
         /// The first event that is not part of the validated prefix.
         valid_until: EventIndex,
     },
-    /// Nothing of it can be trusted.
+    /// It is damaged from its beginning.
     CorruptHead {
         /// What is wrong.
         damage: Damage,
@@ -45,19 +44,19 @@ pub struct Damage {
 canon::error_codes! {
     /// Why a session is not healthy.
     pub enum DamageReason {
-        /// The bytes of a segment are not those that were attested.
+        /// The bytes of a segment do not match the digest in the manifest.
         DigestMismatch => "digest_mismatch",
         /// A record or an event is not the next one.
         NonContiguousIndices => "non_contiguous_indices",
-        /// The manifest attests a segment that is not there.
+        /// The manifest refers to a segment that is missing.
         MissingAttestedSegment => "missing_attested_segment",
         /// A record is of a version that this program does not know.
         UnknownSchemaVersion => "unknown_schema_version",
-        /// A record or an event is not what the format prescribes.
+        /// A record or an event does not follow the format.
         SchemaValidationFailed => "schema_validation_failed",
         /// A node has no pin for its snapshot.
         MissingSnapshotPin => "missing_snapshot_pin",
-        /// A segment tells of an advance, and not of the node or the edge that it leads to.
+        /// A segment has an advance without the node or the edge that it leads to.
         UnfinishedAdvance => "unfinished_advance",
         /// The manifest is shorter than it was when it was last read.
         ManifestTruncated => "manifest_truncated",
