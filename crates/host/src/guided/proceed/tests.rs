@@ -106,7 +106,7 @@ fn after_a_write_that_failed_memory_says_what_the_log_says() {
         let disk = FaultyDisk::default();
         let service = guided(&disk);
         let (id, started) = start(&service);
-        disk.set_fault(Fault::ErrorAt(disk.writes() + step));
+        disk.set_fault(Fault::ErrorAt(step));
         let told = advance(&service, &started);
         let (memory, log) = in_memory_and_in_the_log(&service, &id);
         assert_eq!(memory, log, "error at write {step}");
