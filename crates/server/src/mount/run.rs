@@ -116,6 +116,8 @@ impl Call {
             // The client disconnected. During a shutdown, the host closed the connection instead, so the run
             // continues.
             _ = gone => {
+                // From here on another call may have the id of this one.
+                drop(waits);
                 if !*stopping.borrow() && !self.is_waiting(run_id).await {
                     self.cancel(run_id, "the client of the tool left").await;
                 }

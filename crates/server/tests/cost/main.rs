@@ -60,7 +60,7 @@ const CASES: [Case; 3] = [
         status: "200",
         allocations: 36.0,
         syncs: 0.0,
-        kilo_instructions: 465,
+        kilo_instructions: 478,
     },
 ];
 
