@@ -6,7 +6,7 @@ use super::compiled::{CompiledWorkflow, Condition, ConditionMode, Count, Loop, L
 use super::condition;
 
 impl CompiledWorkflow {
-    /// When a loop goes on: `while works is false`.
+    /// When a loop continues: `while works is false`.
     pub fn loop_in_words(&self, found: &Loop) -> String {
         match &found.control {
             LoopControl::Decision { contract_ref } => format!("until {contract_ref} says stop"),
@@ -41,7 +41,7 @@ impl CompiledWorkflow {
             LoopControl::Count { count: Count::Number(number) } => {
                 return format!(
                     "No output ends this loop: the workflow repeats it {number} times and limits it to {}. Tell the user. With \
-                     `preferences: {{\"autonomy\": \"full_auto_never_stop\"}}` the run goes on and records a critical gap.",
+                     `preferences: {{\"autonomy\": \"full_auto_never_stop\"}}` the run continues and records a critical gap.",
                     found.max_iterations
                 );
             }

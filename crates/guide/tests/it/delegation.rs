@@ -137,9 +137,9 @@ fn a_parallel_for_each_is_blocked_without_a_list_within_its_limit() {
         let mut harness = Harness::start(workflow(for_each()), context, None);
         let root = harness.root.clone();
         let node = harness.advance(&root, Call::notes("Done."));
-        let told = blockers(&harness, &node);
-        assert_eq!((told.len(), told[0].code), (1, BlockerCode::MissingContextKey), "{told:?}");
-        assert!(told[0].message.contains(says), "{}", told[0].message);
+        let found = blockers(&harness, &node);
+        assert_eq!((found.len(), found[0].code), (1, BlockerCode::MissingContextKey), "{found:?}");
+        assert!(found[0].message.contains(says), "{}", found[0].message);
         // An empty list hands out nothing, and the step passes.
         let call = Call { notes: Some("Nothing to do."), ..Call::context(json!({"files": []})) };
         let node = harness.advance(&node, call);

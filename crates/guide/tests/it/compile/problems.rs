@@ -480,7 +480,7 @@ fn cases() -> Vec<Case> {
             vec![(Code::InvalidBody, "steps[0].loop.parallel")],
         ),
         (
-            "a jump forward, one to nowhere, and one on a key that nobody declares",
+            "a jump forward, one to nowhere, and one on a key that is not declared",
             workflow(json!([
                 with(
                     step("one"),
