@@ -273,7 +273,7 @@ impl Watch {
                 match &batch.snapshot {
                     Some(snapshot) => self.push_snapshot(Some(sequence), snapshot),
                     None if batch.is_last || self.is_newest().await => {
-                        self.show_snapshot(Some(sequence)).await
+                        self.show_snapshot(Some(sequence)).await;
                     }
                     None => {}
                 }
