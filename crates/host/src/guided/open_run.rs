@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use guide::project::preferred_tip;
-use guide::record::{Block, BlockerCode, EngineState, NodeKind, ObservationKey};
+use guide::record::{Block, BlockerCode, EngineState, NodeKind, ObservationKey, SessionId};
 use ports::blocking;
 use ports::sessions::OpenRunRef;
 

@@ -205,7 +205,7 @@ mod tests {
     #[tokio::test]
     async fn a_tenant_has_a_directory_that_only_its_owner_can_open() {
         let dir = tempfile::tempdir().unwrap();
-        start(&*tenants(dir.path()).await.guided("acme").await.unwrap()).await;
+        start(&tenants(dir.path()).await.guided("acme").await.unwrap()).await;
         for made in ["tenants", "tenants/acme", "tenants/acme/sessions", "tenants/acme/keys"] {
             let mode = std::fs::metadata(dir.path().join(made)).unwrap().mode();
             assert_eq!(mode & 0o777, 0o700, "{made}");

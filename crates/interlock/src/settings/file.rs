@@ -379,11 +379,19 @@ impl<'a> Entry<'a> {
     }
 
     /// Commands that the host may run to verify evidence, by name.
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method is bound to one lifetime of entries"
+    )]
     fn guide_commands(&self) -> Result<BTreeMap<String, GuideCommand>, Failure> {
         self.named("a table for each command", "as steps name it", |entry| entry.guide_command())
     }
 
     /// Agents that the host starts for guided nodes, by name.
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method is bound to one lifetime of entries"
+    )]
     fn guide_agents(&self) -> Result<BTreeMap<String, GuideAgent>, Failure> {
         self.named("a table for each agent", "as nodes name it", |entry| entry.guide_agent())
     }

@@ -236,7 +236,7 @@ async fn objects_are_stored_with_their_append(store: &dyn SessionStore, other: &
     let (snapshot, artifact) = (walk.last_snapshot().unwrap(), Digest::of_bytes(content));
     let missing = Digest::of_bytes(b"missing");
     for store in [store, other] {
-        assert_eq!(guide::snapshot_digest::snapshot_ref(&*store.snapshot(snapshot).await.unwrap()), snapshot);
+        assert_eq!(guide::snapshot_digest::snapshot_ref(&store.snapshot(snapshot).await.unwrap()), snapshot);
         let workflow = store.workflow(walk.workflow_hash()).await.unwrap();
         assert_eq!(Digest::of_bytes(&workflow), walk.workflow_hash());
         assert_eq!(store.artifact(artifact).await.unwrap(), content);

@@ -146,16 +146,16 @@ fn gaps() -> OpenGaps {
 
 /// The answers, which are ready at once.
 impl Fake {
-    fn start(&self, request: StartRequest) -> Answer<Reply> {
-        self.note(&request);
+    fn start(&self, request: &StartRequest) -> Answer<Reply> {
+        self.note(request);
         if request.goal == "panic" {
             panic!("the service fails");
         }
         Ok(ok(&request.goal, 1))
     }
 
-    fn proceed(&self, request: ContinueRequest) -> Answer<Reply> {
-        self.note(&request);
+    fn proceed(&self, request: &ContinueRequest) -> Answer<Reply> {
+        self.note(request);
         let host::guided::api::Handle::Single(token) = &request.handle else {
             return Ok(ok("the import hangs", 2));
         };
@@ -312,11 +312,11 @@ impl Fake {
 
 impl GuideService for Fake {
     fn start(&self, request: StartRequest) -> Pending<'_, Reply> {
-        PortFuture::ready(self.start(request))
+        PortFuture::ready(self.start(&request))
     }
 
     fn proceed(&self, request: ContinueRequest) -> Pending<'_, Reply> {
-        PortFuture::ready(self.proceed(request))
+        PortFuture::ready(self.proceed(&request))
     }
 
     fn checkpoint<'a>(

@@ -26,7 +26,7 @@ pub(super) async fn run(arguments: &SessionShow, settings: &Settings) -> Result<
     let salvaged = salvage(&store, &id).await?;
     let kept = store.is_kept(id.clone()).await?;
     let mut replay = replay(&store, &salvaged, kept, arguments.limit).await;
-    replay.salvaged = store.salvaged(id).await?;
+    replay.salvaged = store.salvaged(id.clone()).await?;
     if arguments.answering.json {
         output::json(&replay, Layout::Compact)?;
     } else {

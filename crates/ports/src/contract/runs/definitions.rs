@@ -59,6 +59,6 @@ fn workflows_are_found_by_what_their_newest_document_contains(store: &dyn RunSto
     let (first, second) =
         ((Tenant::new("a"), WorkflowId::new("x")), (Tenant::new("b"), WorkflowId::new("w")));
     assert_eq!(find(None, 9), [first.clone(), second.clone()]);
-    assert_eq!(find(None, 1), [first.clone()]);
+    assert_eq!(find(None, 1), std::slice::from_ref(&first));
     assert_eq!(find(Some((&first.0, &first.1)), 9), [second]);
 }
