@@ -53,6 +53,8 @@ pub enum Failure {
     Timeout(Duration),
     #[error("a column has an unexpected value")]
     Row,
+    #[error("other transactions changed the same rows at every attempt")]
+    Contended,
     #[error("another host has taken over from this one; restart it")]
     Fenced,
 }
@@ -84,7 +86,9 @@ impl Failure {
     pub(crate) fn code(&self) -> Option<&SqlState> {
         match self {
             Self::Server { code, .. } => Some(code),
-            Self::Connect(_) | Self::Lost | Self::Timeout(_) | Self::Row | Self::Fenced => None,
+            Self::Connect(_) | Self::Lost | Self::Timeout(_) | Self::Row | Self::Contended | Self::Fenced => {
+                None
+            }
         }
     }
 
@@ -94,7 +98,7 @@ impl Failure {
             Self::Lost | Self::Timeout(_) => true,
             // A server that shuts down may report that after it has committed.
             Self::Server { code, is_fatal, .. } => *is_fatal || code.code().starts_with("57P"),
-            Self::Connect(_) | Self::Row | Self::Fenced => false,
+            Self::Connect(_) | Self::Row | Self::Contended | Self::Fenced => false,
         }
     }
 

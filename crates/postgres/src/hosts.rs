@@ -12,22 +12,32 @@ pub(crate) const BEAT: Duration = Duration::from_secs(2);
 /// How long a host that waits for the end of another sleeps between looks.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How a host is registered.
+/// What a process does with the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Executes runs. One process at a time.
+    Host,
+    /// A command that reads or changes something beside the host, such as the creation of a key.
+    Command,
+}
+
+/// How a process is registered.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) id: String,
     pub(crate) name: String,
+    role: Role,
 }
 
 impl Host {
-    pub(crate) fn new(name: &str) -> Result<Self, OpenError> {
+    pub(crate) fn new(name: &str, role: Role) -> Result<Self, OpenError> {
         let mut random = [0_u8; 16];
         getrandom::fill(&mut random).map_err(|error| OpenError::Entropy(error.to_string()))?;
         let id = random.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        Ok(Self { id: format!("host_{id}"), name: name.to_owned() })
+        Ok(Self { id: format!("host_{id}"), name: name.to_owned(), role })
     }
 
-    /// Registers the host. If another is registered, waits until its row is too old, which means that it is dead, or until it
+    /// Registers the process. If it is to be the host and another one is registered, waits until its row is too old, which means that it is dead, or until it
     /// shows that it is alive.
     ///
     /// # Errors
@@ -63,15 +73,20 @@ impl Host {
         // Waits for a batch that is under way; later ones of that host find no row and are refused.
         let sql = "delete from hosts where beat_at < clock_timestamp() - interval '10 seconds'";
         connection.execute(sql, &[]).await?;
-        let sql = "select host_id, name, version, beat_at::text from hosts order by host_id limit 1";
-        if let Some(row) = connection.first(sql, &[]).await? {
+        let sql = "select host_id, name, version, beat_at::text from hosts where is_serving order by host_id limit 1";
+        if self.role == Role::Host
+            && let Some(row) = connection.first(sql, &[]).await?
+        {
             let text = |column| row.try_get(column).map_err(|_| Failure::Row);
             return Ok(Some(Other { id: text(0)?, name: text(1)?, version: text(2)?, beat_at: text(3)? }));
         }
-        connection.execute("delete from batches", &[]).await?;
-        let sql = "insert into hosts (host_id, name, version, started_at, beat_at)
-                   values ($1, $2, $3, clock_timestamp(), clock_timestamp())";
-        connection.execute(sql, &[&self.id, &self.name, &env!("CARGO_PKG_VERSION")]).await?;
+        let sql =
+            "delete from batches b where not exists (select 1 from hosts h where h.host_id = b.host_id)";
+        connection.execute(sql, &[]).await?;
+        let sql = "insert into hosts (host_id, name, version, is_serving, started_at, beat_at)
+                   values ($1, $2, $3, $4, clock_timestamp(), clock_timestamp())";
+        let is_serving = self.role == Role::Host;
+        connection.execute(sql, &[&self.id, &self.name, &env!("CARGO_PKG_VERSION"), &is_serving]).await?;
         Ok(None)
     }
 

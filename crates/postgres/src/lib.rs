@@ -31,4 +31,5 @@ mod unit;
 mod writer;
 
 pub use self::error::{Failure, OpenError};
+pub use self::hosts::Role;
 pub use self::store::{Options, PostgresRuns};

@@ -5,6 +5,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use ports::Responder;
 use ports::runs::{Commit, CommitError};
@@ -28,6 +29,7 @@ pub(crate) struct Job {
     pub(crate) responder: Responder<Result<(), CommitError>>,
     keys: Keys,
     size: usize,
+    queued: Instant,
     /// Whether it can be written in a batch with others.
     is_batchable: bool,
 }
@@ -35,7 +37,14 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(commit: Commit, responder: Responder<Result<(), CommitError>>, batching: bool) -> Self {
         let is_batchable = batching && Unit::of(&commit).is_some();
-        Self { keys: Keys::of(&commit), size: size(&commit), is_batchable, commit, responder }
+        Self {
+            keys: Keys::of(&commit),
+            size: size(&commit),
+            queued: Instant::now(),
+            is_batchable,
+            commit,
+            responder,
+        }
     }
 }
 
@@ -113,6 +122,15 @@ impl Queue {
             }
             changed.await;
         }
+    }
+
+    /// Removes the commits that have waited at least this long.
+    pub(crate) fn take_older(&self, age: Duration) -> Vec<Job> {
+        let mut waiting = self.lock();
+        let (old, young): (Vec<_>, Vec<_>) =
+            waiting.jobs.drain(..).partition(|job| job.queued.elapsed() >= age);
+        waiting.jobs.extend(young);
+        old
     }
 
     /// Ends a batch, so that commits that share rows with it can be executed.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use tokio::sync::Mutex;
 
@@ -15,20 +16,37 @@ pub(crate) struct Readers {
 
 #[derive(Default)]
 struct Slot {
-    connection: Mutex<Option<Arc<Connection>>>,
-    /// How many queries are under way.
+    state: Mutex<State>,
+    /// How many queries are under way or wait for the connection.
     queries: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    connection: Option<Arc<Connection>>,
+    /// When the last attempt to connect failed, and why.
+    failed: Option<(Instant, Failure)>,
 }
 
 /// A connection for one query.
 pub(crate) struct Lease<'r> {
     pub(crate) connection: Arc<Connection>,
-    queries: &'r AtomicUsize,
+    _counted: Counted<'r>,
 }
 
-impl Drop for Lease<'_> {
+/// Counts a query until it is dropped.
+struct Counted<'r>(&'r AtomicUsize);
+
+impl<'r> Counted<'r> {
+    fn new(queries: &'r AtomicUsize) -> Self {
+        queries.fetch_add(1, Ordering::Relaxed);
+        Self(queries)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.queries.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -37,20 +55,26 @@ impl Readers {
         Self { connector, slots: (0..connections.max(1)).map(|_| Slot::default()).collect() }
     }
 
-    /// The connection with the fewest queries. It is made if it is missing or was lost.
+    /// The connection with the fewest queries. It is made if it is missing or was lost; queries that wait for an attempt that
+    /// fails all fail with it.
     pub(crate) async fn get(&self) -> Result<Lease<'_>, Failure> {
         let slot = self.slots.iter().min_by_key(|slot| slot.queries.load(Ordering::Relaxed));
         let slot = slot.ok_or(Failure::Lost)?;
-        let mut connection = slot.connection.lock().await;
-        let connection = match &*connection {
-            Some(open) if !open.is_closed() => Arc::clone(open),
-            Some(_) | None => {
-                let open = Arc::new(self.connector.connect().await?);
-                *connection = Some(Arc::clone(&open));
+        let counted = Counted::new(&slot.queries);
+        let asked = Instant::now();
+        let mut state = slot.state.lock().await;
+        let connection = match &*state {
+            State { connection: Some(open), .. } if !open.is_closed() => Arc::clone(open),
+            State { failed: Some((at, failure)), .. } if *at >= asked => return Err(failure.clone()),
+            State { .. } => {
+                let connected = self.connector.connect().await;
+                let open = Arc::new(connected.inspect_err(|failure| {
+                    state.failed = Some((Instant::now(), failure.clone()));
+                })?);
+                state.connection = Some(Arc::clone(&open));
                 open
             }
         };
-        slot.queries.fetch_add(1, Ordering::Relaxed);
-        Ok(Lease { connection, queries: &slot.queries })
+        Ok(Lease { connection, _counted: counted })
     }
 }

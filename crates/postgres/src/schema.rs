@@ -81,6 +81,38 @@ pub async fn migrate(url: &str) -> Result<(i64, i64), OpenError> {
     end(connection, migrated).await
 }
 
+/// What an operator wants to know about a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// The version of PostgreSQL.
+    pub server: String,
+    /// The version of the tables.
+    pub schema: i64,
+    /// The host that uses the database: its name and version.
+    pub host: Option<(String, String)>,
+}
+
+/// Checks that this program can use a database, and describes it. Changes nothing.
+///
+/// # Errors
+/// The database cannot be used.
+pub async fn inspect(url: &str) -> Result<Inspection, OpenError> {
+    let connection = &Connector::new(url, "interlock-database")?.connect().await?;
+    check(connection).await?;
+    let text = |row: &tokio_postgres::Row, column| row.try_get::<_, String>(column).map_err(Failure::from);
+    let server =
+        connection.first("select current_setting('server_version')", &[]).await?.ok_or(Failure::Row)?;
+    let sql = "select name, version from hosts
+               where is_serving and beat_at >= clock_timestamp() - interval '10 seconds' order by host_id limit 1";
+    let host = connection.first(sql, &[]).await?;
+    let host = host.map(|row| Ok::<_, Failure>((text(&row, 0)?, text(&row, 1)?))).transpose()?;
+    let schema = match version(connection).await? {
+        Version::Empty => 0,
+        Version::Schema(version) => version,
+    };
+    Ok(Inspection { server: text(&server, 0)?, schema, host })
+}
+
 /// Checks that this program can use the tables.
 pub(crate) async fn check(connection: &Connection) -> Result<(), OpenError> {
     check_encoding(connection).await?;

@@ -22,7 +22,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::connection::{Connection, Connector, Value};
 use crate::error::{Failure, OpenError};
-use crate::hosts::{BEAT, Host};
+use crate::hosts::{BEAT, Host, Role};
 use crate::queue::{Job, MAX_WAITING, NotQueued, Queue};
 use crate::readers::Readers;
 use crate::schema;
@@ -35,6 +35,7 @@ pub struct Options {
     pub url: String,
     /// The name under which operators know this host.
     pub host_name: String,
+    pub role: Role,
     /// Connections that write.
     pub writers: usize,
     /// Connections that read.
@@ -50,6 +51,7 @@ impl Options {
         Self {
             url: url.into(),
             host_name: host_name.into(),
+            role: Role::Host,
             writers: 4,
             readers: 4,
             patience: Duration::from_secs(10),
@@ -97,7 +99,7 @@ impl PostgresRuns {
     /// # Errors
     /// The database cannot be used, has other tables than this program needs, or belongs to a host that is alive.
     pub async fn open(options: &Options) -> Result<Self, OpenError> {
-        let host = Host::new(&options.host_name)?;
+        let host = Host::new(&options.host_name, options.role)?;
         let connector = Connector::new(&options.url, &format!("interlock {}", host.id))?;
         let connection = connector.connect().await?;
         schema::check(&connection).await?;

@@ -176,7 +176,11 @@ impl Writer<'_> {
         }
         let connection = match self.connected().await {
             Ok(connection) => connection,
-            Err(failure) => return Attempt::Failed(failure),
+            Err(failure) => {
+                // What waits as long would fail the same way, only later.
+                fail(&mut writing.queue.take_older(writing.patience), &failure.clone().into_commit_error());
+                return Attempt::Failed(failure);
+            }
         };
         let number = writing.numbers.begin();
         let count = commits.iter().map(|commit| commit.changes.len()).sum();
@@ -195,7 +199,7 @@ impl Writer<'_> {
             Ok(Outcome::Refused(refused)) => Attempt::Refused(refused),
             Ok(Outcome::Stale) => {
                 writing.ends.forget();
-                Attempt::Again(Failure::Row)
+                Attempt::Again(Failure::Contended)
             }
             Err(Stop::Refused(error)) => Attempt::Refused(vec![(0, Some(error))]),
             Err(Stop::Failed(failure)) => {

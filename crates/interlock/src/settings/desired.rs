@@ -49,7 +49,7 @@ impl Row {
 }
 
 /// All settings in a fixed order.
-fn rows(settings: &Settings) -> [Row; 17] {
+fn rows(settings: &Settings) -> [Row; 18] {
     let secrets = settings.secrets.value.iter().map(|(name, reference)| {
         // If a secret was written in place of a reference, do not show it.
         let shown = match reference.split_once(':') {
@@ -76,6 +76,7 @@ fn rows(settings: &Settings) -> [Row; 17] {
             settings.plugins_listen.value.iter().map(ToString::to_string).collect(),
             &settings.plugins_listen,
         ),
+        row("database.url", database(settings).into_iter().collect(), &settings.database_url),
         row("secrets", secrets.collect(), &settings.secrets),
         row("models", sections(settings, &settings.models.value), &settings.models),
         row("envelopes", sections(settings, &settings.envelopes.value), &settings.envelopes),
@@ -83,6 +84,14 @@ fn rows(settings: &Settings) -> [Row; 17] {
         row("mcp.mount", vec![settings.mcp_mount.value.to_string()], &settings.mcp_mount),
         row("mcp.servers", servers(settings), &settings.mcp_servers),
     ]
+}
+
+/// The database for runs. A URL may contain a password, so only a reference is shown.
+pub(crate) fn database(settings: &Settings) -> Option<String> {
+    settings.database_url.value.as_deref().map(|text| match text.split_once(':') {
+        Some(("env" | "file", _)) => text.to_owned(),
+        Some(_) | None => "(hidden: may contain credentials)".to_owned(),
+    })
 }
 
 /// Commands by name, one line each.

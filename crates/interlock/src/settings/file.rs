@@ -52,6 +52,7 @@ macro_rules! keys {
 
 keys! {
     "data_dir" => data_dir: PathBuf = path;
+    "database.url" => database_url: String = text;
     "datasources" => datasources: Sections = datasources;
     "envelopes" => envelopes: Sections = envelopes;
     "guide.commands" => guide_commands: BTreeMap<String, GuideCommand> = guide_commands;

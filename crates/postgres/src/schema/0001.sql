@@ -188,6 +188,8 @@ create table if not exists hosts (
     host_id text collate "C" primary key,
     name text collate "C" not null,
     version text collate "C" not null,
+    -- False for a command that changes something beside the host.
+    is_serving boolean not null,
     started_at timestamptz not null,
     beat_at timestamptz not null
 );

@@ -121,6 +121,8 @@ async fn the_outcome_is_unknown_only_if_it_cannot_be_looked_up() {
     assert!(matches!(outcome, Err(CommitError::OutcomeUnknown(_))), "{outcome:?}");
     let refused = store.commit(create("lost-2")).await;
     assert!(matches!(refused, Err(CommitError::Store(_))), "no connection, so nothing happened: {refused:?}");
+    let read = store.run(None, &RunId::new("warm")).await;
+    assert!(read.is_err(), "the connections for reads were never made: {read:?}");
     proxy.disarm();
     store.commit(create("later")).await.unwrap();
     assert_made_once(&store, "lost-1", "it was committed, and the audit log goes on after it").await;

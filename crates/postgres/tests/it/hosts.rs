@@ -4,7 +4,7 @@ use canon::time::Timestamp;
 use flow::id::RunId;
 use ports::runs::prelude::*;
 use ports::runs::{Change, Commit, CommitError};
-use postgres::{OpenError, PostgresRuns};
+use postgres::{OpenError, Options, PostgresRuns, Role};
 
 use crate::{admin, database, open, options};
 
@@ -24,6 +24,23 @@ async fn a_second_host_is_refused_while_the_first_is_alive() {
     let closed = first.commit(timer("r")).await;
     assert_eq!(closed, Err(CommitError::Closed));
     open(&url).await.close().await;
+}
+
+/// A command that creates a key, while the host is running.
+#[tokio::test]
+async fn a_command_writes_beside_the_host() {
+    let Some(url) = database().await else { return };
+    let host = open(&url).await;
+    host.commit(timer("by-host")).await.unwrap();
+    let inspected = postgres::schema::inspect(&url).await.unwrap();
+    assert_eq!(inspected.host.map(|(name, _)| name).as_deref(), Some("test"));
+    let command = PostgresRuns::open(&Options { role: Role::Command, ..options(&url) }).await.unwrap();
+    command.commit(timer("by-command")).await.unwrap();
+    command.close().await;
+    assert_eq!(host.due_timers(Timestamp(9), 9).await.unwrap().len(), 2);
+    host.commit(timer("by-host-again")).await.unwrap();
+    host.close().await;
+    assert_eq!(postgres::schema::inspect(&url).await.unwrap().host, None);
 }
 
 #[tokio::test]

@@ -1,19 +1,21 @@
 //! `interlock session gc`.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use guide::record::Event;
 use host::guided::linked::link_of_session;
 use host::system::{Clock as _, SystemClock};
-use ports::runs::RunLog as _;
+use ports::runs::RunStore;
+use postgres::Role;
 use serde_json::{Value, json};
 use storage::files::{GcOutcome, GcReport, Retention};
 use storage::index::Index;
-use storage::sqlite::SqliteRuns;
 
 use super::lookup;
 use crate::arguments::SessionGc;
-use crate::commands::serve::open_store;
+use crate::commands::serve::store::Store;
+use crate::commands::serve::{open_store, runtime};
 use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, HEADING, Layout, WARNING};
 use crate::progress::Waiting;
@@ -34,8 +36,16 @@ pub(super) fn run(arguments: &SessionGc, settings: &Settings) -> Result<ExitStat
         dry_run: arguments.dry_run,
     };
     let waiting = Waiting::on("reading all sessions");
-    let runs = open_runs(settings)?;
-    let mut report = files.gc_sparing(retention, &|events| is_awaited(runs.as_ref(), events))?;
+    let runtime = runtime()?;
+    let threads = runtime.enter();
+    let store = open_runs(settings)?;
+    drop(threads);
+    let runs = store.as_ref().map(Store::port);
+    let report = files.gc_sparing(retention, &|events| is_awaited(runs.as_deref(), events));
+    if let Some(store) = &store {
+        runtime.block_on(store.close());
+    }
+    let mut report = report?;
     drop(waiting);
     if arguments.dry_run {
         // A real run would have marked them first.
@@ -52,18 +62,21 @@ pub(super) fn run(arguments: &SessionGc, settings: &Settings) -> Result<ExitStat
     Ok(ExitStatus::success_if(report.outcome != GcOutcome::SafeMode))
 }
 
-/// The runs of the data directory, if it has a run database.
-fn open_runs(settings: &Settings) -> Result<Option<SqliteRuns>, Failure> {
+/// The runs in PostgreSQL, or those of the data directory if it has a run database.
+fn open_runs(settings: &Settings) -> Result<Option<Store>, Failure> {
+    if settings.database_url.value.is_some() {
+        return Store::open(settings, Role::Command).map(Some);
+    }
     // Garbage collection must not create a database.
     match settings.data_dir.value.join("runs.sqlite3").try_exists() {
         Ok(false) => Ok(None),
-        Ok(true) | Err(_) => open_store(settings).map(Some),
+        Ok(true) | Err(_) => Ok(Some(Store::Embedded(Arc::new(open_store(settings)?)))),
     }
 }
 
 /// Whether an unfinished run refers to a session. A complete session is still needed until its run
 /// has read the result, and an unreadable run counts as unfinished.
-fn is_awaited(runs: Option<&SqliteRuns>, events: &[Event]) -> bool {
+fn is_awaited(runs: Option<&dyn RunStore>, events: &[Event]) -> bool {
     let (Some(runs), Some(link)) = (runs, link_of_session(events)) else { return false };
     match runs.run(None, &link.run_id).wait() {
         Ok(row) => row.is_some_and(|row| !row.status.is_terminal()),
