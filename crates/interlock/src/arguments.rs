@@ -1,6 +1,7 @@
 //! Command-line arguments and help texts.
 
 mod backup;
+mod database;
 mod demo;
 mod doctor;
 mod hook;
@@ -22,6 +23,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::failure::Reporting;
 
 pub(crate) use backup::Backup;
+pub(crate) use database::{Database, DatabaseCommand};
 pub(crate) use demo::Demo;
 pub(crate) use doctor::Doctor;
 pub(crate) use hook::{Hook, HookClient};
@@ -101,6 +103,7 @@ pub(crate) enum Command {
     Pack(Pack),
     Key(Key),
     Backup(Backup),
+    Database(Database),
     Doctor(Doctor),
 }
 
@@ -190,6 +193,7 @@ impl Command {
             Self::Workspace(workspace) => workspace.command.answering().reporting(),
             Self::Pack(pack) => pack.command.answering().reporting(),
             Self::Key(key) => key.command.answering().reporting(),
+            Self::Database(database) => database.command.target().answering.reporting(),
             Self::Doctor(doctor) => doctor.answering.reporting(),
         }
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod compose;
+pub(crate) mod database;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod hook;

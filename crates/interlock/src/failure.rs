@@ -31,6 +31,7 @@ canon::error_codes! {
         ListenFailed => "LISTEN_FAILED",
         KeyRequired => "KEY_REQUIRED",
         RunsDatabaseMissing => "RUNS_DATABASE_MISSING",
+        DatabaseUnusable => "DATABASE_UNUSABLE",
         HostRefused => "HOST_REFUSED",
         ClientConfigInvalid => "CLIENT_CONFIG_INVALID",
         ClientEntryDiffers => "CLIENT_ENTRY_DIFFERS",
@@ -170,7 +171,7 @@ impl Failure {
 /// 2 for problems with the call, its input or the machine; 1 for every other refusal, which is a
 /// negative result.
 fn exit_code(code: &str) -> u8 {
-    const CALL_OR_MACHINE: [&str; 24] = [
+    const CALL_OR_MACHINE: [&str; 25] = [
         "INPUT_UNREADABLE",
         "OUTPUT_UNWRITABLE",
         "CONFIG_INVALID",
@@ -189,6 +190,7 @@ fn exit_code(code: &str) -> u8 {
         "LISTEN_FAILED",
         "KEY_REQUIRED",
         "RUNS_DATABASE_MISSING",
+        "DATABASE_UNUSABLE",
         "SERVER_UNREACHABLE",
         "APPLY_IO",
         "APPLY_NO_SPACE",

@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Command::Workspace(workspace) => commands::workspace::run(&workspace.command),
         Command::Pack(pack) => commands::pack::run(&pack.command, &globals),
         Command::Key(key) => commands::key::run(&key.command, &globals),
+        Command::Database(database) => commands::database::run(&database.command, &globals),
         Command::Doctor(doctor) => commands::doctor::run(doctor, &globals),
     };
     match result {

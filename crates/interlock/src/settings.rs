@@ -52,6 +52,9 @@
 //! [envelopes."vendor.acme.note"]         # an envelope kind for model nodes
 //! schema = "note.schema.json"             # the schema of its payload, relative to the data directory
 //!
+//! [database]                             # default: runs are in the data directory
+//! url = "env:DATABASE_URL"                # PostgreSQL for runs; by reference, because it contains a password
+//!
 //! [datasources.orders]                    # a database for workflows
 //! kind = "postgres"
 //! url = "secret:orders-url"               # by reference, because the URL contains a password
@@ -113,6 +116,8 @@ pub(crate) struct Settings {
     pub(crate) private_networks: Setting<PrivateNetworks>,
     /// Model providers by name.
     pub(crate) models: Setting<Sections>,
+    /// The PostgreSQL database for runs: a URL or a reference to one.
+    pub(crate) database_url: Setting<Option<String>>,
     /// Databases for workflows, by name.
     pub(crate) datasources: Setting<Sections>,
     /// Envelope kinds for model nodes, by name.
@@ -240,6 +245,7 @@ impl Settings {
             private_networks: or_default(file.private_networks),
             secrets: or_default(file.secrets),
             models: or_default(file.models),
+            database_url: optional(file.database_url),
             datasources: or_default(file.datasources),
             envelopes: or_default(file.envelopes),
             open_registry: file.open_registry.unwrap_or(Setting { value: false, origin: Origin::Default }),
@@ -264,6 +270,15 @@ impl Settings {
             connections_per_address: optional(file.connections_per_address),
             user_workflows: directories::user_workflows(environment),
         })
+    }
+
+    /// The same settings with another database for runs.
+    #[must_use]
+    pub(crate) fn with_database(mut self, url: Option<&str>) -> Self {
+        if let Some(url) = url {
+            self.database_url = Setting { value: Some(url.to_owned()), origin: Origin::Flag("--database") };
+        }
+        self
     }
 
     /// The same settings with additional workflow folders, which take precedence.

@@ -9,7 +9,8 @@ use clap::Args;
 ///
 /// Agents connect over MCP at /mcp and are guided through workflows as with `interlock mcp`.
 ///
-/// All data is in the data directory, runs in one SQLite file. An acknowledged run is durable.
+/// All data is in the data directory, runs in one SQLite file, or in PostgreSQL with --database. An
+/// acknowledged run is durable.
 /// However the process ends, the next `serve` continues all unfinished runs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -22,6 +23,10 @@ Examples:
 
   Serve other machines with your own key (behind a TLS proxy):
     INTERLOCK_API_KEY=$(openssl rand -hex 24) interlock serve --listen 0.0.0.0:7717
+
+  Store runs in PostgreSQL:
+    interlock database init --database env:DATABASE_URL
+    interlock serve --database env:DATABASE_URL
 
   Create a run and watch it:
     KEY=$(cat ~/.local/share/interlock/keys/local-api-key)
@@ -48,6 +53,11 @@ pub(crate) struct Serve {
     /// `https://host.example`.
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
+
+    /// Store runs in PostgreSQL instead of the data directory: a URL, or `env:NAME` or `file:/path` with
+    /// the URL. Run `interlock database init` once before.
+    #[arg(long, value_name = "URL", conflicts_with = "new_database")]
+    pub(crate) database: Option<String>,
 
     /// Create a new, empty run database if the existing one is missing. Without this flag, `serve`
     /// refuses to start in that case, so that the loss of runs, keys and workflows does not go

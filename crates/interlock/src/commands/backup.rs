@@ -62,11 +62,16 @@ pub(crate) fn run(arguments: &Backup, globals: &Globals) -> Result<ExitStatus, F
         let printed = json!({
             "dir": to.display().to_string(), "files": copied.files, "bytes": copied.bytes,
             "sessions": sessions, "damagedSessions": damaged, "skipped": copied.skipped,
+            "runsCopied": settings.database_url.value.is_none(),
         });
         output::json(&printed, Layout::Compact)?;
     } else {
         let mut words =
             format!("{} ({} files, {} bytes, {sessions} sessions)", to.display(), copied.files, copied.bytes);
+        if settings.database_url.value.is_some() {
+            words +=
+                "\n  Runs are in PostgreSQL and were not copied; back up that database with its own tools.";
+        }
         for id in damaged {
             words += &format!(
                 "\n  {id} is damaged in the original too; run `interlock session verify` for details"

@@ -37,6 +37,7 @@ pub(crate) fn run(arguments: &Demo, globals: &Globals) -> Result<ExitStatus, Fai
         listen: arguments.listen,
         workflows: vec![workflows],
         public_url: None,
+        database: None,
         new_database: false,
         mcp_without_key: false,
     };

@@ -139,6 +139,11 @@ fn lines(settings: &Settings) -> Vec<Line> {
             origin: settings.otlp_headers.origin.clone(),
         },
         Line {
+            name: "database.url",
+            value: desired::database(settings).into_iter().collect(),
+            origin: settings.database_url.origin.clone(),
+        },
+        Line {
             name: "plugins.listen",
             value: settings.plugins_listen.value.iter().map(ToString::to_string).collect(),
             origin: settings.plugins_listen.origin.clone(),

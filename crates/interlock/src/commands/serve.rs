@@ -9,6 +9,7 @@ mod lock;
 mod mcp;
 mod pack_registry;
 mod plugins;
+pub(crate) mod store;
 mod traces;
 mod triggers;
 mod workflows;
@@ -30,6 +31,7 @@ use host::runs::rates::RateLimiter;
 use host::runs::secrets::{ConfiguredSecrets, SecretReference, Secrets};
 use host::runs::{AuditKey, Options, Runs};
 use host::system::{Clock as _, Entropy as _, SystemClock, SystemEntropy};
+use postgres::Role;
 use storage::sqlite::{OpenError, SqliteRuns};
 
 use crate::arguments::{Globals, Serve};
@@ -45,6 +47,7 @@ pub(crate) use self::keys::{KEY_VARIABLE, LOCAL_KEY};
 use self::limits::Limits;
 pub(crate) use self::limits::rate;
 pub(crate) use self::lock::{Serving, serving, take};
+use self::store::Store;
 pub(crate) use self::workflows::{WorkflowFile, folder, read as read_workflow, register};
 
 /// The default tenant of the data directory.
@@ -70,6 +73,7 @@ pub(crate) struct Opened {
     limits: Limits,
     collector: Option<Arc<traces::Collector>>,
     runs: Runs,
+    store: Store,
     listener: std::net::TcpListener,
     address: SocketAddr,
     plugins: plugins::Frames,
@@ -97,7 +101,9 @@ impl Opened {
 
 /// Locks the data directory and binds the address.
 pub(crate) fn open(arguments: &Serve, globals: &Globals) -> Result<Opened, Failure> {
-    let settings = Settings::load(globals)?.with_workflow_dirs(&arguments.workflows);
+    let settings = Settings::load(globals)?
+        .with_workflow_dirs(&arguments.workflows)
+        .with_database(arguments.database.as_deref());
     // Settings errors are reported before anything else happens.
     let limits = Limits::of(&settings)?;
     let collector = traces::Collector::of(&settings)?.map(Arc::new);
@@ -106,6 +112,14 @@ pub(crate) fn open(arguments: &Serve, globals: &Globals) -> Result<Opened, Failu
     }
     let lock = take(&settings)?;
     if arguments.new_database {
+        if settings.database_url.value.is_some() {
+            return Err(Envelope::new(
+                CommandErrorCode::ConfigInvalid,
+                "--new-database is for runs in the data directory, and `database.url` is set",
+            )
+            .suggest("Omit --new-database. To create tables in PostgreSQL, run `interlock database init`.")
+            .into());
+        }
         database::begin_anew(&settings)?;
     }
     let listener = std::net::TcpListener::bind(arguments.listen)
@@ -113,7 +127,7 @@ pub(crate) fn open(arguments: &Serve, globals: &Globals) -> Result<Opened, Failu
     let address = listener.local_addr().map_err(|cause| cannot_listen(arguments.listen, &cause))?;
     let url = arguments.public_url.clone().or_else(|| settings.public_url.value.clone());
     let url = url.unwrap_or_else(|| format!("http://{address}"));
-    let runs = open_runs(&settings, url.trim_end_matches('/'))?;
+    let (runs, store) = open_runs(&settings, url.trim_end_matches('/'), Role::Host)?;
     let plugins = plugins::Frames::open(&settings, runs.public_url())?;
     let url = format!("http://{address}");
     Ok(Opened {
@@ -122,6 +136,7 @@ pub(crate) fn open(arguments: &Serve, globals: &Globals) -> Result<Opened, Failu
         limits,
         collector,
         runs,
+        store,
         listener,
         address,
         plugins,
@@ -225,6 +240,7 @@ pub(crate) async fn serve(
     if let Some(sending) = sending {
         sending.end().await;
     }
+    opened.store.close().await;
     lock::withdraw(settings);
     served.map_err(cannot)?;
     Ok(ExitStatus::Success)
@@ -266,13 +282,12 @@ fn keep<F: Future<Output = ()>>(runs: &Runs, what: impl FnOnce(Runs) -> F) -> F 
     what(runs.clone())
 }
 
-/// The runs of the data directory, which is created if missing.
-pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, Failure> {
+/// The runs, in the data directory or in PostgreSQL, and their store. A data directory is created if missing.
+pub(crate) fn open_runs(settings: &Settings, public_url: &str, role: Role) -> Result<(Runs, Store), Failure> {
     let keyring = keyring(settings)?;
     let keys_dir = settings.data_dir.value.join("keys");
-    database::refuse_if_lost(&settings.data_dir.value)?;
     // Before the audit key is created: if that key exists, there was a database.
-    let store = Arc::new(open_store(settings)?);
+    let store = Store::open(settings, role)?;
     let audit_key = AuditKey::load_or_create(&keys_dir, &SystemEntropy).map_err(|cause| {
         Failure::Unreadable { name: format!("the audit key in {}", keys_dir.display()), cause }
     })?;
@@ -283,7 +298,7 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, F
     let keys = std::iter::once(&keyring.current).chain(&keyring.previous);
     let secrets = Arc::new(secrets(settings)?);
     let runs = Runs::new(Options {
-        store,
+        store: store.port(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         limits: limits::of_runs(settings),
@@ -300,7 +315,7 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str) -> Result<Runs, F
     });
     runs.anchor_audit(anchors);
     runs.equip(executors::open(settings, &runs, secrets, has_seams())?);
-    Ok(runs)
+    Ok((runs, store))
 }
 
 /// Whether endpoints for conformance suites are served.

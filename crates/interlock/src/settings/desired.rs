@@ -49,7 +49,7 @@ impl Row {
 }
 
 /// All settings in a fixed order.
-fn rows(settings: &Settings) -> [Row; 19] {
+fn rows(settings: &Settings) -> [Row; 20] {
     let secrets = settings.secrets.value.iter().map(|(name, reference)| {
         // If a secret was written in place of a reference, do not show it.
         let shown = match reference.split_once(':') {
@@ -78,6 +78,7 @@ fn rows(settings: &Settings) -> [Row; 19] {
             &settings.plugins_listen,
         ),
         row("egress.private", settings.private_networks.value.lines(), &settings.private_networks),
+        row("database.url", database(settings).into_iter().collect(), &settings.database_url),
         row("secrets", secrets.collect(), &settings.secrets),
         row("models", sections(settings, &settings.models.value), &settings.models),
         row("envelopes", sections(settings, &settings.envelopes.value), &settings.envelopes),
@@ -85,6 +86,14 @@ fn rows(settings: &Settings) -> [Row; 19] {
         row("mcp.mount", vec![settings.mcp_mount.value.to_string()], &settings.mcp_mount),
         row("mcp.servers", servers(settings), &settings.mcp_servers),
     ]
+}
+
+/// The database for runs. A URL may contain a password, so only a reference is shown.
+pub(crate) fn database(settings: &Settings) -> Option<String> {
+    settings.database_url.value.as_deref().map(|text| match text.split_once(':') {
+        Some(("env" | "file", _)) => text.to_owned(),
+        Some(_) | None => "(hidden: may contain credentials)".to_owned(),
+    })
 }
 
 /// Commands by name, one line each.

@@ -54,6 +54,7 @@ macro_rules! keys {
 
 keys! {
     "data_dir" => data_dir: PathBuf = path;
+    "database.url" => database_url: String = text;
     "datasources" => datasources: Sections = datasources;
     "egress.private" => private_networks: PrivateNetworks = private_networks;
     "envelopes" => envelopes: Sections = envelopes;

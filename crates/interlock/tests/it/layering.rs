@@ -8,20 +8,22 @@ use serde_json::Value;
 use crate::program::root;
 
 /// Each crate and its allowed dependencies. A new crate needs a line here.
-const ROOMS: [(&str, &[&str]); 17] = [
+const ROOMS: [(&str, &[&str]); 19] = [
     ("canon", &["data-encoding"]),
     ("disk", &[]),
     ("ai", &["canon"]),
     ("outbound", &[]),
     ("packs", &["canon", "disk"]),
     ("sandbox", &["canon"]),
-    ("surfaces", &["canon", "disk"]),
+    ("pgclient", &[]),
+    ("surfaces", &["canon", "disk", "pgclient"]),
     ("composition", &["canon"]),
     ("flow", &["canon"]),
     ("guide", &["canon"]),
     ("workspace", &["canon", "disk"]),
     ("ports", &["canon", "flow", "guide"]),
     ("storage", &["canon", "disk", "flow", "guide", "ports"]),
+    ("postgres", &["canon", "flow", "pgclient", "ports"]),
     (
         "host",
         &[
@@ -53,6 +55,7 @@ const ROOMS: [(&str, &[&str]); 17] = [
             "outbound",
             "packs",
             "ports",
+            "postgres",
             "server",
             "storage",
             "surfaces",

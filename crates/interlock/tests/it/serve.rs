@@ -4,6 +4,7 @@ mod configured;
 mod elicitation;
 mod packs;
 mod plugins;
+mod postgres;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use storage::files::SessionFiles;
 
 use super::Check;
+use crate::commands::serve::store::database_url;
 use crate::progress::Progress;
 use crate::service;
 use crate::settings::Settings;
@@ -33,7 +34,15 @@ pub(super) fn all(settings: &Settings) -> Vec<Check> {
             "Use a newer version of interlock, or another directory.",
         )),
     }
-    checks.extend(database::checks(data_dir));
+    match database_url(settings) {
+        Ok(None) => checks.extend(database::checks(data_dir)),
+        Ok(Some(url)) => checks.push(database::check_postgres(&url)),
+        Err(failure) => checks.push(Check::fail(
+            "run database",
+            failure.to_string(),
+            "Set `database.url` to a URL, or to `env:NAME` or `file:/path`.",
+        )),
+    }
     checks.push(workflows(settings));
     checks.push(git());
     checks.extend(agents(settings));

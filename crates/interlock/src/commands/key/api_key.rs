@@ -9,10 +9,11 @@ use host::runs::keys::{hash, new_key};
 use host::runs::{ApiKey, Scope};
 use host::system::{Clock as _, SystemClock, SystemEntropy};
 use ports::sessions::StoreError;
+use postgres::Role;
 use serde_json::json;
 
 use crate::arguments::NewApiKey;
-use crate::commands::serve::{open_runs, refused};
+use crate::commands::serve::{open_runs, refused, runtime};
 use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::output::{self, Layout};
 use crate::service;
@@ -50,11 +51,15 @@ pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<ExitStat
         session,
     };
     // Several processes can write to the store, so a running server need not be involved.
-    let runs = open_runs(settings, "")?;
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let runtime =
-        runtime.map_err(|cause| Failure::Unreadable { name: "the system's threads".to_owned(), cause })?;
-    runtime.block_on(runs.put_key(hash(&key), &known)).map_err(|refusal| refused(&refusal))?;
+    let runtime = runtime()?;
+    let threads = runtime.enter();
+    let (runs, store) = open_runs(settings, "", Role::Command)?;
+    drop(threads);
+    runtime.block_on(async {
+        let put = runs.put_key(hash(&key), &known).await.map_err(|refusal| refused(&refusal));
+        store.close().await;
+        put
+    })?;
     if arguments.answering.json {
         let mut document =
             json!({"key": key, "id": known.id, "tenant": known.tenant, "scopes": known.scopes});

@@ -8,6 +8,7 @@ use flow::id::{Principal, RunId, Tenant, WorkflowId};
 use flow::run::RunStatus;
 use host::runs::create::Creation;
 use host::runs::{Caller, Direct, NewRun, Runs, Scope};
+use postgres::Role;
 use serde_json::{Map, Value};
 
 use super::{Started, is_file, show};
@@ -24,7 +25,7 @@ pub(super) async fn start(
 ) -> Result<Started, Failure> {
     // The lock ensures that no other process serves the directory.
     let _lock = serve::take(settings)?;
-    let runs = open_runs(settings, "http://127.0.0.1:7717")?;
+    let (runs, store) = open_runs(settings, "http://127.0.0.1:7717", Role::Host)?;
     // A run with a guided node starts and waits; `serve` continues it.
     let guided = settings.clone().with_workflow_dirs(&arguments.workflows);
     service::walk(&runs, &guided, Arc::new(service::open_tenants(&guided).await?), None)?;
@@ -56,6 +57,7 @@ pub(super) async fn start(
     let (snapshot, _) = runs.read(&caller, &run_id).await.map_err(|refusal| refused(&refusal))?;
     let snapshot: Value = serde_json::from_slice(&snapshot).unwrap_or(Value::Null);
     runs.drain().await;
+    store.close().await;
     let status = snapshot["status"].as_str().and_then(RunStatus::parse).unwrap_or_default();
     Ok(Started { run_id, status, snapshot: Some(snapshot) })
 }

@@ -7,16 +7,17 @@ use guide::record::Event;
 use host::guided::linked::link_of_session;
 use host::system::{Clock as _, SystemClock};
 use ports::PortFuture;
-use ports::runs::RunLog as _;
+use ports::runs::RunStore;
 use ports::sessions::{
     GcOutcome, GcReport, IsAwaited, Retention, SessionMaintenance as _, SessionMarks as _,
 };
+use postgres::Role;
 use serde_json::{Value, json};
-use storage::sqlite::SqliteRuns;
 
 use super::lookup;
 use crate::arguments::SessionGc;
-use crate::commands::serve::open_store;
+use crate::commands::serve::store::Store;
+use crate::commands::serve::{open_store, runtime};
 use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, HEADING, Layout, WARNING};
 use crate::progress::Waiting;
@@ -42,12 +43,22 @@ pub(super) async fn run(arguments: &SessionGc, settings: &Settings) -> Result<Ex
         dry_run: arguments.dry_run,
     };
     let waiting = Waiting::on("reading all sessions");
-    let runs = Arc::new(open_runs(settings)?);
+    // Runs in PostgreSQL are read by the threads of this runtime.
+    let runtime = runtime()?;
+    let opened = {
+        let _threads = runtime.enter();
+        open_runs(settings)?
+    };
+    let runs = opened.as_ref().map(Store::port);
     let is_awaited = IsAwaited::new(move |events| {
-        let runs = Arc::clone(&runs);
-        PortFuture::boxed(async move { is_awaited(runs.as_ref().as_ref(), &events).await })
+        let runs = runs.clone();
+        PortFuture::boxed(async move { is_awaited(runs.as_deref(), &events).await })
     });
-    let mut report = store.gc(retention, is_awaited).await?;
+    let report = store.gc(retention, is_awaited).await;
+    if let Some(opened) = &opened {
+        runtime.block_on(opened.close());
+    }
+    let mut report = report?;
     drop(waiting);
     if arguments.dry_run {
         // A real run would have marked them first.
@@ -61,18 +72,21 @@ pub(super) async fn run(arguments: &SessionGc, settings: &Settings) -> Result<Ex
     Ok(ExitStatus::success_if(report.outcome != GcOutcome::SafeMode))
 }
 
-/// The runs of the data directory, if it has a run database.
-fn open_runs(settings: &Settings) -> Result<Option<SqliteRuns>, Failure> {
+/// The runs in PostgreSQL, or those of the data directory if it has a run database.
+fn open_runs(settings: &Settings) -> Result<Option<Store>, Failure> {
+    if settings.database_url.value.is_some() {
+        return Store::open(settings, Role::Command).map(Some);
+    }
     // Garbage collection must not create a database.
     match settings.data_dir.value.join("runs.sqlite3").try_exists() {
         Ok(false) => Ok(None),
-        Ok(true) | Err(_) => open_store(settings).map(Some),
+        Ok(true) | Err(_) => Ok(Some(Store::Embedded(Arc::new(open_store(settings)?)))),
     }
 }
 
 /// Whether an unfinished run refers to a session. A complete session is still needed until its run
 /// has read the result, and an unreadable run counts as unfinished.
-async fn is_awaited(runs: Option<&SqliteRuns>, events: &[Event]) -> bool {
+async fn is_awaited(runs: Option<&dyn RunStore>, events: &[Event]) -> bool {
     let (Some(runs), Some(link)) = (runs, link_of_session(events)) else { return false };
     match runs.run(None, &link.run_id).await {
         Ok(row) => row.is_some_and(|row| !row.status.is_terminal()),

@@ -10,12 +10,31 @@ use storage::sqlite::{Inspection, OpenError};
 
 use super::Check;
 use crate::commands::serve::database::{RESTORE, RUNS, is_lost};
+use crate::commands::serve::runtime;
+use crate::commands::serve::store::unusable;
 use crate::progress::Progress;
 
 const MAX_NAMED: usize = 20;
 
 /// How many unreadable runs are named.
 const MAX_DAMAGED: usize = 5;
+
+/// The database for runs in PostgreSQL.
+pub(super) fn check_postgres(url: &str) -> Check {
+    const NAME: &str = "run database";
+    let inspected = match runtime() {
+        Ok(runtime) => runtime.block_on(postgres::schema::inspect(url)).map_err(|error| unusable(&error)),
+        Err(failure) => Err(failure),
+    };
+    match inspected {
+        Ok(found) => Check::ok(NAME, format!("PostgreSQL {}, schema version {}", found.server, found.schema)),
+        Err(failure) => Check::fail(
+            NAME,
+            failure.to_string(),
+            "See `interlock database check` and docs/how-to/postgresql.md.",
+        ),
+    }
+}
 
 pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
     const NAME: &str = "run database";

@@ -1,0 +1,110 @@
+//! The store of runs: SQLite in the data directory, or PostgreSQL if the settings name a database.
+
+use std::sync::Arc;
+
+use canon::error::Envelope;
+use host::runs::secrets::SecretReference;
+use ports::runs::RunStore;
+use postgres::{OpenError, PostgresRuns, Role};
+use storage::sqlite::SqliteRuns;
+
+use super::database::{RUNS, refuse_if_lost};
+use super::open_store;
+use crate::failure::{CommandErrorCode, Failure};
+use crate::settings::Settings;
+
+/// An open store.
+pub(crate) enum Store {
+    Embedded(Arc<SqliteRuns>),
+    Postgres(Arc<PostgresRuns>),
+}
+
+impl Store {
+    /// Opens the store that the settings name. PostgreSQL needs a runtime with several threads.
+    pub(crate) fn open(settings: &Settings, role: Role) -> Result<Self, Failure> {
+        let Some(url) = database_url(settings)? else {
+            refuse_if_lost(&settings.data_dir.value)?;
+            return Ok(Self::Embedded(Arc::new(open_store(settings)?)));
+        };
+        refuse_embedded_runs(settings)?;
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return Err(Envelope::new(
+                CommandErrorCode::ConfigInvalid,
+                "`interlock demo` uses a temporary data directory and no database",
+            )
+            .suggest("Run the demo without `--config`.")
+            .into());
+        };
+        let options = postgres::Options { role, ..postgres::Options::new(url, host_name()) };
+        // Some commands open the store from a thread of the runtime.
+        let opened = tokio::task::block_in_place(|| runtime.block_on(PostgresRuns::open(&options)));
+        Ok(Self::Postgres(Arc::new(opened.map_err(|error| unusable(&error))?)))
+    }
+
+    pub(crate) fn port(&self) -> Arc<dyn RunStore> {
+        match self {
+            Self::Embedded(store) => Arc::clone(store) as _,
+            Self::Postgres(store) => Arc::clone(store) as _,
+        }
+    }
+
+    /// Finishes the commits that were started. The database then knows that this process has ended.
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Embedded(_) => {}
+            Self::Postgres(store) => store.close().await,
+        }
+    }
+}
+
+/// The URL of the database, if the settings name one.
+pub(crate) fn database_url(settings: &Settings) -> Result<Option<String>, Failure> {
+    settings.database_url.value.as_deref().map(resolved).transpose()
+}
+
+/// The URL that a setting or a flag names: the URL itself, or a reference to it.
+pub(crate) fn resolved(text: &str) -> Result<String, Failure> {
+    let Ok(reference) = SecretReference::parse(text) else { return Ok(text.to_owned()) };
+    // The reference has no secret in it, but a URL that was written in its place may have.
+    let value = reference.read().map_err(|error| {
+        Envelope::new(CommandErrorCode::ConfigInvalid, format!("`database.url`: {error}"))
+            .suggest("Check the name of the variable or the path of the file.")
+    })?;
+    Ok(value.expose().to_owned())
+}
+
+/// A failure to use a database.
+pub(crate) fn unusable(error: &OpenError) -> Failure {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    let help = match error {
+        OpenError::Url(_) => "Use `postgres://user@host/name`, or a reference such as `env:DATABASE_URL`.",
+        OpenError::Failed(_) => "Check that the server is running and that the role may use the database.",
+        OpenError::Uninitialized => "Run `interlock database init` once.",
+        OpenError::Older { .. } => "Run `interlock database migrate`.",
+        OpenError::Newer { .. } => "Use a newer version of interlock.",
+        OpenError::Encoding(_) => "Create the database again with `ENCODING 'UTF8'`.",
+        OpenError::HostAlive { .. } => "Stop that host, or use another database.",
+        OpenError::Entropy(_) => "Check the system's source of random bytes.",
+    };
+    Envelope::new(CommandErrorCode::DatabaseUnusable, format!("{error}{cause}")).suggest(help).into()
+}
+
+/// Refuses to leave the runs of a data directory behind.
+fn refuse_embedded_runs(settings: &Settings) -> Result<(), Failure> {
+    let path = settings.data_dir.value.join(RUNS);
+    if !std::fs::metadata(&path).is_ok_and(|found| found.len() > 0) {
+        return Ok(());
+    }
+    let message = format!("{} has runs, which a database would hide", path.display());
+    Err(Envelope::new(CommandErrorCode::DatabaseUnusable, message)
+        .suggest("Use a data directory without runs. Runs cannot be moved into PostgreSQL yet.")
+        .detail("file", path.display().to_string())
+        .into())
+}
+
+/// The name under which operators know this process.
+fn host_name() -> String {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let machine = machine.trim();
+    format!("{}:{}", if machine.is_empty() { "host" } else { machine }, std::process::id())
+}
