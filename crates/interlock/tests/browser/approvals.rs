@@ -22,6 +22,8 @@ async fn a_rejection_records_its_reason_and_the_run_page_updates_live() {
     browser.goto(&format!("{}/approvals/{run}", server.url)).await;
     browser.fill("textarea[name=reason]", "the tone is wrong").await;
     browser.click("button[value=reject]").await;
+    // A navigation before the redirect would be replaced by it.
+    browser.see_text("Your answer was recorded.").await;
     browser.goto(&format!("{}/runs/{run}/events", server.url)).await;
     browser.see_text("the tone is wrong").await;
     assert_eq!(server.run(&run).await["status"], "failed");
